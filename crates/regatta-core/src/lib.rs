@@ -1,0 +1,8 @@
+//! Regatta's words as types, and its decisions as functions: values in, values out.
+//!
+//! This crate does no IO, reads no clock and no environment, and knows no runtime.
+//! What a caller wants decided it hands in as a value; what was decided comes back as one.
+
+pub mod exit;
+pub mod id;
+pub mod time;
