@@ -3,6 +3,14 @@
 //! This crate does no IO, reads no clock and no environment, and knows no runtime.
 //! What a caller wants decided it hands in as a value; what was decided comes back as one.
 
+pub mod attempt;
+pub mod event;
 pub mod exit;
+pub mod failure;
 pub mod id;
+pub mod spec;
+pub mod state;
 pub mod time;
+pub mod train;
+pub mod verdict;
+pub mod writes;

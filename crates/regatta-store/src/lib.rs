@@ -1,1 +1,152 @@
-//! placeholder
+//! The store: the only thing that Regatta's processes share.
+//!
+//! The trait is the contract, and the conformance suite in [`conformance`] is its meaning. Rules that every
+//! backend keeps, and every caller may rely on:
+//!
+//! * **Atomic.** A call happens whole or not at all; a state and its event are one step.
+//! * **Repeatable.** After [`StoreError::Unavailable`] the caller repeats the same call with the same arguments
+//!   until it gets an answer. Writes carry a request id or are idempotent by nature.
+//! * **Fenced.** A write names its authority: a claim (task, fence, session), an attempt token, or a lander's
+//!   term. Authority that has passed on is refused inside the same step.
+//! * **Clock-free.** No call compares times. Timestamps are recorded for people, and handed back in order for
+//!   callers who own a clock.
+
+mod error;
+mod model;
+pub mod sqlite;
+
+pub mod conformance;
+pub mod faulty;
+
+use async_trait::async_trait;
+use regatta_core::attempt::Attempt;
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, LandStep};
+
+pub use error::{Result, StoreError};
+pub use model::*;
+
+/// What Regatta needs of a database. Object safe; shared between tasks behind an `Arc`.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Where it is, without secrets, for people.
+    fn describe(&self) -> String;
+
+    // ── Sessions: presence, and what claims hang on ─────────────────────────────────────────────────────────
+
+    /// Opens `session` for `node`. Afterwards it may claim. Repeating it changes nothing.
+    /// A session that was closed or expired can not be opened again: [`StoreError::SessionExpired`].
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()>;
+
+    /// Bumps the session's beat and returns it. [`StoreError::SessionExpired`] if it is gone: stop all workers.
+    async fn renew(&self, session: &SessionId) -> Result<Beat>;
+
+    /// Ends a session of one's own: its claims go back to the queue uncharged, its roles are free.
+    async fn close_session(&self, session: &SessionId, at: Timestamp) -> Result<()>;
+
+    /// All open sessions.
+    async fn sessions(&self) -> Result<Vec<SessionInfo>>;
+
+    /// Ends somebody else's session, if its beat is still `beat`; [`StoreError::Conflict`] if it lives.
+    /// Afterwards no write of that session succeeds, and its roles are free. Its claims go to `heir`, with a
+    /// higher fence and the same attempt, so that live workers can be adopted; without an heir they go back to
+    /// the queue uncharged. Returns the tasks that were claimed. Repeating it when it is gone is fine.
+    async fn expire_session(
+        &self,
+        session: &SessionId,
+        beat: Beat,
+        heir: Option<&SessionId>,
+        at: Timestamp,
+    ) -> Result<Vec<TaskId>>;
+
+    // ── The queue ───────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Adds tasks, all or none. Dependencies must exist already or be part of the same call.
+    ///
+    /// What happens to an id that is there already is said by [`NewTask::if_present`]. Ids are unique without
+    /// regard to case. A task whose dependency is dead is skipped at once. Repeating the call changes nothing.
+    async fn enqueue(&self, tasks: &[NewTask], request: &RequestId, at: Timestamp) -> Result<()>;
+
+    /// Tasks of `queue` that could be claimed now, in claim order: higher priority, then order of arrival.
+    /// An index walk from `after` on: costs the same at ten and at a hundred thousand pending tasks.
+    async fn ready(&self, queue: &str, after: Option<&ReadyKey>, limit: usize) -> Result<Vec<Ready>>;
+
+    /// Tasks of `queue` that wait for a time, earliest first.
+    async fn timers(&self, queue: &str, limit: usize) -> Result<Vec<(TaskId, Timestamp)>>;
+
+    /// Takes `task`, if it is still ready: fence and attempt go up by one, the attempt's token is set.
+    /// `None` if somebody else was faster. The same `request` gets the same claim.
+    async fn claim(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>>;
+
+    /// The claims that hang on a session: adoption and reconciliation start here.
+    async fn claims_of(&self, session: &SessionId) -> Result<Vec<Claim>>;
+
+    /// Moves a claimed task on. Fenced by the claim; `request` makes it repeatable.
+    /// Steps that leave the claimed states end the claim. Dependents follow in the same step.
+    async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()>;
+
+    /// A word from a worker. Fenced by the attempt's token: accepted only while that attempt is claimed or running.
+    async fn report(&self, report: &WorkerReport, request: &RequestId, at: Timestamp) -> Result<()>;
+
+    /// A change by a person or by the scheduler to a task that nobody holds.
+    /// [`StoreError::Refused`] says what the state does not allow.
+    async fn operate(
+        &self,
+        task: &TaskId,
+        operation: &Operation,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<()>;
+
+    // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// One task. [`StoreError::NotFound`] if there is none; ids compare without regard to case.
+    async fn task(&self, task: &TaskId) -> Result<TaskRecord>;
+
+    /// Tasks in order of arrival.
+    async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskRecord>>;
+
+    /// How many tasks are in each state, by name; only those of `queue` if one is given.
+    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>>;
+
+    /// All attempts of a task, oldest first.
+    async fn attempts(&self, task: &TaskId) -> Result<Vec<Attempt>>;
+
+    /// The last verdict the worker of this attempt handed in, and whether it called itself stuck.
+    async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported>;
+
+    // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Appends an event that changes no state. The same `request` appends it once.
+    async fn append(
+        &self,
+        task: Option<&TaskId>,
+        attempt: Option<u32>,
+        body: &EventBody,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<()>;
+
+    /// Events after `seq`, oldest first; only those of `task` if one is given. Following the last `seq` misses none.
+    async fn events(&self, after: u64, task: Option<&TaskId>, limit: usize) -> Result<Vec<Event>>;
+
+    /// Wakes whenever something may have changed, by this process or another. A hint, coalesced: truth is read.
+    async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>>;
+
+    // ── The train ───────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Makes `session` the holder of `role`, if nobody alive holds it. Re-entrant. Each new holder gets a higher term.
+    async fn elect(&self, role: &str, session: &SessionId) -> Result<Option<Lander>>;
+
+    /// Gives the role back. Fine if it was lost already.
+    async fn resign(&self, lander: &Lander) -> Result<()>;
+
+    /// The cars of a target branch, unordered facts for `regatta_core::train::order`.
+    async fn cars(&self, target: &str) -> Result<Vec<Car>>;
+
+    /// Moves a car on, and its task with it. Fenced by the lander's term.
+    /// A step that is already true is accepted again; one that contradicts the car's step is [`StoreError::Conflict`].
+    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()>;
+}

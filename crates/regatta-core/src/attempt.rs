@@ -1,0 +1,142 @@
+//! One life of one agent process on a task, and the evidence it left.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+use crate::failure::FailureClass;
+use crate::time::Timestamp;
+use crate::verdict::{Statement, Verdict};
+
+/// Everything known about one attempt. Grows while it lives; final once `ended_at` is set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// 1 for the first.
+    pub n: u32,
+    /// The entry of `agents:` that worked.
+    pub agent: String,
+    /// The model, as the agent named it.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The agent's own conversation id, to resume it.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Where it worked.
+    #[serde(default)]
+    pub lane: Option<PathBuf>,
+    /// The commit its lane started from.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// The commit it ended with.
+    #[serde(default)]
+    pub head: Option<String>,
+    /// When the agent was started.
+    #[serde(default)]
+    pub started_at: Option<Timestamp>,
+    /// When it was settled.
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    /// How the process ended.
+    #[serde(default)]
+    pub exit: Option<Exit>,
+    /// The verdict that counts, after checks.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// Why it failed, where it did.
+    #[serde(default)]
+    pub class: Option<FailureClass>,
+    /// What was said about it, in one or two sentences.
+    #[serde(default)]
+    pub summary: String,
+    /// What the verdict rests on.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
+    /// Dollars, as the agent counted them.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// Tokens read.
+    #[serde(default)]
+    pub tokens_in: u64,
+    /// Tokens written.
+    #[serde(default)]
+    pub tokens_out: u64,
+    /// Whether it counts against `max_attempts`.
+    #[serde(default)]
+    pub charged: bool,
+}
+
+impl Attempt {
+    /// An attempt about which nothing is known yet but its number and its agent.
+    pub fn new(n: u32, agent: &str) -> Self {
+        Self {
+            n,
+            agent: agent.to_owned(),
+            model: None,
+            session: None,
+            lane: None,
+            base: None,
+            head: None,
+            started_at: None,
+            ended_at: None,
+            exit: None,
+            verdict: None,
+            class: None,
+            summary: String::new(),
+            evidence: Vec::new(),
+            cost_usd: None,
+            tokens_in: 0,
+            tokens_out: 0,
+            charged: false,
+        }
+    }
+}
+
+/// One thing a verdict rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Evidence {
+    /// What an adapter read, and which one.
+    Said {
+        /// `db`, `marker-file`, `json-result`, `exit-code` or `none`.
+        by: String,
+        /// What it said.
+        statement: Statement,
+    },
+    /// A command that Regatta ran on the committed tree.
+    Check {
+        /// The command.
+        command: String,
+        /// How it ended.
+        exit: Exit,
+        /// The tree it ran on.
+        tree: String,
+        /// How long it took.
+        millis: u64,
+        /// The end of its output.
+        tail: String,
+    },
+    /// What changed between base and head.
+    Diff {
+        /// Number of files.
+        files: usize,
+        /// The commit.
+        head: String,
+        /// Its tree.
+        tree: String,
+    },
+    /// Something a person should read.
+    Note {
+        /// The sentence.
+        text: String,
+    },
+    /// A hook or a signature refused the commit; the work is kept in the lane and under `salvage`.
+    CommitRefused {
+        /// Which hook, or `signing`.
+        by: String,
+        /// What it said.
+        tail: String,
+        /// The ref that holds the work.
+        salvage: Option<String>,
+    },
+}

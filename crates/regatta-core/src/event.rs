@@ -1,0 +1,172 @@
+//! What happened: appended in the transaction that changed the state, never changed afterwards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+use crate::failure::FailureClass;
+use crate::id::TaskId;
+use crate::state::{BlockReason, ParkReason};
+use crate::time::Timestamp;
+use crate::train::LandStep;
+use crate::verdict::{Statement, Verdict};
+
+/// An event as it is read back: its place in the log, when, about whom, and what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Place in the log; gap-free reading is by `seq > last`.
+    pub seq: u64,
+    /// When, by the clock of whoever wrote it. Decides nothing.
+    pub at: Timestamp,
+    /// About which task, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// In which attempt, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// What happened. Names are in the past tense; the JSON name is the `kind`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum EventBody {
+    /// The task entered the queue, or entered it anew.
+    Enqueued {
+        /// The queue.
+        queue: String,
+    },
+    /// A node took it.
+    Claimed {
+        /// Which.
+        node: String,
+    },
+    /// Its lane is ready.
+    LaneReady {
+        /// Where.
+        lane: String,
+        /// From which commit.
+        base: String,
+    },
+    /// The agent runs.
+    Started {
+        /// The agent's process id.
+        pid: u32,
+    },
+    /// The agent's process tree is gone.
+    Exited {
+        /// How it ended.
+        exit: Exit,
+    },
+    /// The worker told how far it is.
+    Progressed {
+        /// In a few words.
+        label: String,
+        /// More of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// The phase it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+    },
+    /// The worker handed in a verdict.
+    Reported {
+        /// What it said.
+        statement: Statement,
+    },
+    /// The worker cannot go on without a person.
+    Stuck {
+        /// Why.
+        why: String,
+    },
+    /// Regatta made up its mind about the attempt.
+    Judged {
+        /// The verdict that counts.
+        verdict: Verdict,
+        /// In one sentence.
+        summary: String,
+    },
+    /// The work failed and will be tried again.
+    Retrying {
+        /// Not before.
+        not_before: Option<Timestamp>,
+        /// Which class of failure.
+        class: FailureClass,
+        /// What failed.
+        why: String,
+    },
+    /// The attempt came to nothing through no fault of its own; not charged.
+    Released {
+        /// Why.
+        why: String,
+    },
+    /// It waits for a time.
+    Parked {
+        /// Until then.
+        until: Timestamp,
+        /// Why.
+        why: ParkReason,
+        /// In words.
+        detail: String,
+    },
+    /// The time it waited for has come.
+    Due,
+    /// Good work joined the train.
+    Approved {
+        /// The commit to land.
+        head: String,
+    },
+    /// Good work that is not to be landed, or nothing to land.
+    Done {
+        /// The commit, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<String>,
+    },
+    /// A lander took a step.
+    Landing {
+        /// Which.
+        landing: LandStep,
+    },
+    /// Attempts used up, or the run was told to fail fast.
+    Failed {
+        /// Why.
+        why: String,
+    },
+    /// It needs a person.
+    Blocked {
+        /// The reason.
+        reason: BlockReason,
+        /// In words.
+        detail: String,
+    },
+    /// A dependency will not come.
+    Skipped {
+        /// Which.
+        dependency: TaskId,
+    },
+    /// The dependency that made it skip came back.
+    Rearmed,
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Who.
+        by: String,
+    },
+    /// Its claim went over to another session of the same node, with the worker alive or not.
+    Adopted {
+        /// The session that holds it now.
+        session: String,
+    },
+    /// Work that would have been lost was kept.
+    Salvaged {
+        /// The ref.
+        reference: String,
+        /// Why it was needed.
+        why: String,
+    },
+    /// Something a person should know; changes no state.
+    Noted {
+        /// The sentence.
+        text: String,
+    },
+}

@@ -1,0 +1,77 @@
+//! A task as it was ordered: everything Regatta needs to know before an agent starts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TaskId;
+use crate::verdict::VerdictAdapter;
+use crate::writes::WritePath;
+
+/// One unit of work for one agent, with every default filled in.
+///
+/// Parsing makes it, the store keeps it, the engine only reads it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Its name.
+    pub id: TaskId,
+    /// One line for people; the first heading of the prompt where none was given.
+    pub title: String,
+    /// What the agent is told.
+    pub prompt: String,
+    /// The entry of `agents:` that does the work.
+    pub agent: String,
+    /// The model, where the task names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The agent's own persona (`claude --agent NAME`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// Higher first.
+    pub priority: i32,
+    /// What has to be landed, or done, before this may start.
+    pub deps: Vec<TaskId>,
+    /// Places it says it will write; overlapping tasks never run at once.
+    pub writes: Vec<WritePath>,
+    /// At most as many of one group at once as `limits.groups` allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_group: Option<String>,
+    /// Reads only: no lane of its own, nothing to land.
+    pub read_only: bool,
+    /// Variables for the agent on top of its built environment.
+    pub env: BTreeMap<String, String>,
+    /// Commands Regatta runs on the committed tree before it believes a pass.
+    pub checks: Vec<String>,
+    /// Work failures allowed in all.
+    pub max_attempts: u32,
+    /// The three clocks.
+    pub limits: TimeLimits,
+    /// Where the verdict is read from.
+    pub verdict_adapter: VerdictAdapter,
+    /// Whether Regatta commits what the agent left uncommitted.
+    pub auto_commit: bool,
+    /// Whether passing work goes on to the train.
+    pub land: bool,
+    /// Directory inside the lane in which the agent starts; empty for its root.
+    #[serde(default)]
+    pub workdir: PathBuf,
+    /// The plan it came from, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// `file:line` of its definition, for messages.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// The clocks that run on an attempt. `None` means no such limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeLimits {
+    /// From start to end.
+    pub total: Option<Duration>,
+    /// From start to the first byte of output.
+    pub first_output: Option<Duration>,
+    /// Silence while no tool call is open.
+    pub idle: Option<Duration>,
+}

@@ -1,0 +1,1 @@
+//! Lost requests and lost answers.
