@@ -3,7 +3,9 @@
 //! This crate does no IO, reads no clock and no environment, and knows no runtime.
 //! What a caller wants decided it hands in as a value; what was decided comes back as one.
 
+pub mod admission;
 pub mod attempt;
+pub mod commit_message;
 pub mod event;
 pub mod exit;
 pub mod failure;

@@ -1,0 +1,190 @@
+//! What to start now: a function of what runs and of what could.
+//!
+//! Invariants: never more than `max_workers` at once, never more of one group than its limit, and never two tasks
+//! at once whose declared writes overlap. A task whose work is not settled yet keeps its places reserved, so that
+//! whoever comes after it starts from a base that has its work.
+
+use std::collections::BTreeMap;
+
+use crate::id::TaskId;
+use crate::spec::TaskSpec;
+use crate::writes::{WritePath, first_overlap};
+
+/// How much may happen at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Agents at work.
+    pub max_workers: u32,
+    /// Per group; a group that is not named may have one.
+    pub groups: BTreeMap<String, u32>,
+}
+
+impl Limits {
+    /// The limit of `group`.
+    pub fn of_group(&self, group: &str) -> u32 {
+        self.groups.get(group).copied().unwrap_or(1)
+    }
+}
+
+/// A task that has begun and is not settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Active {
+    /// Which.
+    pub task: TaskId,
+    /// What it writes.
+    pub writes: Vec<WritePath>,
+    /// Its group.
+    pub group: Option<String>,
+    /// Whether an agent (or the judging of its work) occupies a worker; a car in the train does not.
+    pub occupies_worker: bool,
+}
+
+impl Active {
+    /// The part of `spec` that matters here.
+    pub fn of(spec: &TaskSpec, occupies_worker: bool) -> Self {
+        Self {
+            task: spec.id.clone(),
+            writes: spec.writes.clone(),
+            group: spec.concurrency_group.clone(),
+            occupies_worker,
+        }
+    }
+}
+
+/// Why a ready task is not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// All workers are busy.
+    Workers,
+    /// Its group is full.
+    Group(String),
+    /// It writes where an unsettled task writes.
+    Writes {
+        /// Whose place it is.
+        other: TaskId,
+        /// The place.
+        path: WritePath,
+    },
+}
+
+impl std::fmt::Display for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Hold::Workers => f.write_str("all workers are busy"),
+            Hold::Group(group) => write!(f, "group {group} is full"),
+            Hold::Writes { other, path } => write!(f, "{other} writes {path}"),
+        }
+    }
+}
+
+/// What to start, in order, and why the rest waits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Admission {
+    /// Start these.
+    pub start: Vec<TaskId>,
+    /// Not these, and why.
+    pub held: Vec<(TaskId, Hold)>,
+}
+
+/// Picks from `ready`, which is in claim order, what may start beside `active`.
+pub fn admit<'a>(
+    limits: &Limits,
+    active: &[Active],
+    ready: impl IntoIterator<Item = &'a TaskSpec>,
+) -> Admission {
+    let mut active = active.to_vec();
+    let mut admission = Admission::default();
+    for spec in ready {
+        match hold(limits, &active, spec) {
+            Some(why) => admission.held.push((spec.id.clone(), why)),
+            None => {
+                admission.start.push(spec.id.clone());
+                active.push(Active::of(spec, true));
+            }
+        }
+    }
+    admission
+}
+
+fn hold(limits: &Limits, active: &[Active], spec: &TaskSpec) -> Option<Hold> {
+    // A task never stands in its own way: its reservation may have outlived its last attempt.
+    let others = || active.iter().filter(|other| other.task != spec.id);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    if count(others().filter(|other| other.occupies_worker).count()) >= limits.max_workers {
+        return Some(Hold::Workers);
+    }
+    if let Some(group) = &spec.concurrency_group {
+        let busy =
+            others().filter(|other| other.occupies_worker && other.group.as_ref() == Some(group)).count();
+        if count(busy) >= limits.of_group(group) {
+            return Some(Hold::Group(group.clone()));
+        }
+    }
+    others().find_map(|other| {
+        let (ours, _) = first_overlap(&spec.writes, &other.writes)?;
+        Some(Hold::Writes { other: other.task.clone(), path: ours.clone() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::spec::testing::spec;
+
+    fn limits(max_workers: u32) -> Limits {
+        Limits { max_workers, groups: [("db".to_owned(), 2)].into() }
+    }
+
+    fn writing(id: &str, paths: &[&str]) -> TaskSpec {
+        let mut task = spec(id);
+        task.writes = paths.iter().map(|path| WritePath::parse(path).unwrap()).collect();
+        task
+    }
+
+    #[test]
+    fn overlapping_writes_wait_for_each_other_and_the_rest_goes_on() {
+        let tasks = [writing("a", &["src/"]), writing("b", &["src/x.rs"]), writing("c", &["docs/*.md"])];
+        let admission = admit(&limits(8), &[], &tasks);
+        assert_eq!(admission.start.iter().map(TaskId::as_str).collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(admission.held[0].1.to_string(), "a writes src/x.rs");
+    }
+
+    #[test]
+    fn a_car_in_the_train_keeps_its_places_but_no_worker() {
+        let landing = [Active::of(&writing("a", &["src/"]), false)];
+        let tasks = [writing("b", &["src/x.rs"]), writing("c", &[])];
+        let admission = admit(&limits(1), &landing, &tasks);
+        assert_eq!(admission.start.iter().map(TaskId::as_str).collect::<Vec<_>>(), ["c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_limit_is_ever_exceeded(
+            max_workers in 1u32..6,
+            groups in proptest::collection::vec(0u8..4, 1..24),
+            places in proptest::collection::vec(0u8..6, 24),
+        ) {
+            let tasks: Vec<TaskSpec> = groups.iter().zip(&places).enumerate().map(|(n, (group, place))| {
+                let mut task = writing(&format!("t{n}"), &[&format!("dir{place}/")]);
+                task.concurrency_group = (*group > 0).then(|| if *group == 1 { "db".into() } else { format!("g{group}") });
+                task
+            }).collect();
+            let limits = limits(max_workers);
+            let admission = admit(&limits, &[], &tasks);
+            prop_assert!(admission.start.len() <= max_workers as usize);
+            prop_assert_eq!(admission.start.len() + admission.held.len(), tasks.len());
+            let started: Vec<&TaskSpec> = tasks.iter().filter(|task| admission.start.contains(&task.id)).collect();
+            for (n, task) in started.iter().enumerate() {
+                for other in &started[n + 1..] {
+                    prop_assert!(first_overlap(&task.writes, &other.writes).is_none());
+                }
+                if let Some(group) = &task.concurrency_group {
+                    let same = started.iter().filter(|other| other.concurrency_group.as_ref() == Some(group)).count();
+                    prop_assert!(same <= limits.of_group(group) as usize);
+                }
+            }
+        }
+    }
+}
