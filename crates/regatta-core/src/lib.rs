@@ -10,6 +10,7 @@ pub mod event;
 pub mod exit;
 pub mod failure;
 pub mod id;
+pub mod report;
 pub mod spec;
 pub mod state;
 pub mod time;
