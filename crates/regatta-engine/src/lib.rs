@@ -1,1 +1,4 @@
-//! placeholder
+//! What runs: agents, their processes and lanes, judging and landing.
+
+pub mod agents;
+pub mod redact;

@@ -1,0 +1,180 @@
+//! How a claude attempt ended, from what claude itself said.
+//!
+//! The last `result` event decides. Without one the attempt did not finish, whatever the exit code: claude exits
+//! with 0 when it is interrupted between two answers. Only where claude never spoke at all do stderr and the exit
+//! code tell anything: it refused its arguments, or was never there.
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+
+use super::reset::reset_time;
+use crate::agents::decoder::{AgentEnd, never_started, short_of_resources};
+use crate::agents::event::one_line;
+
+const INSTALL_HINT: &str =
+    "install Claude Code, or name the program with --claude-exe or `argv` of this agent in regatta.yaml";
+const LOGIN_HINT: &str = "sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it";
+const BILLING_HINT: &str = "top up the account, or give this agent another profile";
+const MODEL_HINT: &str =
+    "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
+const FLAGS_HINT: &str = "check `args` and `persona`; `claude --help` lists what this version accepts";
+const PROMPT_HINT: &str = "make the task's prompt or the files it pulls in smaller, or split the task";
+const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
+const REQUEST_HINT: &str =
+    "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";
+
+/// What one `result` event said.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    pub(super) subtype: String,
+    pub(super) is_error: bool,
+    /// HTTP status of the failed request.
+    pub(super) status: Option<u64>,
+    pub(super) reason: String,
+    pub(super) stop_reason: String,
+    /// The answer, or the errors.
+    pub(super) words: String,
+}
+
+impl Terminal {
+    /// A failed request is a `success` with `is_error` set: both must be right.
+    pub(super) fn ok(&self) -> bool {
+        self.subtype == "success" && !self.is_error
+    }
+}
+
+/// Everything the stream told.
+pub(super) struct Signs<'a> {
+    pub(super) terminal: Option<&'a Terminal>,
+    /// Kind and message of the main agent's last error.
+    pub(super) error: Option<&'a (String, String)>,
+    /// The account was turned away, until then.
+    pub(super) rejected: Option<Option<Timestamp>>,
+    /// Claude was waiting to repeat a request that had failed in this way.
+    pub(super) retrying: Option<&'a str>,
+    /// There was at least one event.
+    pub(super) spoke: bool,
+}
+
+pub(super) fn classify(signs: &Signs<'_>, exit: &Exit, stderr: &str, now: Timestamp) -> AgentEnd {
+    if let Exit::NeverStarted { error } = exit {
+        return never_started(error, INSTALL_HINT);
+    }
+    match signs.terminal {
+        // Said before the clock ran out, or before somebody stopped it: it stands.
+        Some(terminal) if !terminal.reason.starts_with("aborted") => finished(signs, terminal, now),
+        _ => unfinished(signs, exit, stderr),
+    }
+}
+
+fn finished(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> AgentEnd {
+    if terminal.ok() {
+        return AgentEnd::Success;
+    }
+    let message = one_line(&terminal.words);
+    match terminal.subtype.as_str() {
+        "success" => failed_request(signs, terminal, now),
+        _ if no_session(&terminal.words) => AgentEnd::NoSession,
+        // The ceilings are the user's own, so reaching one is the task's doing: work. The retry resumes the
+        // conversation with a fresh allowance, and `max_attempts` bounds how often.
+        "error_max_turns" | "error_max_budget_usd" => AgentEnd::Failed { message },
+        // `error_during_execution`, malformed structured output, and what later versions add: nobody knows better.
+        subtype => {
+            AgentEnd::Failed { message: if message.is_empty() { subtype.to_owned() } else { message } }
+        }
+    }
+}
+
+/// A request that failed for good. The kind is claude's; where the stream had none (`--output-format json`) the
+/// HTTP status stands in for it.
+fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> AgentEnd {
+    let kind = match (signs.error, terminal.status) {
+        (Some((kind, _)), _) => kind.as_str(),
+        (None, Some(401 | 403)) => "authentication_failed",
+        (None, Some(402)) => "billing_error",
+        (None, Some(404)) => "model_not_found",
+        (None, Some(429)) => "rate_limit",
+        (None, Some(408 | 500..)) => "server_error",
+        (None, Some(400 | 413)) => "invalid_request",
+        (None, _) => "",
+    };
+    let message = one_line(&terminal.words);
+    if let "rate_limit" = kind {
+        let until = signs.rejected.flatten().or_else(|| reset_time(&terminal.words, now));
+        // A 429 that names no quota is traffic, not a spent allowance: it passes within minutes.
+        return if until.is_some() || names_quota(&terminal.words) {
+            AgentEnd::RateLimited { until, message }
+        } else {
+            AgentEnd::Environment { message }
+        };
+    }
+    if let Some(hint) = permanent_hint(kind, terminal) {
+        return AgentEnd::Permanent { message, hint: hint.to_owned() };
+    }
+    match kind {
+        // "unknown" is claude's word for a request without an answer.
+        "overloaded" | "server_error" | "unknown" => AgentEnd::Environment { message },
+        // How long an answer gets is the model's doing. Told that it was cut, the next attempt writes less at once.
+        "max_output_tokens" => AgentEnd::Failed { message },
+        _ => AgentEnd::Failed { message },
+    }
+}
+
+/// What to do about a failure that would only repeat itself.
+fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
+    match kind {
+        "authentication_failed" | "oauth_org_not_allowed" => Some(LOGIN_HINT),
+        "billing_error" => Some(BILLING_HINT),
+        "model_not_found" => Some(MODEL_HINT),
+        // The same prompt stays too long, and a refused one is refused again: a person must change it, and each
+        // attempt in between would cost money for nothing.
+        "invalid_request" if terminal.reason == "prompt_too_long" => Some(PROMPT_HINT),
+        "invalid_request" if terminal.stop_reason == "refusal" => Some(REFUSAL_HINT),
+        "invalid_request" => Some(REQUEST_HINT),
+        _ => None,
+    }
+}
+
+fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
+    // Stopped in the middle of a retry: the request's failure is the cause, the clock or the person only the occasion.
+    if let (Some(kind), Exit::TimedOut { .. } | Exit::Stopped { .. }) = (signs.retrying, exit) {
+        let message = format!("{exit} while claude kept retrying ({kind})");
+        match kind {
+            "authentication_failed" | "oauth_org_not_allowed" => {
+                return AgentEnd::Permanent { message, hint: LOGIN_HINT.to_owned() };
+            }
+            "billing_error" => return AgentEnd::Permanent { message, hint: BILLING_HINT.to_owned() },
+            _ if matches!(exit, Exit::TimedOut { .. }) => return AgentEnd::Environment { message },
+            _ => {}
+        }
+    }
+    match exit {
+        Exit::TimedOut { .. } => AgentEnd::Failed { message: exit.to_string() },
+        Exit::Exited { code } if *code != 0 && !signs.spoke => refused_to_run(*code, exit, stderr),
+        _ => AgentEnd::Interrupted { message: format!("{exit}, and claude had not finished") },
+    }
+}
+
+/// Not one event: claude did not get as far as a conversation, and stderr says why.
+fn refused_to_run(code: i32, exit: &Exit, stderr: &str) -> AgentEnd {
+    let words = stderr.lines().find(|line| !line.trim().is_empty()).map(one_line).unwrap_or_default();
+    let message = if words.is_empty() { exit.to_string() } else { words };
+    match code {
+        _ if stderr.contains("Session ID") && stderr.contains("already in use") => AgentEnd::SessionExists,
+        _ if no_session(stderr) => AgentEnd::NoSession,
+        _ if short_of_resources(stderr) => AgentEnd::Environment { message },
+        126 | 127 => AgentEnd::Permanent { message, hint: INSTALL_HINT.to_owned() },
+        129.. => AgentEnd::Interrupted { message: format!("{exit} before claude said anything") },
+        1 if !stderr.trim().is_empty() => AgentEnd::Permanent { message, hint: FLAGS_HINT.to_owned() },
+        _ => AgentEnd::Failed { message },
+    }
+}
+
+fn no_session(text: &str) -> bool {
+    text.contains("No conversation found")
+}
+
+/// "You've hit your session limit": an allowance, where "exceed your rate limit" is traffic.
+fn names_quota(text: &str) -> bool {
+    text.contains("hit your") && text.contains("limit")
+}

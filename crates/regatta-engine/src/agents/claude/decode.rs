@@ -1,0 +1,299 @@
+//! Claude Code's `stream-json`, line by line, into the normal form.
+//!
+//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes one costs that
+//! field and nothing else.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+use serde_json::Value;
+
+use super::classify::{Signs, Terminal, classify};
+use super::reset::from_epoch_seconds;
+use crate::agents::decoder::{Decoder, Ending};
+use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::ledger::Ledger;
+use crate::agents::lines::MAX_LINE;
+
+/// Events that are understood and of no interest here; whatever else is unknown is shown as such.
+const SILENT_TYPES: [&str; 8] = [
+    "stream_event",
+    "control_request",
+    "control_response",
+    "control_cancel_request",
+    "tool_progress",
+    "tool_use_summary",
+    "auth_status",
+    "keep_alive",
+];
+
+/// Refusals listed for one attempt.
+const MAX_DENIALS: usize = 100;
+
+/// Messages whose tokens were counted. Their events come close together, also where sub-agents interleave.
+const RECENT_MESSAGES: usize = 32;
+
+/// Reads the output of one `claude -p --output-format stream-json`.
+#[derive(Debug, Default)]
+pub struct ClaudeDecoder {
+    ledger: Ledger,
+    terminal: Option<Terminal>,
+    /// A JSON event was seen: claude itself was running, and did more than refuse its arguments.
+    spoke: bool,
+    cwd: Option<String>,
+    recent_messages: VecDeque<String>,
+}
+
+impl Decoder for ClaudeDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        if line.trim_ascii().is_empty() {
+            return Vec::new();
+        }
+        let value = match line.len() {
+            0..=MAX_LINE => serde_json::from_slice(line).ok(),
+            _ => None,
+        };
+        let mut events = Vec::new();
+        match value {
+            Some(object @ Value::Object(_)) => self.event(&object, line, &mut events),
+            // `--output-format json --verbose` prints the same events as one array.
+            Some(Value::Array(values)) => {
+                values.iter().for_each(|value| self.event(value, line, &mut events));
+            }
+            _ => events.push(AgentEvent::unknown(line)),
+        }
+        events
+    }
+
+    fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
+        let signs = Signs {
+            terminal: self.terminal.as_ref(),
+            error: self.ledger.error.as_ref(),
+            rejected: self.ledger.rejected,
+            retrying: self.ledger.retrying.as_deref(),
+            spoke: self.spoke,
+        };
+        let end = classify(&signs, exit, stderr_tail, now);
+        self.ledger.ending(end)
+    }
+
+    fn open_tools(&self) -> usize {
+        self.ledger.open_tools()
+    }
+}
+
+impl ClaudeDecoder {
+    fn event(&mut self, value: &Value, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let Some(kind) = text(value, "type") else {
+            return events.push(AgentEvent::unknown(line));
+        };
+        let first = events.len();
+        let sub = text(value, "parent_tool_use_id").is_some();
+        match kind {
+            "system" => self.system(value, events),
+            "assistant" => self.assistant(value, sub, events),
+            "user" => tool_results(value, events),
+            "rate_limit_event" => events.extend(limit(value)),
+            "result" => self.result(value, events),
+            _ if SILENT_TYPES.contains(&kind) => {}
+            _ => return events.push(AgentEvent::unknown(line)),
+        }
+        self.spoke = true;
+        if self.ledger.session.is_none() {
+            self.ledger.session = text(value, "session_id").map(str::to_owned);
+        }
+        for event in &events[first..] {
+            self.ledger.note(event);
+        }
+    }
+
+    fn system(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
+        match text(value, "subtype") {
+            Some("init") => {
+                self.terminal = None;
+                self.cwd = text(value, "cwd").map(str::to_owned);
+                events.push(AgentEvent::Started {
+                    session: text(value, "session_id").map(str::to_owned),
+                    model: text(value, "model").map(str::to_owned),
+                });
+            }
+            Some("api_retry") => events.push(AgentEvent::Retrying {
+                attempt: number(value, "attempt"),
+                max: number(value, "max_retries"),
+                delay_ms: value.get("retry_delay_ms").and_then(Value::as_f64).map_or(0, |ms| ms as u64),
+                kind: retry_kind(value),
+            }),
+            Some("model_fallback") => {
+                self.ledger.model =
+                    text(value, "fallback_model").map(str::to_owned).or(self.ledger.model.take());
+            }
+            _ => {}
+        }
+    }
+
+    fn assistant(&mut self, value: &Value, sub: bool, events: &mut Vec<AgentEvent>) {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let blocks = message.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if let Some(kind) = text(value, "error") {
+            // A failed sub-agent is a tool's result to the main agent, and its error is not ours.
+            if !sub {
+                let words = blocks.iter().find_map(|block| text(block, "text")).unwrap_or_default();
+                events.push(AgentEvent::Error { kind: kind.to_owned(), message: clip(words, MAX_TEXT) });
+            }
+            return;
+        }
+        for block in blocks {
+            match text(block, "type") {
+                Some("text") if !sub => {
+                    let words = text(block, "text").unwrap_or_default();
+                    events.push(AgentEvent::Text { text: clip(words, MAX_TEXT) });
+                }
+                Some("tool_use") => {
+                    let name = text(block, "name").unwrap_or("?");
+                    let summary = self.summary(block.get("input").unwrap_or(&Value::Null));
+                    events.push(AgentEvent::ToolStarted {
+                        id: text(block, "id").unwrap_or_default().to_owned(),
+                        name: one_line(name),
+                        summary: if sub { format!("sub-agent: {summary}") } else { summary },
+                    });
+                }
+                _ => {}
+            }
+        }
+        events.extend(self.usage(message));
+    }
+
+    /// A running count, once per message; the result's own sum replaces it in the end.
+    fn usage(&mut self, message: &Value) -> Option<AgentEvent> {
+        let id = text(message, "id")?;
+        if self.recent_messages.iter().any(|seen| seen == id) {
+            return None;
+        }
+        if self.recent_messages.len() == RECENT_MESSAGES {
+            self.recent_messages.pop_front();
+        }
+        self.recent_messages.push_back(clip(id, 128));
+        let (more_in, more_out) = tokens(message.get("usage")?);
+        let (tokens_in, tokens_out) = self.ledger.tokens();
+        Some(AgentEvent::Usage {
+            tokens_in: tokens_in.saturating_add(more_in),
+            tokens_out: tokens_out.saturating_add(more_out),
+            cost_usd: None,
+        })
+    }
+
+    fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
+        let denials =
+            value.get("permission_denials").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let denials: Vec<String> = denials
+            .iter()
+            .filter_map(|denial| text(denial, "tool_name"))
+            .take(MAX_DENIALS)
+            .map(one_line)
+            .collect();
+        events.extend(denials.iter().map(|tool| AgentEvent::Denied { tool: tool.clone() }));
+
+        let errors = value.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let errors: Vec<&str> = errors.iter().filter_map(Value::as_str).collect();
+        let words = text(value, "result").map_or_else(|| errors.join("\n"), str::to_owned);
+        let words = clip(&words, MAX_TEXT);
+        let terminal = Terminal {
+            subtype: text(value, "subtype").unwrap_or_default().to_owned(),
+            // Without the field nothing was claimed; only a plain success counts as one.
+            is_error: value.get("is_error").and_then(Value::as_bool).unwrap_or(true),
+            status: value.get("api_error_status").and_then(Value::as_u64),
+            reason: text(value, "terminal_reason").unwrap_or_default().to_owned(),
+            stop_reason: text(value, "stop_reason").unwrap_or_default().to_owned(),
+            words: words.clone(),
+        };
+        let (tokens_in, tokens_out) = total_tokens(value);
+        events.push(AgentEvent::Result {
+            ok: terminal.ok(),
+            text: words,
+            turns: value.get("num_turns").map(|_| number(value, "num_turns")),
+            cost_usd: value.get("total_cost_usd").and_then(Value::as_f64),
+            tokens_in,
+            tokens_out,
+            denials,
+        });
+        self.terminal = Some(terminal);
+    }
+
+    /// The one thing in a tool's input that tells people what it does.
+    fn summary(&self, input: &Value) -> String {
+        const TELLING: [&str; 12] = [
+            "file_path",
+            "notebook_path",
+            "command",
+            "pattern",
+            "path",
+            "url",
+            "query",
+            "description",
+            "skill",
+            "subject",
+            "task_id",
+            "prompt",
+        ];
+        let Some(found) = TELLING.iter().find_map(|key| text(input, key)) else { return String::new() };
+        let inside = self.cwd.as_deref().and_then(|cwd| Path::new(found).strip_prefix(cwd).ok());
+        one_line(inside.and_then(Path::to_str).filter(|path| !path.is_empty()).unwrap_or(found))
+    }
+}
+
+fn tool_results(value: &Value, events: &mut Vec<AgentEvent>) {
+    let blocks = value.pointer("/message/content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for block in blocks.iter().filter(|block| text(block, "type") == Some("tool_result")) {
+        let Some(id) = text(block, "tool_use_id") else { continue };
+        let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        events.push(AgentEvent::ToolEnded { id: id.to_owned(), failed });
+    }
+}
+
+fn limit(value: &Value) -> Option<AgentEvent> {
+    let info = value.get("rate_limit_info")?;
+    Some(AgentEvent::Limit {
+        status: text(info, "status")?.to_owned(),
+        resets_at: info.get("resetsAt").and_then(Value::as_i64).and_then(from_epoch_seconds),
+        kind: text(info, "rateLimitType").unwrap_or_default().to_owned(),
+    })
+}
+
+/// The error's own name; a network failure has none and no status either.
+fn retry_kind(value: &Value) -> String {
+    match (text(value, "error"), value.get("error_status").and_then(Value::as_u64)) {
+        (Some("unknown") | None, None) => "network".to_owned(),
+        (Some("unknown") | None, Some(status)) => status.to_string(),
+        (Some(kind), _) => kind.to_owned(),
+    }
+}
+
+/// All models' tokens, sub-agents included; `usage` alone leaves those out.
+fn total_tokens(value: &Value) -> (u64, u64) {
+    let sum = |model: &Value, keys: [&str; 3]| -> u64 {
+        keys.iter().filter_map(|key| model.get(key).and_then(Value::as_u64)).fold(0, u64::saturating_add)
+    };
+    match value.get("modelUsage").and_then(Value::as_object).filter(|models| !models.is_empty()) {
+        Some(models) => models.values().fold((0, 0), |(read, written), model| {
+            let more = sum(model, ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"]);
+            (read.saturating_add(more), written.saturating_add(sum(model, ["outputTokens", "", ""])))
+        }),
+        None => value.get("usage").map_or((0, 0), tokens),
+    }
+}
+
+fn tokens(usage: &Value) -> (u64, u64) {
+    let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let cached = count("cache_read_input_tokens").saturating_add(count("cache_creation_input_tokens"));
+    (count("input_tokens").saturating_add(cached), count("output_tokens"))
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+fn number(value: &Value, key: &str) -> u32 {
+    value.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+}

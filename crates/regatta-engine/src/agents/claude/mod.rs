@@ -1,0 +1,11 @@
+//! Claude Code, by its `stream-json` output. Recorded behaviour of version 2.1.197 is under `tests/it/transcripts/claude`.
+
+mod classify;
+mod command;
+mod decode;
+mod reset;
+mod session;
+
+pub(super) use command::invocation;
+pub use decode::ClaudeDecoder;
+pub use session::{config_dir, new_session_id, session_file_exists};

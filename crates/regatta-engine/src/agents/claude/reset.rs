@@ -1,0 +1,136 @@
+//! Reset times in prose: "resets 4:12am (UTC)", "resets Nov 18, 5pm (UTC)".
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Span, Zoned};
+use regatta_core::time::Timestamp;
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/// The instant that the text names, on or after `now`. `None` where it names none, or one in a zone other than UTC:
+/// Regatta starts agents with `TZ=UTC`, and a guess would be worse than a backoff.
+pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Some((_, epoch)) = text.split_once("limit reached|") {
+        let digits: String = epoch.chars().take_while(char::is_ascii_digit).collect();
+        return digits.parse().ok().and_then(from_epoch_seconds);
+    }
+    let lower = text.to_ascii_lowercase();
+    let (_, rest) = lower.split_once("resets ")?;
+    let (when, zone) = match rest.split_once('(') {
+        Some((when, zone)) => (when, zone.split(')').next()?.trim()),
+        None => (rest.lines().next()?, "utc"),
+    };
+    if !matches!(zone, "utc" | "gmt" | "etc/utc") {
+        return None;
+    }
+    let now = jiff::Timestamp::from_millisecond(now.millis()).ok()?.to_zoned(TimeZone::UTC);
+    let at = next_occurrence(when, &now)?;
+    Some(Timestamp::from_millis(at.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond()))
+}
+
+/// An instant from `resetsAt`: seconds since the epoch, or milliseconds where the number could be nothing else.
+pub(super) fn from_epoch_seconds(seconds: i64) -> Option<Timestamp> {
+    match seconds {
+        1..=99_999_999_999 => Some(Timestamp::from_millis(seconds * 1000)),
+        100_000_000_000.. => Some(Timestamp::from_millis(seconds)),
+        _ => None,
+    }
+}
+
+fn next_occurrence(when: &str, now: &Zoned) -> Option<DateTime> {
+    let mut words = when
+        .split(|c: char| c.is_whitespace() || c == ',' || c == '·')
+        .filter(|word| !word.is_empty() && *word != "at")
+        .peekable();
+    let month = words.peek().and_then(|word| month(word));
+    let Some(month) = month else {
+        let (hour, minute) = clock(words.next()?)?;
+        let today = now.date().at(hour, minute, 0, 0);
+        // The clock shows whole minutes: a reset within this very minute is now, not tomorrow.
+        let missed = today < now.datetime().checked_sub(Span::new().minutes(1)).ok()?;
+        return if missed { today.checked_add(Span::new().days(1)).ok() } else { Some(today) };
+    };
+    words.next();
+    let day: i8 = words.next()?.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
+    let year = words.next_if(|word| word.len() == 4 && word.parse::<i16>().is_ok());
+    let (hour, minute) = words.next().map_or(Some((0, 0)), clock)?;
+    let in_year = |year| Some(Date::new(year, month, day).ok()?.at(hour, minute, 0, 0));
+    match year {
+        Some(year) => in_year(year.parse().ok()?),
+        None => {
+            let this = in_year(now.year())?;
+            let missed = this < now.datetime().checked_sub(Span::new().days(1)).ok()?;
+            if missed { in_year(now.year() + 1) } else { Some(this) }
+        }
+    }
+}
+
+fn month(word: &str) -> Option<i8> {
+    let at = MONTHS.iter().position(|month| word.starts_with(month))?;
+    i8::try_from(at + 1).ok()
+}
+
+/// `4am`, `4:12am`, `16:12`.
+fn clock(word: &str) -> Option<(i8, i8)> {
+    let half = if word.ends_with("am") { Some(0) } else { word.ends_with("pm").then_some(12) };
+    let digits = if half.is_some() { &word[..word.len() - 2] } else { word };
+    let (hour, minute) = match digits.split_once(':') {
+        Some((hour, minute)) => (hour.parse::<i8>().ok()?, minute.parse::<i8>().ok()?),
+        None => (half.and_then(|_| digits.parse::<i8>().ok())?, 0),
+    };
+    let hour = match half {
+        Some(half) if (1..=12).contains(&hour) => hour % 12 + half,
+        Some(_) => return None,
+        None => hour,
+    };
+    ((0..24).contains(&hour) && (0..60).contains(&minute)).then_some((hour, minute))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<&str>) {
+        let now = Timestamp::try_from("2026-11-15T02:12:27Z".to_owned()).unwrap();
+        let expected = expected.map(|at| Timestamp::try_from(at.to_owned()).unwrap());
+        assert_eq!(reset_time(text, now), expected, "{text:?}");
+    }
+
+    #[test]
+    fn a_clock_time_is_its_next_occurrence() {
+        check("You've hit your session limit · resets 4:12am (UTC)", Some("2026-11-15T04:12:00Z"));
+        check("resets 4pm (UTC)", Some("2026-11-15T16:00:00Z"));
+        check("resets 12am (UTC)", Some("2026-11-16T00:00:00Z"));
+        check("resets 12:30pm (UTC)", Some("2026-11-15T12:30:00Z"));
+        check("resets 2:12am (UTC)", Some("2026-11-15T02:12:00Z"));
+        check("resets 1:59am (UTC)", Some("2026-11-16T01:59:00Z"));
+        check("resets 16:05", Some("2026-11-15T16:05:00Z"));
+    }
+
+    #[test]
+    fn a_date_without_a_year_is_its_next_occurrence() {
+        check("weekly limit · resets Nov 18, 5pm (UTC)", Some("2026-11-18T17:00:00Z"));
+        check("resets Nov 18 at 5:30pm (UTC)", Some("2026-11-18T17:30:00Z"));
+        check("resets Jan 2nd, 5pm (UTC)", Some("2027-01-02T17:00:00Z"));
+        check("resets Jan 2, 2028, 5pm (UTC)", Some("2028-01-02T17:00:00Z"));
+        check("Claude AI usage limit reached|1794715947", Some("2026-11-15T04:12:27Z"));
+    }
+
+    #[test]
+    fn what_is_no_time_or_in_another_zone_is_not_guessed() {
+        for text in [
+            "resets 4:12am (Europe/Berlin)",
+            "resets soon (UTC)",
+            "resets 25:00 (UTC)",
+            "resets 13pm (UTC)",
+            "resets Feb 30, 1pm (UTC)",
+            "resets ",
+            "resets 4:12am (",
+            "",
+            "it was reset",
+        ] {
+            check(text, None);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Any program: the prompt arrives on stdin, the exit code is the answer.
+
+use std::path::Path;
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+
+use super::decoder::{AgentEnd, Decoder, Ending, never_started, short_of_resources};
+use super::event::{AgentEvent, MAX_TEXT, clip, one_line, tail};
+use super::launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, program, prompt_with_guidance};
+
+/// Programs to which stdin is code. Guidance quotes test output and agents' words: it must never reach them as text.
+const INTERPRETERS: [&str; 14] = [
+    "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "python", "perl", "ruby", "node", "deno",
+    "php",
+];
+
+/// Most of the guidance that goes into a variable; Linux allows 128 KiB for one.
+const MAX_GUIDANCE: usize = 32 * 1024;
+
+/// The argv as configured; the prompt exactly as written. On a retry the guidance follows the prompt, unless some
+/// part of the argv is an interpreter that would run it; it is in `REGATTA_GUIDANCE` in either case.
+pub(super) fn invocation(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
+    let mut argv = program(profile, brief, "sh");
+    argv.extend(profile.args.iter().map(Into::into));
+    let runs_stdin = argv.iter().any(|arg| is_interpreter(Path::new(arg)));
+    let stdin = if runs_stdin { brief.prompt.to_owned() } else { prompt_with_guidance(brief) };
+    let guidance = brief.guidance.map(|text| clip(&text.replace('\0', ""), MAX_GUIDANCE));
+    let defaults: Vec<_> = guidance.iter().map(|text| (GUIDANCE_VAR, text.as_str())).collect();
+    Invocation::new(profile, argv, stdin, &defaults)
+}
+
+fn is_interpreter(program: &Path) -> bool {
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+/// Reads plain text, a line at a time.
+#[derive(Debug, Default)]
+pub struct PlainDecoder {
+    /// The end of what was printed, for whoever looks for a verdict in it.
+    said: String,
+}
+
+impl Decoder for PlainDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let text = clip(&String::from_utf8_lossy(&line[..line.len().min(MAX_TEXT)]), MAX_TEXT);
+        self.said.push_str(&text);
+        self.said.push('\n');
+        if self.said.len() > 2 * MAX_TEXT {
+            self.said = tail(&self.said, MAX_TEXT).to_owned();
+        }
+        vec![AgentEvent::Text { text }]
+    }
+
+    fn end(&mut self, exit: &Exit, stderr_tail: &str, _now: Timestamp) -> Ending {
+        let said = tail(self.said.trim_end(), MAX_TEXT);
+        Ending {
+            end: judge(exit, stderr_tail, said),
+            session: None,
+            model: None,
+            cost_usd: None,
+            tokens_in: 0,
+            tokens_out: 0,
+            turns: None,
+            result_text: (!said.is_empty()).then(|| said.to_owned()),
+            denials: Vec::new(),
+        }
+    }
+
+    fn open_tools(&self) -> usize {
+        0
+    }
+}
+
+fn judge(exit: &Exit, stderr: &str, said: &str) -> AgentEnd {
+    const HINT: &str = "check `argv` of this agent in regatta.yaml and that the program is on PATH";
+    let last_words = || {
+        let words = stderr.lines().rev().chain(said.lines().rev()).find(|line| !line.trim().is_empty());
+        words.map(|line| format!(": {}", one_line(line))).unwrap_or_default()
+    };
+    match exit {
+        Exit::Exited { code: 0 } => AgentEnd::Success,
+        Exit::Exited { code: 126 | 127 } if !short_of_resources(stderr) => AgentEnd::Permanent {
+            message: format!("{exit}, command not found or not executable{}", last_words()),
+            hint: HINT.to_owned(),
+        },
+        Exit::Exited { .. } | Exit::Signalled { .. } => {
+            AgentEnd::Failed { message: format!("{exit}{}", last_words()) }
+        }
+        Exit::TimedOut { .. } => AgentEnd::Failed { message: exit.to_string() },
+        Exit::NeverStarted { error } => never_started(error, HINT),
+        Exit::Stopped { .. } | Exit::Lost => AgentEnd::Interrupted { message: exit.to_string() },
+    }
+}

@@ -1,0 +1,179 @@
+//! The normal form: what any agent's output comes down to, one event per thing a person would want to know.
+
+use regatta_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Longest text kept of one message, in bytes.
+pub(super) const MAX_TEXT: usize = 64 * 1024;
+/// Longest one-line summary, in bytes.
+const MAX_SUMMARY: usize = 200;
+/// How much of a line that nobody understood is kept, in bytes.
+const MAX_UNKNOWN: usize = 400;
+
+/// One thing an agent said or did. Counts and costs are totals of the attempt so far, never increments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum AgentEvent {
+    /// The agent is up.
+    Started {
+        /// Its own conversation id.
+        session: Option<String>,
+        /// The model it chose.
+        model: Option<String>,
+    },
+    /// It said something. What a sub-agent says is not here; its answer reaches the main agent as a tool's result.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A tool call is open.
+    ToolStarted {
+        /// Ties start and end together.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// One line for people: the file, the command, the pattern. Begins with `sub-agent: ` when one made the call.
+        summary: String,
+    },
+    /// A tool call is closed.
+    ToolEnded {
+        /// As in `ToolStarted`.
+        id: String,
+        /// The tool said it failed, or was refused.
+        failed: bool,
+    },
+    /// What the attempt has used so far.
+    Usage {
+        /// Tokens read, those from a cache included.
+        tokens_in: u64,
+        /// Tokens written.
+        tokens_out: u64,
+        /// Dollars, where the agent says so.
+        cost_usd: Option<f64>,
+    },
+    /// A request failed and the agent is about to try again by itself.
+    Retrying {
+        /// Which retry this is, from 1.
+        attempt: u32,
+        /// After how many it gives up.
+        max: u32,
+        /// How long it waits first.
+        delay_ms: u64,
+        /// The agent's word for what went wrong.
+        kind: String,
+    },
+    /// News about the account's quota.
+    Limit {
+        /// `allowed`, `allowed_warning` or `rejected`.
+        status: String,
+        /// When the quota is whole again.
+        resets_at: Option<Timestamp>,
+        /// Which quota: `five_hour`, `seven_day`, …
+        kind: String,
+    },
+    /// A tool was refused by the agent's permission rules.
+    Denied {
+        /// The tool's name.
+        tool: String,
+    },
+    /// Something failed for good, in the agent's own words.
+    Error {
+        /// The agent's word for it.
+        kind: String,
+        /// What it told the user.
+        message: String,
+    },
+    /// The agent's last word on a turn. Its absence means that it did not finish.
+    Result {
+        /// The agent thinks it went well.
+        ok: bool,
+        /// Its answer, or why not.
+        text: String,
+        /// Model turns taken.
+        turns: Option<u32>,
+        /// As in `Usage`.
+        cost_usd: Option<f64>,
+        /// As in `Usage`.
+        tokens_in: u64,
+        /// As in `Usage`.
+        tokens_out: u64,
+        /// Tools refused on the way.
+        denials: Vec<String>,
+    },
+    /// A line that nobody understood, cut short.
+    Unknown {
+        /// Its beginning.
+        line: String,
+    },
+}
+
+impl AgentEvent {
+    /// Keeps the beginning of a line that could not be read.
+    pub(super) fn unknown(line: &[u8]) -> Self {
+        let head = &line[..line.len().min(MAX_UNKNOWN)];
+        AgentEvent::Unknown { line: clip(&String::from_utf8_lossy(head), MAX_UNKNOWN) }
+    }
+}
+
+/// The beginning of `text`, at most `max` bytes, cut between characters.
+pub(super) fn clip(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let mut end = max.saturating_sub('…'.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+/// The end of `text`, at most `max` bytes.
+pub(super) fn tail(text: &str, max: usize) -> &str {
+    let mut start = text.len().saturating_sub(max);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+/// `text` as one short line: no control characters, no runs of blanks.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_SUMMARY {
+            break;
+        }
+    }
+    clip(&line, MAX_SUMMARY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_one_line_without_terminal_tricks() {
+        assert_eq!(one_line("  cargo\ttest\n\n -p\u{1b}[31m x "), "cargo test -p [31m x");
+        assert!(one_line(&"long ".repeat(1000)).len() <= MAX_SUMMARY);
+    }
+
+    #[test]
+    fn cutting_never_splits_a_character() {
+        for max in 3..12 {
+            assert!(clip("ééééééé", max).len() <= max);
+            assert!(tail("ééééééé", max).len() <= max);
+        }
+    }
+
+    #[test]
+    fn an_event_survives_json() {
+        let event = AgentEvent::Retrying { attempt: 1, max: 3, delay_ms: 500, kind: "overloaded".into() };
+        let text = serde_json::to_string(&event).unwrap();
+        assert_eq!(text, r#"{"type":"retrying","attempt":1,"max":3,"delay_ms":500,"kind":"overloaded"}"#);
+        assert_eq!(serde_json::from_str::<AgentEvent>(&text).unwrap(), event);
+    }
+}

@@ -1,0 +1,139 @@
+//! What the engine hands in to start an attempt, and what it gets to start.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use regatta_core::id::TaskId;
+use serde::{Deserialize, Serialize};
+
+/// Variables by which an agent tells the tools it runs that they are inside it. An agent that Regatta starts is
+/// inside none, even where Regatta itself was started by one.
+const NESTING_VARS: [&str; 6] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "AI_AGENT",
+];
+
+/// Where an agent without a conversation finds what went wrong the last time.
+pub const GUIDANCE_VAR: &str = "REGATTA_GUIDANCE";
+
+/// Which program speaks, and therefore how it is started and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Claude Code.
+    Claude,
+    /// Any program that takes its prompt on stdin and says by its exit code how it went.
+    Command,
+    /// The simulated agent inside Regatta.
+    Sim,
+}
+
+/// One entry of `agents:` in `regatta.yaml`, with everything resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentProfile {
+    /// The entry's name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Program and leading arguments; empty means the kind's own.
+    pub argv: Vec<String>,
+    /// Model, unless the task names one.
+    pub model: Option<String>,
+    /// Arguments added at the end.
+    pub args: Vec<String>,
+    /// Variables set for the agent.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Everything about one attempt that the agent must be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief<'a> {
+    /// The task.
+    pub task: &'a TaskId,
+    /// Its attempt, from 1.
+    pub attempt: u32,
+    /// What the user wrote.
+    pub prompt: &'a str,
+    /// What went wrong before, with the evidence; `None` at first.
+    pub guidance: Option<&'a str>,
+    /// The task's model; wins over the profile's.
+    pub model: Option<&'a str>,
+    /// The agent's own sub-persona (`claude --agent`).
+    pub persona: Option<&'a str>,
+    /// The agent must not change anything.
+    pub read_only: bool,
+    /// Begin a conversation or go on with one.
+    pub session: SessionPlan<'a>,
+    /// The agent is asked to report with `regatta done`.
+    pub reports: bool,
+    /// Regatta runs as root, and so will the agent.
+    pub is_root: bool,
+    /// Takes the place of the profile's program (`--claude-exe`).
+    pub exe: Option<&'a Path>,
+    /// This Regatta's own binary.
+    pub regatta: &'a Path,
+}
+
+/// Which conversation an attempt belongs to, by its UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionPlan<'a> {
+    /// Begin it under this id.
+    New(&'a str),
+    /// Go on with it.
+    Resume(&'a str),
+}
+
+/// A process to start. The prompt is never in `argv`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments; no shell in between.
+    pub argv: Vec<OsString>,
+    /// Written to stdin, which is then closed.
+    pub stdin: String,
+    /// Set after `env_remove` was applied.
+    pub env_set: Vec<(String, String)>,
+    /// Taken out of what the agent would inherit.
+    pub env_remove: Vec<String>,
+}
+
+impl Invocation {
+    /// Puts the environment together: `defaults`, then the profile on top.
+    pub(super) fn new(
+        profile: &AgentProfile,
+        argv: Vec<OsString>,
+        stdin: String,
+        defaults: &[(&str, &str)],
+    ) -> Self {
+        let mut env: BTreeMap<String, String> =
+            defaults.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        env.extend(profile.env.clone());
+        let env_remove =
+            NESTING_VARS.iter().filter(|name| !env.contains_key(**name)).map(|name| (*name).to_owned());
+        Self { argv, stdin, env_remove: env_remove.collect(), env_set: env.into_iter().collect() }
+    }
+}
+
+/// The program's argv before any of the kind's own arguments.
+pub(super) fn program(profile: &AgentProfile, brief: &Brief<'_>, default: &str) -> Vec<OsString> {
+    match (brief.exe, profile.argv.as_slice()) {
+        (Some(exe), _) => vec![exe.as_os_str().to_owned()],
+        (None, []) => vec![default.into()],
+        (None, argv) => argv.iter().map(OsString::from).collect(),
+    }
+}
+
+/// The prompt, and behind it what the last attempt ran into.
+pub(super) fn prompt_with_guidance(brief: &Brief<'_>) -> String {
+    match brief.guidance {
+        None => brief.prompt.to_owned(),
+        Some(guidance) => {
+            let prompt = brief.prompt.trim_end();
+            format!("{prompt}\n\n## The attempt before this one\n\n{}\n", guidance.trim())
+        }
+    }
+}

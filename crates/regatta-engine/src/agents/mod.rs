@@ -1,0 +1,44 @@
+//! The programs that do the work: how each is started, what it prints, how it ended.
+//!
+//! One kind of agent is one folder. Each offers two things and nothing else:
+//!
+//! - an [`Invocation`]: argv, stdin and environment for one attempt, made from a profile and a [`Brief`];
+//! - a [`Decoder`]: lines of output in, [`AgentEvent`]s out, and an [`Ending`] once the process is gone.
+//!
+//! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the two
+//! exceptions are [`claude::session_file_exists`], which looks at the disk, and [`sim::main`], which *is* an agent.
+//!
+//! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts.
+
+pub mod claude;
+pub mod command;
+mod decoder;
+mod event;
+mod launch;
+mod ledger;
+mod lines;
+pub mod sim;
+
+pub use decoder::{AgentEnd, Decoder, Ending};
+pub use event::AgentEvent;
+pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, SessionPlan};
+pub use lines::{LineBuffer, MAX_LINE};
+
+/// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:
+/// what the user exported wins over our defaults, as does what the profile sets.
+pub fn invocation(profile: &AgentProfile, brief: &Brief<'_>, is_set: &dyn Fn(&str) -> bool) -> Invocation {
+    match profile.kind {
+        Kind::Claude => claude::invocation(profile, brief, is_set),
+        Kind::Command => command::invocation(profile, brief),
+        Kind::Sim => sim::invocation(profile, brief),
+    }
+}
+
+/// A fresh decoder for the output of one attempt.
+pub fn decoder(kind: Kind) -> Box<dyn Decoder> {
+    match kind {
+        Kind::Claude => Box::new(claude::ClaudeDecoder::default()),
+        Kind::Command => Box::new(command::PlainDecoder::default()),
+        Kind::Sim => Box::new(sim::SimDecoder::default()),
+    }
+}

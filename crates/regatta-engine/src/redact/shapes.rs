@@ -1,0 +1,70 @@
+//! Tokens known by their looks.
+
+use super::Found;
+
+/// A prefix and a run of characters behind it.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// What stands in the mask.
+    pub(super) name: &'static str,
+    pub(super) prefix: &'static str,
+    /// The prefix stays readable and case does not matter: `Bearer `.
+    keep_prefix: bool,
+    /// Fewest characters behind the prefix.
+    min: usize,
+}
+
+const fn token(name: &'static str, prefix: &'static str, min: usize) -> Shape {
+    Shape { name, prefix, keep_prefix: false, min }
+}
+
+/// Longer prefixes before those they begin with.
+pub(super) static SHAPES: [Shape; 17] = [
+    token("anthropic-key", "sk-ant-", 8),
+    token("openai-key", "sk-proj-", 16),
+    token("api-key", "sk-", 32),
+    token("github-token", "github_pat_", 20),
+    token("github-token", "ghp_", 20),
+    token("github-token", "gho_", 20),
+    token("github-token", "ghu_", 20),
+    token("github-token", "ghs_", 20),
+    token("github-token", "ghr_", 20),
+    token("gitlab-token", "glpat-", 16),
+    token("aws-key", "AKIA", 16),
+    token("aws-key", "ASIA", 16),
+    token("google-key", "AIza", 30),
+    token("npm-token", "npm_", 30),
+    token("slack-token", "xoxb-", 16),
+    token("slack-token", "xoxp-", 16),
+    Shape { name: "bearer", prefix: "bearer ", keep_prefix: true, min: 16 },
+];
+
+impl Shape {
+    /// Characters of the token itself.
+    pub(super) fn takes(&self, byte: u8) -> bool {
+        let more: &[u8] = if self.keep_prefix { b"-_.~+/=" } else { b"-_" };
+        byte.is_ascii_alphanumeric() || more.contains(&byte)
+    }
+
+    /// Is there such a token at the beginning of `rest`?
+    pub(super) fn find(&'static self, rest: &[u8], at_end: bool) -> Found {
+        let prefix = self.prefix.as_bytes();
+        let common = rest.len().min(prefix.len());
+        let same = match self.keep_prefix {
+            true => rest[..common].eq_ignore_ascii_case(&prefix[..common]),
+            false => rest[..common] == prefix[..common],
+        };
+        if !same {
+            return Found::Nothing;
+        }
+        let run = rest[common..].iter().take(self.min).take_while(|byte| self.takes(**byte)).count();
+        if run == self.min {
+            let (kept, masked) = if self.keep_prefix { (common, run) } else { (0, common + run) };
+            Found::Token(kept, masked, self)
+        } else if !at_end && common + run == rest.len() {
+            Found::Undecided
+        } else {
+            Found::Nothing
+        }
+    }
+}

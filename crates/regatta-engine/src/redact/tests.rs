@@ -1,0 +1,87 @@
+use super::*;
+
+const KEY: &str = "hunter2-hunter2";
+
+fn redactor() -> Redactor {
+    Redactor::new([
+        ("MY_TOKEN", KEY),
+        ("LONG_TOKEN", "hunter2-hunter2-and-more"),
+        ("OTHER_SECRET", "a\"b\\c\nd"),
+        ("UMLAUT_PASSWORD", "größe-grün"),
+        ("SHORT_KEY", "12345"),
+        ("EDITOR", "not-a-secret"),
+        ("PG", "postgres://u:sesame9@h/db"),
+    ])
+}
+
+fn check(text: &str, expected: &str) {
+    assert_eq!(redactor().redact(text), expected);
+}
+
+#[test]
+fn values_of_secret_variables_are_masked_wherever_they_stand() {
+    check(&format!("x{KEY}y"), "x[redacted:MY_TOKEN]y");
+    check(&format!("{KEY}{KEY}"), "[redacted:MY_TOKEN][redacted:MY_TOKEN]");
+    check("hunter2-hunter2-and-more", "[redacted:LONG_TOKEN]");
+    check("hunter2-hunter2-and-less", "[redacted:MY_TOKEN]-and-less");
+    check("größe-grün größe-grau", "[redacted:UMLAUT_PASSWORD] größe-grau");
+    check("psql sesame9", "psql [redacted:PG]");
+    check(r#"{"v":"a\"b\\c\nd"}"#, r#"{"v":"[redacted:OTHER_SECRET]"}"#);
+    check("12345 not-a-secret", "12345 not-a-secret");
+}
+
+#[test]
+fn tokens_are_known_by_their_shape() {
+    check("key=sk-ant-oat01-dummy_A-9, next", "key=[redacted:anthropic-key], next");
+    check(&format!("ghp_{}.", "a1B2".repeat(9)), "[redacted:github-token].");
+    check("id AKIAABCDEFGHIJKLMNOP ok", "id [redacted:aws-key] ok");
+    check("Authorization: bEaReR abc.def~123+/456==; x", "Authorization: bEaReR [redacted:bearer]; x");
+    check("task-ant-hill-of-many-words", "task-ant-hill-of-many-words");
+    check("sk-ant- bearer of bad news, ghp_short", "sk-ant- bearer of bad news, ghp_short");
+}
+
+#[test]
+fn text_without_secrets_is_not_copied() {
+    assert!(matches!(redactor().redact("nothing here, sk- or hunter2-"), Cow::Borrowed(_)));
+}
+
+#[test]
+fn a_stream_says_the_same_wherever_it_is_cut() {
+    let redactor = redactor();
+    let text = format!(
+        "a{KEY} hunter2-hunter2-and-more hunter2-hunter2-and-mor größe-grün größ sk-ant-api03-{} \
+         bearer {}! sk-an AKIAABCDEFGHIJKLMNOP hunter2-hunter hunter2-hunter2 sk-ant-12345678",
+        "x".repeat(40),
+        "y".repeat(40),
+    );
+    let whole = redactor.redact(&text).into_owned();
+    assert!(!whole.contains(KEY) && !whole.contains("xxx") && !whole.contains("yyy"), "{whole}");
+    let bytes = text.as_bytes();
+    for first in 0..=bytes.len() {
+        for second in [first, (first + 1).min(bytes.len()), (first + 7).min(bytes.len())] {
+            let mut stream = redactor.stream();
+            let mut out = stream.push(&bytes[..first]);
+            out.extend(stream.push(&bytes[first..second]));
+            out.extend(stream.push(&bytes[second..]));
+            out.extend(stream.finish());
+            assert_eq!(String::from_utf8(out).unwrap(), whole, "cut at {first} and {second}");
+        }
+    }
+    let mut stream = redactor.stream();
+    let mut out: Vec<u8> = bytes.iter().flat_map(|byte| stream.push(&[*byte])).collect();
+    out.extend(stream.finish());
+    assert_eq!(String::from_utf8(out).unwrap(), whole, "byte by byte");
+}
+
+#[test]
+fn a_stream_holds_back_no_more_than_a_secret_could_be_long() {
+    let redactor = redactor();
+    let mut stream = redactor.stream();
+    assert_eq!(stream.push(b"plain \xff\xfe bytes\n"), b"plain \xff\xfe bytes\n");
+    stream.push(b"sk-ant-12345678");
+    for _ in 0..1000 {
+        assert_eq!(stream.push(&[b'z'; 1000]), b"");
+        assert!(stream.held.len() < 100);
+    }
+    assert_eq!(stream.push(b" end"), b" end");
+}
