@@ -30,7 +30,9 @@ pub(super) fn secrets<'v>(name: &str, value: &'v str) -> Vec<&'v str> {
         found.push(value);
         // A private key is printed a line at a time.
         if value.contains('\n') {
-            found.extend(value.lines().map(str::trim).filter(|line| line.len() >= 16 && !line.starts_with("-----")));
+            found.extend(
+                value.lines().map(str::trim).filter(|line| line.len() >= 16 && !line.starts_with("-----")),
+            );
         }
     }
     found

@@ -157,7 +157,7 @@ fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
 
 /// Not one event: claude did not get as far as a conversation, and stderr says why.
 fn refused_to_run(code: i32, exit: &Exit, stderr: &str) -> AgentEnd {
-    let words = stderr.lines().find(|line| !line.trim().is_empty()).map(one_line).unwrap_or_default();
+    let words = one_line(stderr);
     let message = if words.is_empty() { exit.to_string() } else { words };
     match code {
         _ if stderr.contains("Session ID") && stderr.contains("already in use") => AgentEnd::SessionExists,

@@ -1,0 +1,13 @@
+//! Agents: what real ones printed, how they are started, and the simulated one.
+
+mod argv;
+mod garbage;
+mod other_kinds;
+mod transcripts;
+
+use regatta_core::time::Timestamp;
+
+/// When the transcripts were recorded.
+fn recorded_at() -> Timestamp {
+    Timestamp::try_from("2026-11-15T02:12:27Z".to_owned()).unwrap()
+}

@@ -1,0 +1,231 @@
+//! How agents are started: what is in the argv, and above all what is not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use regatta_core::id::TaskId;
+use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, SessionPlan, invocation};
+
+const UUID: &str = "398d1177-83ca-4030-b7de-39deb75b63e2";
+const NASTY: &str = "--help\n-rf 'quoted \"$(touch pwned)`id`\" ; & | ~ \\ \u{e9}";
+
+fn profile(kind: Kind) -> AgentProfile {
+    AgentProfile {
+        name: "agent".into(),
+        kind,
+        argv: Vec::new(),
+        model: None,
+        args: Vec::new(),
+        env: BTreeMap::new(),
+    }
+}
+
+fn brief(task: &TaskId) -> Brief<'_> {
+    Brief {
+        task,
+        attempt: 1,
+        prompt: NASTY,
+        guidance: None,
+        model: None,
+        persona: None,
+        read_only: false,
+        session: SessionPlan::New(UUID),
+        reports: false,
+        is_root: false,
+        exe: None,
+        regatta: Path::new("/bin/regatta"),
+    }
+}
+
+fn task() -> TaskId {
+    TaskId::parse("add-oauth").unwrap()
+}
+
+fn start(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
+    invocation(profile, brief, &|_| false)
+}
+
+fn argv(invocation: &Invocation) -> Vec<&str> {
+    invocation.argv.iter().map(|arg| arg.to_str().unwrap()).collect()
+}
+
+fn env<'i>(invocation: &'i Invocation, name: &str) -> Option<&'i str> {
+    invocation.env_set.iter().find(|(set, _)| set == name).map(|(_, value)| value.as_str())
+}
+
+#[test]
+fn a_first_attempt_begins_a_session_with_the_prompt_on_stdin() {
+    let task = task();
+    let invocation = start(&profile(Kind::Claude), &brief(&task));
+    let expected = format!(
+        "claude -p --output-format stream-json --verbose --session-id {UUID} \
+         --permission-mode bypassPermissions --strict-mcp-config"
+    );
+    assert_eq!(argv(&invocation).join(" "), expected);
+    assert_eq!(invocation.stdin, NASTY);
+}
+
+#[test]
+fn no_part_of_a_prompt_ever_reaches_the_argv() {
+    let task = task();
+    for kind in [Kind::Claude, Kind::Command, Kind::Sim] {
+        for session in [SessionPlan::New(UUID), SessionPlan::Resume(UUID)] {
+            for guidance in [None, Some("pwned: `touch pwned`")] {
+                let brief = Brief { session, guidance, reports: true, ..brief(&task) };
+                let invocation = start(&profile(kind), &brief);
+                let found =
+                    argv(&invocation).into_iter().find(|arg| arg.contains("pwned") || arg.contains("-rf"));
+                assert_eq!(found, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_retry_resumes_the_session_and_says_only_what_is_new() {
+    let task = task();
+    let guidance = Some("`cargo test -p auth` failed:\n    2 tests failed");
+    let resumed =
+        Brief { guidance, attempt: 2, session: SessionPlan::Resume(UUID), reports: true, ..brief(&task) };
+    let invocation = start(&profile(Kind::Claude), &resumed);
+    assert!(argv(&invocation).windows(2).any(|pair| pair == ["--resume", UUID]));
+    assert!(!argv(&invocation).contains(&"--session-id"));
+    insta::assert_snapshot!(invocation.stdin, @r"
+    Your task (add-oauth) is not finished: this is attempt 2.
+
+    `cargo test -p auth` failed:
+        2 tests failed
+
+    Your earlier changes are still in this directory. Put right what is named above, and check it the way it was checked. When it holds, finish with `regatta done` as before.
+    ");
+
+    let afresh = start(&profile(Kind::Claude), &Brief { session: SessionPlan::New(UUID), ..resumed });
+    assert!(
+        afresh.stdin.starts_with(NASTY) && afresh.stdin.ends_with("2 tests failed\n"),
+        "{}",
+        afresh.stdin
+    );
+
+    let follow_up = start(&profile(Kind::Claude), &Brief { guidance: None, ..resumed });
+    assert_eq!(follow_up.stdin, NASTY);
+}
+
+#[test]
+fn the_tasks_model_persona_and_the_given_program_win() {
+    let task = task();
+    let mut profile = profile(Kind::Claude);
+    profile.model = Some("haiku".into());
+    profile.args = vec!["--max-turns".into(), "50".into()];
+    let with = |argv: &[&str], first: &str, second: &str| argv.windows(2).any(|pair| pair == [first, second]);
+
+    let invocation = start(&profile, &brief(&task));
+    assert!(with(&argv(&invocation), "--model", "haiku"));
+    assert!(argv(&invocation).ends_with(&["--max-turns", "50"]));
+
+    let brief = Brief {
+        model: Some("opus"),
+        persona: Some("reviewer"),
+        exe: Some(Path::new("/opt/c")),
+        ..brief(&task)
+    };
+    let invocation = start(&profile, &brief);
+    let argv = argv(&invocation);
+    assert_eq!(argv[0], "/opt/c");
+    assert!(with(&argv, "--model", "opus") && with(&argv, "--agent", "reviewer") && !argv.contains(&"haiku"));
+}
+
+#[test]
+fn a_reporting_agent_is_told_how() {
+    let task = task();
+    let silent = start(&profile(Kind::Claude), &brief(&task));
+    assert!(!argv(&silent).contains(&"--append-system-prompt"));
+    let reports = start(&profile(Kind::Claude), &Brief { reports: true, ..brief(&task) });
+    let argv = argv(&reports);
+    let at = argv.iter().position(|arg| *arg == "--append-system-prompt").unwrap();
+    for needed in ["regatta done --verdict pass --summary", "regatta progress", "regatta stuck", "lane"] {
+        assert!(argv[at + 1].contains(needed), "{needed}");
+    }
+}
+
+#[test]
+fn a_read_only_agent_gets_no_way_to_write() {
+    let task = task();
+    let mut profile = profile(Kind::Claude);
+    profile.args = [
+        "--permission-mode",
+        "acceptEdits",
+        "--verbose",
+        "--dangerously-skip-permissions",
+        "--permission-mode=bypassPermissions",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let brief = Brief { read_only: true, reports: true, is_root: true, ..brief(&task) };
+    let invocation = start(&profile, &brief);
+    let argv = argv(&invocation);
+    let modes: Vec<_> = argv.iter().filter(|arg| arg.contains("ermission")).collect();
+    assert_eq!(modes, [&"--permission-mode"]);
+    assert!(argv.windows(2).any(|pair| pair == ["--permission-mode", "dontAsk"]));
+    let allowed = argv.iter().find_map(|arg| arg.strip_prefix("--allowedTools=")).unwrap();
+    let tools: Vec<_> = allowed.split(',').collect();
+    assert!(tools.contains(&"Read") && tools.contains(&"Bash(regatta done:*)"));
+    assert!(!tools.iter().any(|tool| matches!(*tool, "Bash" | "Write" | "Edit" | "NotebookEdit")));
+    let denied = argv.iter().find_map(|arg| arg.strip_prefix("--disallowedTools=")).unwrap();
+    assert!(denied.split(',').any(|tool| tool == "Write"));
+    assert_eq!(env(&invocation, "IS_SANDBOX"), None);
+}
+
+#[test]
+fn the_environment_has_our_defaults_unless_the_user_has_other_ideas() {
+    let task = task();
+    let mut profile = profile(Kind::Claude);
+    let invocation = start(&profile, &brief(&task));
+    assert_eq!(env(&invocation, "CLAUDE_CODE_MAX_RETRIES"), Some("3"));
+    assert_eq!(env(&invocation, "DISABLE_AUTOUPDATER"), Some("1"));
+    assert_eq!(env(&invocation, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"), Some("1"));
+    assert_eq!(env(&invocation, "TZ"), Some("UTC"));
+    assert_eq!(env(&invocation, "IS_SANDBOX"), None);
+    for name in ["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID", "AI_AGENT"] {
+        assert!(invocation.env_remove.iter().any(|removed| removed == name), "{name}");
+    }
+
+    profile.env.insert("CLAUDE_CODE_MAX_RETRIES".into(), "9".into());
+    profile.env.insert("AI_AGENT".into(), "mine".into());
+    let root = Brief { is_root: true, ..brief(&task) };
+    let invocation = regatta_engine::agents::invocation(&profile, &root, &|name| name == "TZ");
+    assert_eq!(env(&invocation, "CLAUDE_CODE_MAX_RETRIES"), Some("9"));
+    assert_eq!(env(&invocation, "TZ"), None);
+    assert_eq!(env(&invocation, "IS_SANDBOX"), Some("1"));
+    assert!(!invocation.env_remove.contains(&"AI_AGENT".to_owned()));
+}
+
+#[test]
+fn a_command_gets_the_prompt_as_written_and_guidance_never_as_code() {
+    let task = task();
+    let mut profile = profile(Kind::Command);
+    let retry = Brief { guidance: Some("`rm -rf /`"), session: SessionPlan::Resume(UUID), ..brief(&task) };
+    for shell in [
+        vec!["sh"],
+        vec!["/bin/bash", "-e"],
+        vec!["env", "X=1", "python3.12"],
+        vec!["docker", "run", "-i", "sh"],
+    ] {
+        profile.argv = shell.iter().map(|arg| (*arg).to_owned()).collect();
+        let invocation = start(&profile, &retry);
+        assert_eq!(argv(&invocation), shell);
+        assert_eq!(invocation.stdin, NASTY);
+        assert_eq!(env(&invocation, "REGATTA_GUIDANCE"), Some("`rm -rf /`"));
+    }
+    profile.argv = vec!["my-agent".into()];
+    let invocation = start(&profile, &retry);
+    assert!(invocation.stdin.starts_with(NASTY) && invocation.stdin.contains("`rm -rf /`"));
+    assert_eq!(start(&profile, &brief(&task)).stdin, NASTY);
+}
+
+#[test]
+fn the_simulated_agent_is_regatta_itself_with_the_script_alone() {
+    let task = task();
+    let invocation = start(&profile(Kind::Sim), &Brief { guidance: Some("exit 1"), ..brief(&task) });
+    assert_eq!(argv(&invocation), ["/bin/regatta", "sim-agent"]);
+    assert_eq!(invocation.stdin, NASTY);
+}
