@@ -2,3 +2,5 @@
 
 pub mod agents;
 pub mod redact;
+pub mod process;
+pub mod shim;

@@ -1,3 +1,4 @@
 //! The engine's integration tests, one module per capability.
 
 mod agents;
+mod process;

@@ -1,0 +1,75 @@
+//! **What the last engine launched is found by the next one**: from the run directory alone, with the answer
+//! that was true at some moment during the call.
+//!
+//! `lock` names the shim from before its agent starts, and a shim whose launcher died before that was written
+//! starts nothing. So "never started" is final, and "lost" always knows the marker to sweep by.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use regatta_core::exit::Exit;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::record::{self, ExitRecord, LockRecord, ShimRecord};
+use super::{Identity, Shim, tree};
+
+/// What became of a run.
+#[derive(Debug)]
+pub enum Found {
+    /// The tree is gone.
+    Ended(Exit),
+    /// The shim lives: adopted.
+    Alive(Shim),
+    /// The shim died without a record, by `kill -9` or with the machine. What it ran may live on:
+    /// [`sweep`](super::sweep) by this marker before anything else runs in its lane.
+    Lost {
+        /// The marker.
+        run_id: String,
+        /// Who the shim was.
+        shim: Identity,
+        /// Who the agent was, if it got that far.
+        agent: Option<Identity>,
+    },
+    /// No shim ever had this directory.
+    NeverStarted,
+}
+
+/// Looks up what became of the run in this directory.
+///
+/// An error of kind `WouldBlock` means that a shim is taking the directory this very moment: ask again.
+pub fn find(run_dir: &Path) -> io::Result<Found> {
+    if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
+        return Ok(Found::Ended(record.exit));
+    }
+    let Some(lock) = load_lock(run_dir)? else { return Ok(Found::NeverStarted) };
+    let agent = record::load::<ShimRecord>(run_dir, record::SHIM)?.map(|record| record.agent);
+    if lock.shim.is_alive()
+        && let Ok(pidfd) = tree::pidfd(lock.shim.pid, lock.shim.starttime)
+    {
+        return Ok(Found::Alive(Shim::new(pidfd, run_dir, &lock.run_id, lock.shim, agent, false)));
+    }
+    // It may have written its record and ended between the first look and the second.
+    if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
+        return Ok(Found::Ended(record.exit));
+    }
+    Ok(Found::Lost { run_id: lock.run_id, shim: lock.shim, agent })
+}
+
+fn load_lock(run_dir: &Path) -> io::Result<Option<LockRecord>> {
+    let path = run_dir.join(record::LOCK);
+    match std::fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(metadata) if metadata.len() > 0 => return record::load(run_dir, record::LOCK),
+        Ok(_) => {}
+    }
+    // Empty: either its shim is between taking the lock and writing its name, or it died just there, before
+    // it started anything.
+    match flock(File::open(path)?, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Err(io::Error::new(io::ErrorKind::WouldBlock, "a shim is starting there")),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,226 @@
+//! **A launch is acknowledged or it failed.** [`Supervisor::launch`] returns after the shim has recorded on
+//! disk that the agent runs, or that it could not, so there is no moment in which the engine believes less
+//! than what is true.
+//!
+//! The agent's environment travels as the shim's own environment: no secret is written to disk or to argv.
+//! The session is set up by the shim, not by `pre_exec`, so that a large engine is never forked.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{DirBuilder, OpenOptions};
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+
+use super::record::{self, Ack};
+use super::{MARKER, Shim, StopRequest, handle, sweep};
+use crate::shim::args::Args;
+
+/// What the agent reads from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing. An open pipe would make some agents wait for ever.
+    Null,
+    /// This file, from its beginning.
+    File(PathBuf),
+}
+
+/// Everything there is to know to start one process tree.
+#[derive(Clone)]
+pub struct Launch {
+    /// Where the records go. Made if missing; used once.
+    pub run_dir: PathBuf,
+    /// The program and its arguments. A bare name is looked up in the `PATH` of `env`.
+    pub argv: Vec<OsString>,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// The complete environment: nothing is inherited, and only the marker is added.
+    pub env: Vec<(OsString, OsString)>,
+    /// Its standard input.
+    pub stdin: Stdin,
+    /// The file its standard output is appended to.
+    pub stdout: PathBuf,
+    /// The file its standard error is appended to; may be the same.
+    pub stderr: PathBuf,
+    /// The marker, exported as `REGATTA_RUN_ID`. Unique among runs, and no secret.
+    pub run_id: String,
+    /// How long it may take in all. The shim keeps this clock, so it holds when the engine is dead.
+    pub limit: Option<Duration>,
+    /// How long the tree may take to end by itself once it was interrupted.
+    pub grace: Duration,
+}
+
+impl fmt::Debug for Launch {
+    /// Leaves out the values of the environment, which hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Launch")
+            .field("run_dir", &self.run_dir)
+            .field("argv", &self.argv)
+            .field("cwd", &self.cwd)
+            .field("env", &names)
+            .field("run_id", &self.run_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The shim itself could not do its part. That the agent's binary is missing is no such error: that is an
+/// [`Exit::NeverStarted`].
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The run directory cannot be made or written.
+    #[error("prepare the run directory {}", path.display())]
+    RunDir {
+        /// Which one.
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The shim's own binary did not start.
+    #[error("start the shim {}", exe.display())]
+    Spawn {
+        /// Which one.
+        exe: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Another shim has or had this run directory, or it is unusable. Nothing was started.
+    #[error("launch in {}: {error}", path.display())]
+    Refused {
+        /// The run directory.
+        path: PathBuf,
+        /// What the shim said.
+        error: String,
+    },
+    /// The shim died before it could say anything. If it was killed from outside in the moment after the
+    /// agent's start, the agent lives: [`find`](super::find) tells, and [`sweep`] helps.
+    #[error("launch in {}: the shim died without a word; see {}", path.display(), path.join(record::SHIM_LOG).display())]
+    ShimDied {
+        /// The run directory.
+        path: PathBuf,
+    },
+}
+
+/// Starts process trees, each under a shim of its own.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    shim_exe: PathBuf,
+}
+
+impl Supervisor {
+    /// `shim_exe` is the `regatta` binary, by an absolute path; it is run as `shim_exe shim …`.
+    pub fn new(shim_exe: impl Into<PathBuf>) -> Self {
+        Self { shim_exe: shim_exe.into() }
+    }
+
+    /// Starts the tree. A future dropped before it is done asks the shim to end what it may have started.
+    pub async fn launch(&self, launch: &Launch) -> Result<Shim, LaunchError> {
+        handle::reap_orphans();
+        let path = launch.run_dir.clone();
+        let (pidfd, acks) = self.spawn(launch)?;
+        let mut starting = Starting(Some(pidfd));
+        let mut said = Vec::new();
+        // A read error leaves `said` empty, which is the case below.
+        let _ = match acks {
+            Ok(mut acks) => acks.read_to_end(&mut said).await,
+            Err(error) => Err(error),
+        };
+        let ack = serde_json::from_slice(&said);
+        let adopt = |starting: &mut Starting, shim, agent| {
+            let pidfd = starting.0.take().expect("taken once");
+            Shim::new(pidfd, &launch.run_dir, &launch.run_id, shim, agent, true)
+        };
+        match ack {
+            Ok(Ack::Started { shim, agent }) => Ok(adopt(&mut starting, shim, Some(agent))),
+            Ok(Ack::Ended { shim }) => Ok(adopt(&mut starting, shim, None)),
+            Ok(Ack::Refused { error }) => Err(LaunchError::Refused { path, error }),
+            Err(_) => Err(LaunchError::ShimDied { path }),
+        }
+    }
+
+    /// Launches, waits for the end, and stops the tree when `cancel` resolves first with its reason.
+    ///
+    /// For checks, setup commands, hooks and gates. Dropping this future stops nothing: resolve `cancel`.
+    pub async fn run(&self, launch: &Launch, cancel: impl Future<Output = String>) -> Exit {
+        let shim = match self.launch(launch).await {
+            Ok(shim) => shim,
+            Err(error) => return Exit::NeverStarted { error: chain(&error) },
+        };
+        let exit = tokio::select! {
+            exit = shim.wait() => exit,
+            why = cancel => {
+                // A shim that cannot be signalled is gone, and then `wait` knows more.
+                drop(shim.stop(&StopRequest::Asked(why)));
+                shim.wait().await
+            }
+        };
+        if exit == Exit::Lost {
+            let run_id = launch.run_id.clone();
+            drop(tokio::task::spawn_blocking(move || sweep(&run_id)).await);
+        }
+        exit
+    }
+
+    fn spawn(&self, launch: &Launch) -> Result<(OwnedFd, io::Result<pipe::Receiver>), LaunchError> {
+        let at_run_dir = |source| LaunchError::RunDir { path: launch.run_dir.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&launch.run_dir).map_err(at_run_dir)?;
+        let args = Args::new(launch).map_err(at_run_dir)?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(launch.run_dir.join(record::SHIM_LOG))
+            .map_err(at_run_dir)?;
+        let at_spawn = |source| LaunchError::Spawn { exe: self.shim_exe.clone(), source };
+        let exe = std::path::absolute(&self.shim_exe).map_err(at_spawn)?;
+        let mut child = Command::new(exe)
+            .arg("shim")
+            .args(args.encode())
+            .env_clear()
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
+            // The shim sets the marker for the agent alone, so that a sweep never hits a shim.
+            .env_remove(MARKER)
+            .current_dir(Path::new("/"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(at_spawn)?;
+        let acks = child.stdout.take().expect("piped above");
+        // Our own child, not reaped yet: its pid cannot be another's.
+        let pidfd = handle::pidfd_of_child(child.id()).map_err(at_spawn)?;
+        Ok((pidfd, pipe::Receiver::from_owned_fd(acks.into())))
+    }
+}
+
+/// A shim that has not spoken yet. Forgotten half-way, it is asked to end whatever it started.
+struct Starting(Option<OwnedFd>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(pidfd) = self.0.take() {
+            // One that has ended already is only to be reaped.
+            let _ = pidfd_send_signal(&pidfd, Signal::TERM);
+            handle::leave_orphan(pidfd);
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

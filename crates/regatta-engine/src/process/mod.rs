@@ -1,0 +1,33 @@
+//! **A daemon's death harms nobody, and stopping means stopped.**
+//!
+//! Everything Regatta starts on somebody's behalf (agents, checks, setup commands, gates) runs under a
+//! shim: a small process of its own session that outlives the engine, owns the whole tree below it as
+//! sub-reaper, and leaves an `exit.json` once nothing of that tree is left. The engine holds no state that
+//! the run directory does not hold too, so that the next engine can [`find`] what the last one launched.
+//!
+//! A run directory is used once. What is in it, in the order it appears:
+//!
+//! | file | written by | says |
+//! |---|---|---|
+//! | `lock` | shim | held for the shim's life; who it is and its marker |
+//! | `shim.log` | shim | empty, or why it panicked |
+//! | `shim.json` | shim | the agent runs: both identities, marker, start |
+//! | `stop.json` | engine | why the tree is to end; read by the shim when the signal comes |
+//! | `exit.json` | shim | the tree is gone: how it ended |
+//!
+//! Processes are named by boot, pid and start time, and signals go through pidfds, so neither a reused pid
+//! nor a zombie is ever taken for what it was. Nothing here polls: pidfds and inotify wake the engine.
+
+mod find;
+mod handle;
+pub(crate) mod identity;
+mod launch;
+pub(crate) mod record;
+pub(crate) mod tree;
+
+pub use find::{Found, find};
+pub use handle::Shim;
+pub use identity::Identity;
+pub use launch::{Launch, LaunchError, Stdin, Supervisor};
+pub use record::{ExitRecord, StopRequest};
+pub use tree::{MARKER, sweep};

@@ -1,0 +1,121 @@
+//! **A record is there whole or not at all.** The files by which engine and shim speak across their own
+//! deaths: each is written aside, synced, renamed into place, and the directory synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use regatta_core::exit::{Exit, Limit};
+use regatta_core::time::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Identity;
+
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const SHIM_LOG: &str = "shim.log";
+pub(crate) const SHIM: &str = "shim.json";
+pub(crate) const STOP: &str = "stop.json";
+pub(crate) const EXIT: &str = "exit.json";
+
+/// In `lock`, from before the agent starts: whom to look for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LockRecord {
+    pub(crate) shim: Identity,
+    pub(crate) run_id: String,
+}
+
+/// In `shim.json`: the agent was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ShimRecord {
+    pub(crate) shim: Identity,
+    pub(crate) agent: Identity,
+    pub(crate) run_id: String,
+    pub(crate) started_at: Timestamp,
+}
+
+/// In `exit.json`: the tree is gone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// How it ended, with Regatta's own reason where Regatta ended it.
+    pub exit: Exit,
+    /// What the agent itself answered, whoever ended it. None if it was never started or could not be reaped.
+    pub agent: Option<Exit>,
+    /// When the last process of the tree was gone.
+    pub ended_at: Timestamp,
+    /// How many processes besides the agent had to be killed.
+    pub leftovers: usize,
+    /// How many are alive still because the system forbids us to signal them (`sudo`).
+    pub spared: usize,
+    /// Processor time of the whole tree, as far as parents waited for their children.
+    pub cpu_seconds: f64,
+}
+
+/// Why a tree is to be ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "of", rename_all = "kebab-case")]
+pub enum StopRequest {
+    /// One of the engine's clocks ran out.
+    Limit(Limit),
+    /// Somebody asked; the text says who or why, for people.
+    Asked(String),
+}
+
+impl From<StopRequest> for Exit {
+    fn from(request: StopRequest) -> Exit {
+        match request {
+            StopRequest::Limit(limit) => Exit::TimedOut { limit },
+            StopRequest::Asked(why) => Exit::Stopped { why },
+        }
+    }
+}
+
+/// What the shim tells its launcher, once, over its standard output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Ack {
+    /// The agent runs.
+    Started { shim: Identity, agent: Identity },
+    /// There will be no agent, and `exit.json` says why.
+    Ended { shim: Identity },
+    /// The shim touched nothing: the directory is somebody else's, or unusable.
+    Refused { error: String },
+}
+
+/// Replaces `dir/name` by this value, durably.
+pub(crate) fn store<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Result<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+    let aside = dir.join(format!(".{name}.{}.{nth}", std::process::id()));
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.sync_all()?;
+        fs::rename(&aside, dir.join(name))
+    })();
+    if written.is_err() {
+        // Best effort: a full disk must not also be littered.
+        drop(fs::remove_file(&aside));
+    }
+    written?;
+    File::open(dir)?.sync_all()
+}
+
+/// The record, if it is there.
+pub(crate) fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<Option<T>> {
+    match fs::read(dir.join(name)) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{name}: {error}"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

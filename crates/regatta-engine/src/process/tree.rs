@@ -1,0 +1,168 @@
+//! **Whoever is signalled is whom we meant.** Processes are found by descent (`/proc/<pid>/task/*/children`)
+//! and by the marker in their environment; what is found is remembered with its start time, and a signal is
+//! sent through a pidfd after that start time was seen again behind it.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::identity::Stat;
+
+/// The environment variable that every process of a run inherits.
+pub const MARKER: &str = "REGATTA_RUN_ID";
+
+/// A process as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Member {
+    pub(crate) pid: u32,
+    pub(crate) starttime: u64,
+}
+
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Delivered,
+    Gone,
+    /// Another user's process, started through `sudo` or a set-uid program.
+    Forbidden,
+}
+
+impl Member {
+    fn load(pid: u32) -> Option<(Self, Stat)> {
+        let stat = Stat::load(pid).ok()?;
+        (!stat.is_dead()).then_some((Self { pid, starttime: stat.starttime }, stat))
+    }
+
+    pub(crate) fn signal(self, signal: Signal) -> Sent {
+        let pidfd = match pidfd(self.pid, self.starttime) {
+            Ok(pidfd) => pidfd,
+            Err(_) => return Sent::Gone,
+        };
+        match pidfd_send_signal(pidfd, signal) {
+            Ok(()) => Sent::Delivered,
+            Err(Errno::PERM) => Sent::Forbidden,
+            Err(_) => Sent::Gone,
+        }
+    }
+}
+
+/// A pidfd of exactly the process that started then.
+pub(crate) fn pidfd(pid: u32, starttime: u64) -> io::Result<OwnedFd> {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
+    // Looked at after the pidfd was opened: if the start time is right now, the pidfd cannot be another's.
+    let stat = Stat::load(pid)?;
+    if stat.starttime == starttime && !stat.is_dead() { Ok(pidfd) } else { Err(Errno::SRCH.into()) }
+}
+
+/// Every live process below `root`, parents before their children.
+pub(crate) fn descendants(root: u32) -> Vec<Member> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::from([root]);
+    let mut parents = vec![root];
+    let everyone = (!has_children_file()).then(all_parents);
+    while let Some(parent) = parents.pop() {
+        let children = match &everyone {
+            None => children(parent),
+            Some(pairs) => pairs.iter().filter(|pair| pair.1 == parent).map(|pair| pair.0).collect(),
+        };
+        for child in children {
+            // The parent is checked again here: between the list and this look the child may have ended
+            // and its pid may be a stranger's by now.
+            if let Ok(stat) = Stat::load(child)
+                && stat.ppid == parent
+                && seen.insert(child)
+            {
+                parents.push(child);
+                if !stat.is_dead() {
+                    found.push(Member { pid: child, starttime: stat.starttime });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Every live process but this one that carries the run's marker, whoever its parent is.
+pub(crate) fn marked(run_id: &str) -> Vec<Member> {
+    let wanted = format!("{MARKER}={run_id}");
+    let mut environ = Vec::new();
+    let mut found = Vec::new();
+    for pid in pids().filter(|&pid| pid != std::process::id()) {
+        environ.clear();
+        let carries = fs::File::open(format!("/proc/{pid}/environ"))
+            .and_then(|mut file| file.read_to_end(&mut environ))
+            .is_ok_and(|_| environ.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes()));
+        if carries && let Some((member, _)) = Member::load(pid) {
+            found.push(member);
+        }
+    }
+    found
+}
+
+/// Kills every live process that carries the run's marker, and says how many those were.
+///
+/// For a run whose shim is [`Lost`](super::Found::Lost). It never signals the calling process. It blocks
+/// (milliseconds as a rule, ten seconds where the kernel does not let a process die). A process that cleared
+/// its environment is not found this way: only a living shim can.
+pub fn sweep(run_id: &str) -> usize {
+    let mut killed = HashSet::new();
+    let mut forbidden = HashSet::new();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut pause = Duration::from_millis(1);
+    let mut empty = 0;
+    // Twice empty: a process can fork behind the scan's back and exit before the scan reaches it.
+    while empty < 2 && Instant::now() < deadline {
+        let found: Vec<_> = marked(run_id).into_iter().filter(|one| !forbidden.contains(one)).collect();
+        if found.is_empty() {
+            empty += 1;
+            continue;
+        }
+        empty = 0;
+        for &member in &found {
+            member.signal(Signal::STOP);
+        }
+        for &member in &found {
+            match member.signal(Signal::KILL) {
+                Sent::Delivered => drop(killed.insert(member)),
+                Sent::Forbidden => drop(forbidden.insert(member)),
+                Sent::Gone => {}
+            }
+        }
+        // Strangers' zombies cannot be awaited; give the kernel a moment before looking again.
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+    killed.len()
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+        if let Ok(text) = fs::read_to_string(task.path().join("children")) {
+            found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+    found
+}
+
+/// Kernels built without `CONFIG_PROC_CHILDREN` lack the file.
+fn has_children_file() -> bool {
+    let me = std::process::id();
+    fs::exists(format!("/proc/{me}/task/{me}/children")).unwrap_or(false)
+}
+
+fn all_parents() -> Vec<(u32, u32)> {
+    pids().filter_map(|pid| Some((pid, Stat::load(pid).ok()?.ppid))).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| OsStr::to_str(&entry.file_name())?.parse().ok())
+}

@@ -1,0 +1,196 @@
+//! **Nothing the agent started survives its end, and its end is on disk.** `regatta shim` is one small process
+//! per run, without a runtime: it outlives the engine that started it, adopts every orphan below it, keeps the
+//! total limit, ends the tree when asked, and writes `exit.json` after the last process is gone.
+//!
+//! Its weak spot is a `kill -9` of itself. Then the record is missing, which the engine sees as
+//! [`Exit::Lost`], and the marker in the environment is what is left to find the tree by.
+
+pub(crate) mod args;
+mod signals;
+mod supervise;
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
+
+use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
+use crate::process::{Identity, MARKER, Stdin};
+use args::Args;
+use signals::Signals;
+use supervise::{Ending, Tree};
+
+/// The hidden command. `args` is what follows `regatta shim`; the result is the process's exit status.
+///
+/// To be called before anything else in `main`: no thread, no runtime, nothing read from the environment.
+pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
+    // First of all, so that a Ctrl-C in the engine's terminal is not for us. It fails for the leader of a
+    // process group, which only a shell makes of us.
+    let alone = setsid().map_err(|error| format!("setsid: {error}"));
+    match alone.and_then(|_| Args::decode(args)).and_then(|args| prepare(&args).map(|ready| (args, ready))) {
+        Ok((args, ready)) => serve(&args, ready),
+        Err(error) => {
+            acknowledge(&Ack::Refused { error });
+            1
+        }
+    }
+}
+
+/// What a shim has before it starts anything.
+struct Ready {
+    signals: Signals,
+    identity: Identity,
+    /// Held, by the open file, for as long as the shim lives.
+    _lock: File,
+}
+
+fn prepare(args: &Args) -> Result<Ready, String> {
+    let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let signals = Signals::register().map_err(say("register signals"))?;
+    set_child_subreaper(Some(getpid())).map_err(|error| say("become sub-reaper")(error.into()))?;
+    let identity = Identity::current().map_err(say("read /proc"))?;
+    let lock = take_lock(&args.run_dir, &LockRecord { shim: identity.clone(), run_id: args.run_id.clone() })?;
+    // From here on `find` sees us. An engine that died earlier than this may have been replaced by one that
+    // looked and found nothing, so nothing may start any more.
+    if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(args.launcher) {
+        let error = "the engine that launched this died before it was under way".to_owned();
+        finish(args, Ending::without_agent(Exit::NeverStarted { error }));
+        return Err("the engine died".into());
+    }
+    Ok(Ready { signals, identity, _lock: lock })
+}
+
+fn serve(args: &Args, ready: Ready) -> i32 {
+    let requests = ready.signals.wait(Some(Duration::ZERO));
+    let shim = ready.identity.clone();
+    let started = if requests.any() {
+        Err(supervise::requested(&args.run_dir))
+    } else {
+        start(args, &ready).map_err(|error| Exit::NeverStarted { error })
+    };
+    let ending = match started {
+        Err(exit) => {
+            // The record comes first: whoever is told that there is none to wait for may look at once.
+            let code = finish(args, Ending::without_agent(exit));
+            acknowledge(&Ack::Ended { shim });
+            return code;
+        }
+        Ok((mut tree, agent)) => {
+            acknowledge(&Ack::Started { shim, agent });
+            supervise::until_ended(args, &mut tree)
+        }
+    };
+    finish(args, ending)
+}
+
+fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), String> {
+    let mut command = command(args)?;
+    let child = command.spawn().map_err(|error| format!("{}: {error}", args.argv[0].display()))?;
+    // Not reaped yet, so its pid is its own even if it has ended already.
+    let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
+    let recorded = Identity::of(child.id()).and_then(|agent| {
+        let record = ShimRecord {
+            shim: ready.identity.clone(),
+            agent: agent.clone(),
+            run_id: args.run_id.clone(),
+            started_at: record::now(),
+        };
+        record::store(&args.run_dir, record::SHIM, &record).map(|()| agent)
+    });
+    match recorded {
+        Ok(agent) => Ok((tree, agent)),
+        Err(error) => {
+            tree.kill();
+            Err(format!("record the start: {error}"))
+        }
+    }
+}
+
+fn command(args: &Args) -> Result<Command, String> {
+    let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+    // Told apart from a missing program, for which the system has the same error.
+    std::fs::read_dir(&args.cwd).map_err(|error| at(&args.cwd, error))?;
+    let stdin = match &args.stdin {
+        Stdin::Null => Stdio::null(),
+        Stdin::File(path) => File::open(path).map_err(|error| at(path, error))?.into(),
+    };
+    let append = |path: &Path| {
+        let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        opened.map_err(|error| at(path, error))
+    };
+    let mut command = Command::new(&args.argv[0]);
+    command
+        .args(&args.argv[1..])
+        .current_dir(&args.cwd)
+        // Everything else is inherited: our environment is the agent's.
+        .env(MARKER, &args.run_id)
+        .stdin(stdin)
+        .stdout(append(&args.stdout)?)
+        .stderr(append(&args.stderr)?)
+        .process_group(0);
+    Ok(command)
+}
+
+fn take_lock(run_dir: &Path, record: &LockRecord) -> Result<File, String> {
+    let path = run_dir.join(record::LOCK);
+    let at = |error: io::Error| format!("{}: {error}", path.display());
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(at)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| "another shim holds this run directory".to_owned())?;
+    let mut before = Vec::new();
+    lock.read_to_end(&mut before).map_err(at)?;
+    if !before.is_empty() {
+        return Err("this run directory was used before".into());
+    }
+    // Not synced: it names a process of this boot, and matters only while this boot lasts.
+    let bytes = serde_json::to_vec(record).map_err(|error| at(error.into()))?;
+    lock.write_all(&bytes).map_err(at)?;
+    Ok(lock)
+}
+
+/// Says one thing to the launcher and closes the line. A launcher that is gone is no reason to stop.
+fn acknowledge(ack: &Ack) {
+    let mut line = serde_json::to_vec(ack).expect("plain data");
+    line.push(b'\n');
+    let _ = rustix::io::write(rustix::stdio::stdout(), &line);
+    if let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
+}
+
+/// Records the end; the shim's last act.
+fn finish(args: &Args, ending: Ending) -> i32 {
+    let record = ExitRecord {
+        exit: ending.exit,
+        agent: ending.agent,
+        ended_at: record::now(),
+        leftovers: ending.leftovers,
+        spared: ending.spared,
+        cpu_seconds: supervise::cpu_seconds(),
+    };
+    // A disk that is full this moment may have room in the next; without the record the run counts as lost.
+    for _ in 0..50 {
+        match record::store(&args.run_dir, record::EXIT, &record) {
+            Ok(()) => return 0,
+            // The directory was removed: nobody wants to know any more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return 1,
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+    1
+}

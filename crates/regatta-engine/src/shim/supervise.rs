@@ -1,0 +1,222 @@
+//! **The tree is empty when the kernel says that there is nobody left to wait for.** As sub-reaper the shim is
+//! an ancestor of everything its agent ever started, whatever forked, detached or changed its session; so
+//! `ECHILD` is the proof, and no list can be.
+//!
+//! The ladder: list everybody, SIGINT to the agent's group (agents clean up their tools on SIGINT, not on
+//! SIGTERM), grace, then SIGSTOP and SIGKILL to everybody until the proof is there.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use regatta_core::exit::{Exit, Limit};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
+
+use super::args::Args;
+use super::signals::Signals;
+use crate::process::StopRequest;
+use crate::process::identity::Stat;
+use crate::process::record;
+use crate::process::tree::{self, Member, Sent};
+
+/// How long processes that we may not signal are waited for.
+const FORBIDDEN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How the tree came to its end.
+pub(super) struct Ending {
+    pub(super) exit: Exit,
+    pub(super) agent: Option<Exit>,
+    pub(super) leftovers: usize,
+    pub(super) spared: usize,
+}
+
+impl Ending {
+    pub(super) fn without_agent(exit: Exit) -> Self {
+        Self { exit, agent: None, leftovers: 0, spared: 0 }
+    }
+}
+
+/// The agent and everything below it.
+pub(super) struct Tree<'a> {
+    signals: &'a Signals,
+    run_id: &'a str,
+    agent: u32,
+    /// What the agent answered, once it was reaped.
+    status: Option<Exit>,
+    killed: HashSet<Member>,
+    spared: usize,
+}
+
+/// Watches the agent to its end, ends it when asked or when its time is over, and then ends what it left.
+pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
+    let reason = watch(args, tree);
+    let (exit, gentle) = match reason {
+        None => (None, false),
+        Some((exit, gentle)) => (Some(exit), gentle),
+    };
+    let known = if exit.is_some() { tree.everybody() } else { Vec::new() };
+    if gentle {
+        tree.interrupt(args.grace);
+    }
+    tree.kill_with(known);
+    let agent = tree.status.take();
+    let leftovers = tree.killed.iter().filter(|member| member.pid != tree.agent).count();
+    // An agent that never was reaped is one that we may not signal: it lives, and nobody can say how it ends.
+    let exit = exit.or_else(|| agent.clone()).unwrap_or(Exit::Lost);
+    Ending { exit, agent, leftovers, spared: tree.spared }
+}
+
+/// Sleeps until the agent has ended by itself (none) or is to be ended (why, and whether gently).
+fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
+    let deadline = args.limit.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let requests = tree.signals.wait(left);
+        // An agent that has ended before its end was asked for has ended by itself.
+        tree.reap();
+        if tree.status.is_some() {
+            return None;
+        }
+        if requests.any() {
+            return Some((requested(&args.run_dir), !requests.urgent()));
+        }
+        if deadline.is_some_and(|at| at <= Instant::now()) {
+            return Some((Exit::TimedOut { limit: Limit::Total }, true));
+        }
+    }
+}
+
+/// The reason that the engine left for the signal it sent.
+pub(super) fn requested(run_dir: &Path) -> Exit {
+    match record::load::<StopRequest>(run_dir, record::STOP) {
+        Ok(Some(request)) => request.into(),
+        // The machine shuts down, or somebody used `kill`.
+        Ok(None) => Exit::Stopped { why: "the shim got SIGTERM from outside Regatta".into() },
+        Err(error) => Exit::Stopped { why: format!("the reason cannot be read: {error}") },
+    }
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(signals: &'a Signals, agent: u32, run_id: &'a str) -> Self {
+        Self { signals, run_id, agent, status: None, killed: HashSet::new(), spared: 0 }
+    }
+
+    /// Takes leave of everybody who has ended. False once nobody is left below us, alive or dead.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if pid.as_raw_nonzero().get().unsigned_abs() == self.agent {
+                        self.status = Some(told(status));
+                    }
+                }
+                Ok(None) => return true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn everybody(&self) -> Vec<Member> {
+        let mut everybody = tree::descendants(std::process::id());
+        everybody.extend(tree::marked(self.run_id));
+        everybody
+    }
+
+    /// The gentle step: returns when the tree is empty, the grace is over, or somebody asks again.
+    fn interrupt(&mut self, grace: Duration) {
+        // Until it is reaped the agent's pid, and so the group's, is nobody else's.
+        if self.status.is_none()
+            && let Some(group) = i32::try_from(self.agent).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process_group(group, Signal::INT);
+        }
+        let started = Instant::now();
+        while self.reap() {
+            let left = grace.saturating_sub(started.elapsed());
+            if left.is_zero() || self.signals.wait(Some(left)).any() {
+                return;
+            }
+        }
+    }
+
+    /// The hard step, for everybody there is.
+    pub(super) fn kill(&mut self) {
+        self.kill_with(Vec::new());
+    }
+
+    /// The hard step, also for those who were seen before the gentle one.
+    fn kill_with(&mut self, known: Vec<Member>) {
+        let mut victims: HashSet<Member> = known.into_iter().collect();
+        let mut pause = Duration::from_millis(1);
+        let mut only_forbidden_since = None;
+        loop {
+            let some_below = self.reap();
+            if !some_below {
+                // Those who carry the marker but are not below us: jobs handed to `at`, to a service manager.
+                victims.extend(tree::marked(self.run_id));
+            }
+            victims.extend(tree::descendants(std::process::id()));
+            let forbidden = self.strike(&mut victims);
+            if !some_below && victims.is_empty() {
+                return;
+            }
+            if forbidden > 0 && forbidden == victims.len() {
+                let since = *only_forbidden_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= FORBIDDEN_PATIENCE {
+                    self.spared = forbidden;
+                    return;
+                }
+            } else {
+                only_forbidden_since = None;
+            }
+            // A child's end wakes us; the clock is for those who are not our children yet, and it slows down
+            // for one that hangs in the kernel. Requests for the end are being carried out already.
+            self.signals.wait(Some(pause));
+            pause = (pause * 2).min(Duration::from_millis(250));
+        }
+    }
+
+    /// Stops everybody, so that nobody forks away between two blows, then kills. Drops from the list who is
+    /// gone, and says how many cannot be signalled at all.
+    fn strike(&mut self, victims: &mut HashSet<Member>) -> usize {
+        // Each round catches who was forked before its parent stopped. The bound is for one that we may not
+        // signal and that keeps forking.
+        for _ in 0..16 {
+            for member in victims.iter() {
+                member.signal(Signal::STOP);
+            }
+            let before = victims.len();
+            victims.extend(tree::descendants(std::process::id()));
+            if victims.len() == before {
+                break;
+            }
+        }
+        let mut forbidden = 0;
+        victims.retain(|&member| match member.signal(Signal::KILL) {
+            Sent::Gone => false,
+            Sent::Delivered => {
+                self.killed.insert(member);
+                true
+            }
+            Sent::Forbidden => {
+                forbidden += 1;
+                true
+            }
+        });
+        forbidden
+    }
+}
+
+fn told(status: WaitStatus) -> Exit {
+    match status.terminating_signal() {
+        Some(signal) => Exit::Signalled { signal },
+        None => Exit::Exited { code: status.exit_status().unwrap_or(-1) },
+    }
+}
+
+/// Processor time of everybody who was reaped below us.
+pub(super) fn cpu_seconds() -> f64 {
+    let ticks = Stat::load(std::process::id()).map_or(0, |stat| stat.reaped_ticks);
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
