@@ -23,11 +23,14 @@ mod handle;
 pub(crate) mod identity;
 mod launch;
 pub(crate) mod record;
+pub mod tail;
 pub(crate) mod tree;
+mod wakeup;
 
 pub use find::{Found, find};
 pub use handle::Shim;
 pub use identity::Identity;
 pub use launch::{Launch, LaunchError, Stdin, Supervisor};
 pub use record::{ExitRecord, StopRequest};
+pub use tail::{Line, Tail};
 pub use tree::{MARKER, sweep};

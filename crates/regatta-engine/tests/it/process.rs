@@ -202,9 +202,9 @@ async fn the_second_request_cuts_the_grace_short() {
         eventually("the agent was interrupted", || scratch.path("interrupted").exists()).await;
         let second = StopRequest::Asked("second".into());
         if by_signal {
-            shim.kill_now(&second).unwrap()
+            shim.kill_now(&second).unwrap();
         } else {
-            shim.stop(&second).unwrap()
+            shim.stop(&second).unwrap();
         }
         assert_eq!(shim.wait().await, Exit::Stopped { why: "first".into() });
     }

@@ -1,0 +1,137 @@
+//! **Every byte an agent wrote comes out once, in whole lines, in bounded memory.** A [`Tail`] follows a file
+//! that grows; it sleeps until the file changes, and it can be reopened at the [`offset`](Tail::offset) that
+//! was reached, by another engine too.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::wakeup::Wakeup;
+
+/// The longest line that is kept whole. Agents print single lines of more than a megabyte.
+pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
+
+/// About how much one call gives at most; a line that is longer comes alone.
+const BATCH: usize = 1024 * 1024;
+
+const CHUNK: usize = 64 * 1024;
+
+/// One line, without its line feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// As it was written, which need not be UTF-8.
+    pub bytes: Vec<u8>,
+    /// True if it was longer than [`LONGEST_LINE`] and the rest of it was left out.
+    pub cut: bool,
+    /// True if the file ends in it without a line feed. Only [`Tail::drain`] gives such a line.
+    pub torn: bool,
+    /// Where the next line begins: the offset at which to reopen once this line is dealt with.
+    pub end: u64,
+}
+
+/// Follows one growing file.
+pub struct Tail {
+    file: File,
+    wakeup: Wakeup,
+    /// Up to where the file was read.
+    read: u64,
+    /// Where the line that is being collected begins.
+    begin: u64,
+    /// What there is of it, up to the longest that is kept.
+    partial: Vec<u8>,
+    /// It is longer than that.
+    cut: bool,
+}
+
+impl Tail {
+    /// Follows the file from this offset on. It must exist; a launch that was acknowledged has made it.
+    pub fn open(path: impl AsRef<Path>, offset: u64) -> io::Result<Self> {
+        let path = path.as_ref();
+        Ok(Self {
+            // Watched before it is first read, so that nothing written in between is slept over.
+            wakeup: Wakeup::watch(path)?,
+            file: File::open(path)?,
+            read: offset,
+            begin: offset,
+            partial: Vec::new(),
+            cut: false,
+        })
+    }
+
+    /// Where the first line begins that was not given out yet.
+    pub fn offset(&self) -> u64 {
+        self.begin
+    }
+
+    /// Waits for complete lines and gives some, never none. A torn last line is kept until it is completed.
+    ///
+    /// It waits for ever once nobody writes any more: select it against the end of the writer, and
+    /// [`drain`](Self::drain) then. May be dropped half-way without losing a line.
+    pub async fn next_lines(&mut self) -> io::Result<Vec<Line>> {
+        loop {
+            let lines = self.ready_lines()?;
+            if !lines.is_empty() {
+                return Ok(lines);
+            }
+            self.wakeup.changed().await;
+        }
+    }
+
+    /// The complete lines that are there now, without waiting; about a megabyte of them at most.
+    pub fn ready_lines(&mut self) -> io::Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        let mut given = 0;
+        // For this call only: a node follows hundreds of files, most of them silent.
+        let mut chunk = vec![0; CHUNK];
+        while given < BATCH {
+            let n = match self.file.read_at(&mut chunk, self.read) {
+                Ok(n) => n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return if lines.is_empty() { Err(error) } else { Ok(lines) },
+            };
+            if n == 0 {
+                break;
+            }
+            given += self.take_in(&chunk[..n], &mut lines);
+        }
+        Ok(lines)
+    }
+
+    /// What is there now, without waiting, and at its end the torn last line: for after the writer's end.
+    ///
+    /// Like every call it gives about a megabyte at most: **call it until it gives nothing.**
+    pub fn drain(&mut self) -> io::Result<Vec<Line>> {
+        let mut lines = self.ready_lines()?;
+        if lines.is_empty() && self.begin < self.read {
+            lines.push(self.take_line(self.read, true));
+        }
+        Ok(lines)
+    }
+
+    /// Splits what was read; says how much memory the whole lines in it take.
+    fn take_in(&mut self, chunk: &[u8], lines: &mut Vec<Line>) -> usize {
+        let mut given = 0;
+        for piece in chunk.split_inclusive(|&byte| byte == b'\n') {
+            self.read += piece.len() as u64;
+            let (text, whole) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            let room = LONGEST_LINE - self.partial.len();
+            self.cut |= text.len() > room;
+            self.partial.extend_from_slice(&text[..text.len().min(room)]);
+            if whole {
+                let line = self.take_line(self.read, false);
+                given += line.bytes.len() + size_of::<Line>();
+                lines.push(line);
+            }
+        }
+        given
+    }
+
+    fn take_line(&mut self, end: u64, torn: bool) -> Line {
+        self.begin = end;
+        Line { bytes: std::mem::take(&mut self.partial), cut: std::mem::take(&mut self.cut), torn, end }
+    }
+}

@@ -1,0 +1,107 @@
+//! **One watcher for all files.** A user may have 128 inotify instances as a rule, fewer than the files of a
+//! busy node; so the whole process has one, read by one sleeping thread that wakes whoever follows the file.
+//!
+//! A thread and not a task, so that it belongs to no runtime and ends with none.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
+use tokio::sync::Notify;
+
+/// Who is to be woken for which file.
+type Sleepers = HashMap<WatchDescriptor, Vec<Arc<Notify>>>;
+
+struct Watcher {
+    watches: Watches,
+    sleepers: Sleepers,
+}
+
+static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
+
+/// Wakes its holder after each change of one file, until dropped.
+pub(super) struct Wakeup {
+    watch: WatchDescriptor,
+    changed: Arc<Notify>,
+}
+
+impl Wakeup {
+    /// From when this returns, no change is missed.
+    pub(super) fn watch(path: &Path) -> io::Result<Self> {
+        let mut guard = lock();
+        let watcher = match &mut *guard {
+            Some(watcher) => watcher,
+            none => none.insert(start()?),
+        };
+        let watch = watcher.watches.add(path, WatchMask::MODIFY)?;
+        let changed = Arc::new(Notify::new());
+        watcher.sleepers.entry(watch.clone()).or_default().push(Arc::clone(&changed));
+        Ok(Self { watch, changed })
+    }
+
+    /// Resolves after a change that came since the last time it resolved. May be dropped half-way.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Drop for Wakeup {
+    fn drop(&mut self) {
+        let mut guard = lock();
+        let Some(watcher) = &mut *guard else { return };
+        let Some(sleepers) = watcher.sleepers.get_mut(&self.watch) else { return };
+        sleepers.retain(|sleeper| !Arc::ptr_eq(sleeper, &self.changed));
+        // The kernel gives one watch per file to all who ask, so the last one turns it off.
+        if sleepers.is_empty() {
+            watcher.sleepers.remove(&self.watch);
+            // It fails if the file is gone, and its watch with it.
+            drop(watcher.watches.remove(self.watch.clone()));
+        }
+    }
+}
+
+fn start() -> io::Result<Watcher> {
+    let inotify = Inotify::init()?;
+    let watches = inotify.watches();
+    std::thread::Builder::new().name("file-changes".into()).spawn(move || dispatch(inotify))?;
+    Ok(Watcher { watches, sleepers: Sleepers::new() })
+}
+
+fn dispatch(mut inotify: Inotify) {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let events = match inotify.read_events_blocking(&mut buffer) {
+            Ok(events) => events,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // The descriptor is ours and open, so this does not happen; a fresh watcher is made if it does,
+            // and those who sleep look once more.
+            Err(_) => {
+                let watcher = lock().take();
+                let sleepers = watcher.iter().flat_map(|watcher| watcher.sleepers.values().flatten());
+                sleepers.for_each(|sleeper| sleeper.notify_one());
+                return;
+            }
+        };
+        let guard = lock();
+        let Some(watcher) = &*guard else { return };
+        for event in events {
+            if event.mask.contains(EventMask::Q_OVERFLOW) {
+                // Which files changed is forgotten, so all may have.
+                watcher.sleepers.values().flatten().for_each(|sleeper| sleeper.notify_one());
+            } else {
+                watcher
+                    .sleepers
+                    .get(&event.wd)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|sleeper| sleeper.notify_one());
+            }
+        }
+    }
+}
+
+fn lock() -> MutexGuard<'static, Option<Watcher>> {
+    WATCHER.lock().unwrap_or_else(PoisonError::into_inner)
+}
