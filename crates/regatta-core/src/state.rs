@@ -309,6 +309,8 @@ pub enum Change {
         /// Why.
         why: String,
     },
+    /// The train moves for this car again.
+    Proceed,
     /// The ref was moved.
     Land {
         /// The commit on the target.
@@ -356,6 +358,7 @@ impl Change {
             Change::Block { .. } => "be blocked",
             Change::Due => "become due",
             Change::Wait { .. } => "wait in the train",
+            Change::Proceed => "move on in the train",
             Change::Land { .. } => "land",
             Change::Skip { .. } => "be skipped",
             Change::Rearm => "be re-armed",
@@ -402,6 +405,9 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             head: head.clone(),
             waiting: Some(why.clone()),
         },
+        (S::Landing { head, .. }, Change::Proceed) => {
+            S::Landing { attempt: attempt.ok_or_else(refused)?, head: head.clone(), waiting: None }
+        }
         (S::Landing { .. }, Change::Land { commit }) => {
             S::Landed { attempt: attempt.ok_or_else(refused)?, commit: commit.clone() }
         }

@@ -18,6 +18,9 @@ pub mod sqlite;
 pub mod conformance;
 pub mod faulty;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
@@ -27,6 +30,27 @@ use regatta_core::train::{Car, LandStep};
 
 pub use error::{Result, StoreError};
 pub use model::*;
+
+/// Opens the store at `url`: `sqlite:PATH`, or a plain path for the same.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    let path = match url.split_once(':') {
+        Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
+        Some((scheme, rest)) if rest.starts_with("//") => {
+            return Err(StoreError::Invalid(format!(
+                "the store {scheme}:// is not built into this version of Regatta; use sqlite:PATH"
+            )));
+        }
+        _ => url,
+    };
+    if path.is_empty() {
+        return Err(StoreError::Invalid(format!("the store {url:?} names no file; use sqlite:PATH")));
+    }
+    let path = PathBuf::from(path);
+    let opened = tokio::task::spawn_blocking(move || sqlite::SqliteStore::open(path)).await;
+    let store =
+        opened.map_err(|error| StoreError::Unavailable(format!("opening was given up: {error}")))??;
+    Ok(Arc::new(store))
+}
 
 /// What Regatta needs of a database. Object safe; shared between tasks behind an `Arc`.
 #[async_trait]

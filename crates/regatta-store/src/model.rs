@@ -37,7 +37,7 @@ impl SessionId {
 }
 
 /// 128 random bits in hexadecimal.
-fn random_hex() -> String {
+pub(crate) fn random_hex() -> String {
     let mut bytes = [0u8; 16];
     getrandom::fill(&mut bytes).expect("the system has random bytes");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

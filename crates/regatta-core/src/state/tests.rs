@@ -21,6 +21,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Block { reason: BlockReason::Conflict, detail: String::new() }),
         Just(Change::Due),
         Just(Change::Wait { why: "dirty".into() }),
+        Just(Change::Proceed),
         Just(Change::Land { commit: "c".into() }),
         Just(Change::Skip { dependency: TaskId::parse("d").unwrap() }),
         Just(Change::Rearm),

@@ -1,0 +1,190 @@
+//! Claims: taking a task and moving it on.
+//!
+//! Invariant: a step is taken only by the session that holds the task, with the fence it was given, in the
+//! attempt it was given for; all three are compared in the transaction that takes the step. Fences only grow.
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::EventBody;
+use regatta_core::exit::Exit;
+use regatta_core::state::{Change, ParkReason, TaskState, apply};
+use regatta_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::dependents::skip_if_hopeless;
+use super::rows::{Row, live_attempt, remember};
+use super::writer::Tx;
+use super::{events, sessions, train};
+use crate::{Claim, ClaimRequest, Outcome, RequestId, Result, SessionId, Step, StoreError};
+
+pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
+    let node = sessions::require_open(tx, &wanted.session)?;
+    let mut row = Row::require(tx, &wanted.task)?;
+    if row.claim_request.as_deref() == Some(&wanted.request.0) {
+        // A repeat: the same claim while it lasts, and not a second one afterwards.
+        let held = row.session.as_ref() == Some(&wanted.session);
+        return if held { claim_of(tx, &row).map(Some) } else { Ok(None) };
+    }
+    let ready = matches!(row.state, TaskState::Pending { not_before: None }) && row.unmet == 0;
+    if !ready {
+        return Ok(None);
+    }
+    row.attempts += 1;
+    row.fence += 1;
+    row.session = Some(wanted.session.clone());
+    tx.prepare_cached(
+        "update task set attempts = ?2, fence = ?3, session = ?4, claim_request = ?5, token_hash = ?6, \
+         cancel_asked = null where seq = ?1",
+    )?
+    .execute(params![
+        row.seq,
+        row.attempts,
+        row.fence.cast_signed(),
+        wanted.session.0,
+        wanted.request.0,
+        wanted.token_hash
+    ])?;
+    row.change(tx, &Change::Claim { attempt: row.attempts }, &EventBody::Claimed { node: node.node }, at)?;
+    let claim = claim_of(tx, &row)?;
+    row.put_attempt(tx, &Attempt::new(row.attempts, &claim.spec.agent))?;
+    Ok(Some(claim))
+}
+
+pub(super) fn claims_of(db: &Connection, session: &SessionId) -> Result<Vec<Claim>> {
+    sessions::held_by(db, session)?.iter().map(|row| claim_of(db, row)).collect()
+}
+
+fn claim_of(db: &Connection, row: &Row) -> Result<Claim> {
+    let (Some(attempt), Some(session)) = (live_attempt(&row.state), &row.session) else {
+        return Err(StoreError::Corrupt(format!("{} is held without an attempt", row.id)));
+    };
+    Ok(Claim {
+        task: row.id.clone(),
+        fence: row.fence,
+        attempt,
+        session: session.clone(),
+        spec: row.spec(db)?,
+        charged: row.charged,
+        environment_failures: row.environment_failures,
+    })
+}
+
+pub(super) fn advance(tx: &Tx, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()> {
+    let mut row = Row::require(tx, &claim.task)?;
+    if !remember(tx, request, "advance", Some(row.seq))? {
+        return Ok(());
+    }
+    require_claim(tx, &row, claim)?;
+    let (Step::LaneReady(attempt)
+    | Step::Started { attempt, .. }
+    | Step::Update(attempt)
+    | Step::Exited { attempt, .. }
+    | Step::Settled { attempt, .. }) = step;
+    if attempt.n != claim.attempt {
+        return Err(StoreError::Invalid(format!(
+            "the record is of attempt {}, the claim on {} of attempt {}",
+            attempt.n, row.id, claim.attempt
+        )));
+    }
+    row.put_attempt(tx, attempt)?;
+    match step {
+        Step::LaneReady(attempt) => {
+            if !matches!(row.state, TaskState::Claimed { .. }) {
+                return Err(StoreError::Refused(format!(
+                    "{}: a {} task cannot get a lane",
+                    row.id,
+                    row.state.name()
+                )));
+            }
+            let lane = attempt.lane.as_ref().map(|lane| lane.display().to_string()).unwrap_or_default();
+            let event = EventBody::LaneReady { lane, base: attempt.base.clone().unwrap_or_default() };
+            events::append(tx, Some(row.seq), Some(claim.attempt), &event, at)
+        }
+        Step::Started { pid, .. } => {
+            row.change(tx, &Change::Start { at }, &EventBody::Started { pid: *pid }, at)
+        }
+        Step::Update(_) => Ok(()),
+        Step::Exited { exit, .. } => exited(tx, &mut row, exit, at),
+        Step::Settled { attempt, outcome } => settle(tx, &mut row, attempt, outcome, at),
+    }
+}
+
+/// The caller still owns what it writes, or hears why not.
+fn require_claim(tx: &Tx, row: &Row, claim: &Claim) -> Result<()> {
+    sessions::require_open(tx, &claim.session)?;
+    let fenced = |why: String| Err(StoreError::Fenced(why));
+    let Some(holder) = &row.session else {
+        return fenced(format!("nobody holds {} any more, it is {}", row.id, row.state.name()));
+    };
+    if *holder != claim.session {
+        return fenced(format!("{} is held by session {holder}", row.id));
+    }
+    if row.fence != claim.fence {
+        return fenced(format!("{} has fence {} by now, the claim has {}", row.id, row.fence, claim.fence));
+    }
+    if live_attempt(&row.state) != Some(claim.attempt) {
+        return fenced(format!("{} is not in attempt {} any more", row.id, claim.attempt));
+    }
+    Ok(())
+}
+
+fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
+    row.change(tx, &Change::Exit { exit: exit.clone() }, &EventBody::Exited { exit: exit.clone() }, at)
+}
+
+fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Timestamp) -> Result<()> {
+    let (change, event) = consequence(outcome);
+    // Where the outcome is one of judging, the agent is gone by now, whether or not that was said before.
+    if apply(&row.state, &change).is_err() && !matches!(row.state, TaskState::Judging { .. }) {
+        exited(tx, row, attempt.exit.as_ref().unwrap_or(&Exit::Lost), at)?;
+    }
+    if let Some(verdict) = attempt.verdict {
+        let judged = EventBody::Judged { verdict, summary: attempt.summary.clone() };
+        events::append(tx, Some(row.seq), Some(attempt.n), &judged, at)?;
+    }
+    let environment = matches!(outcome, Outcome::Park { why: ParkReason::Environment, .. });
+    row.charged += u32::from(attempt.charged);
+    row.environment_failures = if environment { row.environment_failures + 1 } else { 0 };
+    tx.prepare_cached("update task set charged = ?2, environment_failures = ?3 where seq = ?1")?
+        .execute(params![row.seq, row.charged, row.environment_failures])?;
+    if let Outcome::Approve(request) = outcome {
+        train::join(tx, row, attempt.n, request)?;
+    }
+    let asked = row.cancel_asked.take();
+    row.end_claim(tx)?;
+    row.change(tx, &change, &event, at)?;
+    cancel_if_asked(tx, row, asked, at)?;
+    skip_if_hopeless(tx, row, at)
+}
+
+/// A task that goes back to wait although somebody asked for its end has now nobody else to obey.
+pub(super) fn cancel_if_asked(tx: &Tx, row: &mut Row, asked: Option<String>, at: Timestamp) -> Result<()> {
+    let waits = matches!(row.state, TaskState::Pending { .. } | TaskState::Parked { .. });
+    match asked {
+        Some(by) if waits => {
+            row.change(tx, &Change::Cancel { by: by.clone() }, &EventBody::Cancelled { by }, at)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an outcome does to the state, and the event that tells of it.
+fn consequence(outcome: &Outcome) -> (Change, EventBody) {
+    match outcome.clone() {
+        Outcome::Approve(request) => {
+            (Change::Approve { head: request.head.clone() }, EventBody::Approved { head: request.head })
+        }
+        Outcome::Done { head } => (Change::Finish { head: head.clone() }, EventBody::Done { head }),
+        Outcome::Retry { not_before, class, why } => {
+            (Change::Retry { not_before }, EventBody::Retrying { not_before, class, why })
+        }
+        Outcome::Release { why } => (Change::Release, EventBody::Released { why }),
+        Outcome::Park { until, why, detail } => {
+            (Change::Park { until, why, detail: detail.clone() }, EventBody::Parked { until, why, detail })
+        }
+        Outcome::Block { reason, detail } => {
+            (Change::Block { reason, detail: detail.clone() }, EventBody::Blocked { reason, detail })
+        }
+        Outcome::Fail { why } => (Change::Fail { why: why.clone() }, EventBody::Failed { why }),
+        Outcome::Cancel { by } => (Change::Cancel { by: by.clone() }, EventBody::Cancelled { by }),
+    }
+}

@@ -1,0 +1,112 @@
+//! What a change of one task means for the tasks that depend on it.
+//!
+//! Invariant, after every transaction and for every task: `unmet` is the number of its dependencies that are
+//! not met; a pending or parked task has no dead dependency; a skipped task has one, and names it.
+//! The walk goes breadth first over a work list, so that a chain of any length costs no stack.
+
+use std::collections::VecDeque;
+
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::{Change, TaskState};
+use regatta_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::rows::{Row, fate};
+use super::writer::Tx;
+use crate::Result;
+
+const MET: u8 = 1;
+const DEAD: u8 = 2;
+
+/// Lets everything that depends on `row`, which was `old`, follow to what is true now.
+pub(super) fn follow(tx: &Tx, row: &Row, old: &TaskState, at: Timestamp) -> Result<()> {
+    let mut moved = VecDeque::from([(row.seq, row.id.clone(), fate(old), fate(&row.state))]);
+    while let Some((seq, id, was, is)) = moved.pop_front() {
+        if was == is {
+            continue;
+        }
+        if (was == MET) != (is == MET) {
+            let by = if is == MET { -1 } else { 1 };
+            tx.prepare_cached(
+                "update task set unmet = unmet + ?2 where seq in (select child from dependency where parent = ?1)",
+            )?
+            .execute(params![seq, by])?;
+        }
+        if is == DEAD {
+            for mut child in children(tx, seq, ["pending", "parked"])? {
+                let before = fate(&child.state);
+                skip(tx, &mut child, &id, at)?;
+                moved.push_back((child.seq, child.id.clone(), before, fate(&child.state)));
+            }
+        } else if was == DEAD {
+            for mut child in children(tx, seq, ["skipped", "skipped"])? {
+                let before = fate(&child.state);
+                rearm(tx, &mut child, &id, at)?;
+                moved.push_back((child.seq, child.id.clone(), before, fate(&child.state)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A task that has just come back to the queue is skipped if something it needs will not come.
+pub(super) fn skip_if_hopeless(tx: &Tx, row: &mut Row, at: Timestamp) -> Result<()> {
+    if !matches!(row.state, TaskState::Pending { .. } | TaskState::Parked { .. }) {
+        return Ok(());
+    }
+    let Some(dependency) = dead_dependency(tx, row.seq)? else { return Ok(()) };
+    let old = skip(tx, row, &dependency, at)?;
+    follow(tx, row, &old, at)
+}
+
+/// The first dependency that will not come, if there is one.
+pub(super) fn dead_dependency(db: &Connection, seq: i64) -> Result<Option<TaskId>> {
+    let mut query = db.prepare_cached(
+        "select t.seq from dependency d join task t on t.seq = d.parent \
+         where d.child = ?1 and t.fate = 2 order by t.seq limit 1",
+    )?;
+    let dead: Option<i64> = query.query_row([seq], |row| row.get(0)).optional()?;
+    dead.map(|dead| Ok(Row::by_seq(db, dead)?.id)).transpose()
+}
+
+/// Counts anew how many dependencies are not met.
+pub(super) fn recount(tx: &Tx, seq: i64) -> Result<()> {
+    tx.prepare_cached(
+        "update task set unmet = (select count(*) from dependency d join task p on p.seq = d.parent \
+         where d.child = ?1 and p.fate <> 1) where seq = ?1",
+    )?
+    .execute([seq])?;
+    Ok(())
+}
+
+fn skip(tx: &Tx, row: &mut Row, dependency: &TaskId, at: Timestamp) -> Result<TaskState> {
+    let change = Change::Skip { dependency: dependency.clone() };
+    let event = EventBody::Skipped { dependency: dependency.clone() };
+    row.change_alone(tx, &change, &event, at)
+}
+
+/// `parent` came back. Where another dependency is still dead, the task stays skipped, and names that one.
+fn rearm(tx: &Tx, child: &mut Row, parent: &TaskId, at: Timestamp) -> Result<()> {
+    let other = dead_dependency(tx, child.seq)?;
+    let named = matches!(&child.state, TaskState::Skipped { dependency } if dependency == parent);
+    if other.is_some() && !named {
+        return Ok(());
+    }
+    child.change_alone(tx, &Change::Rearm, &EventBody::Rearmed, at)?;
+    if let Some(other) = other {
+        skip(tx, child, &other, at)?;
+    }
+    Ok(())
+}
+
+fn children(db: &Connection, parent: i64, names: [&str; 2]) -> Result<Vec<Row>> {
+    let mut query = db.prepare_cached(
+        "select t.seq from dependency d join task t on t.seq = d.child \
+         where d.parent = ?1 and t.name in (?2, ?3) order by t.seq",
+    )?;
+    let seqs: Vec<i64> = query
+        .query_map(params![parent, names[0], names[1]], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    seqs.into_iter().map(|seq| Row::by_seq(db, seq)).collect()
+}

@@ -1,0 +1,28 @@
+//! What SQLite's errors mean to a caller of the store. The one place where they are mapped.
+
+use rusqlite::ErrorCode;
+
+use crate::StoreError;
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory
+                | ErrorCode::OperationInterrupted
+                | ErrorCode::SchemaChanged,
+            ) => StoreError::Unavailable(text),
+            _ => StoreError::Corrupt(text),
+        }
+    }
+}
+
+/// A stored value that cannot be read back.
+pub(super) fn unreadable(what: &str, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(format!("{what} cannot be read back: {error}"))
+}

@@ -1,0 +1,49 @@
+//! The schema and its versions.
+//!
+//! Invariant: a migration and the number that says it was done are one transaction, taken with the write lock
+//! held, so that any number of processes may start at once. A migration that was released is never edited:
+//! what has to change becomes the next number.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::{Result, StoreError};
+
+/// What each version adds; the first is version 1.
+const MIGRATIONS: [&str; 1] = [include_str!("schema/0001.sql")];
+
+/// Brings the schema to this program's version.
+pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {
+    if version(db)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&tx)?;
+    if found > MIGRATIONS.len() {
+        return Err(StoreError::Corrupt(format!(
+            "{} was written by a newer Regatta (schema {found}, this program knows {}); install that version",
+            path.display(),
+            MIGRATIONS.len()
+        )));
+    }
+    if found == 0 {
+        let tables: u32 = tx.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;
+        if tables > 0 {
+            return Err(StoreError::Corrupt(format!(
+                "{} is a database of some other program, not a Regatta store",
+                path.display()
+            )));
+        }
+    }
+    for migration in &MIGRATIONS[found..] {
+        tx.execute_batch(migration)?;
+    }
+    tx.pragma_update(None, "user_version", MIGRATIONS.len() as u32)?;
+    tx.commit()?;
+    Ok(())
+}
+
+fn version(db: &Connection) -> Result<usize> {
+    Ok(db.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0))? as usize)
+}

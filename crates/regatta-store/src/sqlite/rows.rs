@@ -1,0 +1,205 @@
+//! Tasks as rows, and the one way in which a task's state changes.
+//!
+//! Invariant: [`Row::change`] is the only function that writes a state. It asks `regatta_core::state::apply`,
+//! writes the event beside the state, and lets the dependents follow, all in the caller's transaction.
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::{Change, TaskState, apply};
+use regatta_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::failure::unreadable;
+use super::writer::Tx;
+use super::{dependents, events};
+use crate::{RequestId, Result, SessionId, StoreError};
+
+/// The longest value in bytes, so that every backend can hold it (a znode ends at 1 MiB).
+pub(super) const MAX_VALUE: usize = 900 * 1024;
+
+/// A task without its spec.
+pub(super) struct Row {
+    pub(super) seq: i64,
+    pub(super) id: TaskId,
+    pub(super) queue: String,
+    pub(super) state: TaskState,
+    pub(super) unmet: u32,
+    pub(super) attempts: u32,
+    pub(super) charged: u32,
+    pub(super) environment_failures: u32,
+    pub(super) fence: u64,
+    pub(super) session: Option<SessionId>,
+    pub(super) claim_request: Option<String>,
+    pub(super) token_hash: Option<String>,
+    pub(super) cancel_asked: Option<String>,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+}
+
+/// The columns that [`Row::read`] takes, in its order, of the table or alias `t`.
+pub(super) const COLUMNS: &str = "t.seq, t.id, t.queue, t.state, t.unmet, t.attempts, t.charged, \
+    t.environment_failures, t.fence, t.session, t.claim_request, t.token_hash, t.cancel_asked, t.created_at, \
+    t.updated_at";
+
+impl Row {
+    /// The row of `task`, without regard to case.
+    pub(super) fn find(db: &Connection, task: &TaskId) -> Result<Option<Self>> {
+        let sql = format!("select {COLUMNS} from task t where t.folded = ?1");
+        let mut query = db.prepare_cached(&sql)?;
+        query.query_row([task.folded()], |row| Ok(Self::read(row))).optional()?.transpose()
+    }
+
+    pub(super) fn require(db: &Connection, task: &TaskId) -> Result<Self> {
+        Self::find(db, task)?.ok_or_else(|| StoreError::NotFound(format!("task {task}")))
+    }
+
+    pub(super) fn by_seq(db: &Connection, seq: i64) -> Result<Self> {
+        let sql = format!("select {COLUMNS} from task t where t.seq = ?1");
+        db.prepare_cached(&sql)?.query_row([seq], |row| Ok(Self::read(row)))?
+    }
+
+    pub(super) fn read(row: &rusqlite::Row<'_>) -> Result<Self> {
+        let id: String = row.get(1)?;
+        Ok(Self {
+            seq: row.get(0)?,
+            id: TaskId::parse(&id).map_err(|error| unreadable(&format!("the task id {id:?}"), error))?,
+            queue: row.get(2)?,
+            state: from_json("the state of a task", &row.get::<_, String>(3)?)?,
+            unmet: row.get(4)?,
+            attempts: row.get(5)?,
+            charged: row.get(6)?,
+            environment_failures: row.get(7)?,
+            fence: row.get::<_, i64>(8)?.cast_unsigned(),
+            session: row.get::<_, Option<String>>(9)?.map(SessionId),
+            claim_request: row.get(10)?,
+            token_hash: row.get(11)?,
+            cancel_asked: row.get(12)?,
+            created_at: Timestamp::from_millis(row.get(13)?),
+            updated_at: Timestamp::from_millis(row.get(14)?),
+        })
+    }
+
+    /// Changes the state, appends `event`, and lets the dependents follow.
+    pub(super) fn change(
+        &mut self,
+        tx: &Tx,
+        change: &Change,
+        event: &EventBody,
+        at: Timestamp,
+    ) -> Result<()> {
+        let old = self.change_alone(tx, change, event, at)?;
+        dependents::follow(tx, self, &old, at)
+    }
+
+    /// As [`Row::change`], for callers that see to the dependents themselves. Gives the state that was.
+    pub(super) fn change_alone(
+        &mut self,
+        tx: &Tx,
+        change: &Change,
+        event: &EventBody,
+        at: Timestamp,
+    ) -> Result<TaskState> {
+        let next = apply(&self.state, change)
+            .map_err(|illegal| StoreError::Refused(format!("{}: {illegal}", self.id)))?;
+        let attempt = live_attempt(&next).or_else(|| live_attempt(&self.state));
+        events::append(tx, Some(self.seq), attempt, event, at)?;
+        tx.prepare_cached(
+            "update task set name = ?2, state = ?3, fate = ?4, wakes_at = ?5, updated_at = ?6 where seq = ?1",
+        )?
+        .execute(params![
+            self.seq,
+            next.name(),
+            to_json(&next),
+            fate(&next),
+            next.wakes_at().map(Timestamp::millis),
+            at.millis(),
+        ])?;
+        self.updated_at = at;
+        Ok(std::mem::replace(&mut self.state, next))
+    }
+
+    /// Nobody holds it any more.
+    pub(super) fn end_claim(&mut self, tx: &Tx) -> Result<()> {
+        tx.prepare_cached(
+            "update task set session = null, token_hash = null, cancel_asked = null where seq = ?1",
+        )?
+        .execute([self.seq])?;
+        (self.session, self.token_hash, self.cancel_asked) = (None, None, None);
+        Ok(())
+    }
+
+    pub(super) fn spec(&self, db: &Connection) -> Result<TaskSpec> {
+        let mut query = db.prepare_cached("select body from spec where task = ?1")?;
+        let body: String = query.query_row([self.seq], |row| row.get(0))?;
+        from_json(&format!("the spec of {}", self.id), &body)
+    }
+
+    pub(super) fn attempt(&self, db: &Connection, n: u32) -> Result<Option<Attempt>> {
+        let mut query = db.prepare_cached("select body from attempt where task = ?1 and n = ?2")?;
+        let body: Option<String> = query.query_row([self.seq, i64::from(n)], |row| row.get(0)).optional()?;
+        body.map(|body| from_json(&format!("attempt {n} of {}", self.id), &body)).transpose()
+    }
+
+    pub(super) fn put_attempt(&self, tx: &Tx, attempt: &Attempt) -> Result<()> {
+        let body = bounded(&format!("the record of attempt {} of {}", attempt.n, self.id), attempt)?;
+        tx.prepare_cached(
+            "insert into attempt(task, n, body) values(?1, ?2, ?3) \
+             on conflict(task, n) do update set body = excluded.body",
+        )?
+        .execute(params![self.seq, attempt.n, body])?;
+        Ok(())
+    }
+}
+
+/// The attempt that is under way or in the train.
+pub(super) fn live_attempt(state: &TaskState) -> Option<u32> {
+    match state {
+        TaskState::Claimed { attempt }
+        | TaskState::Running { attempt, .. }
+        | TaskState::Judging { attempt, .. }
+        | TaskState::Landing { attempt, .. } => Some(*attempt),
+        _ => None,
+    }
+}
+
+/// What dependents have to know of a state, as the column `fate` holds it.
+pub(super) fn fate(state: &TaskState) -> u8 {
+    match (state.is_met(), state.is_dead()) {
+        (true, _) => 1,
+        (_, true) => 2,
+        _ => 0,
+    }
+}
+
+/// Notes that `request` is being carried out. False if it was before: then there is nothing left to do.
+pub(super) fn remember(tx: &Tx, request: &RequestId, kind: &str, task: Option<i64>) -> Result<bool> {
+    let mut insert = tx.prepare_cached(
+        "insert into request(request, kind, task) values(?1, ?2, ?3) on conflict do nothing",
+    )?;
+    Ok(insert.execute(params![request.0, kind, task.unwrap_or(0)])? == 1)
+}
+
+pub(super) fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("core's types have string keys and no failing serialisers")
+}
+
+/// As JSON, if it is not longer than every backend can hold.
+pub(super) fn bounded(what: &str, value: &impl Serialize) -> Result<String> {
+    let json = to_json(value);
+    if json.len() > MAX_VALUE {
+        return Err(StoreError::Invalid(format!(
+            "{what} takes {} KiB, more than the {} KiB a store can hold; keep long text in a file and name it",
+            json.len().div_ceil(1024),
+            MAX_VALUE / 1024
+        )));
+    }
+    Ok(json)
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(what: &str, json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| unreadable(what, error))
+}

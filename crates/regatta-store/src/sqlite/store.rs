@@ -1,0 +1,172 @@
+//! The contract, carried to the functions that keep it: writes to the writer's thread, reads to a snapshot.
+
+use std::sync::PoisonError;
+
+use async_trait::async_trait;
+use regatta_core::attempt::Attempt;
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, LandStep};
+
+use super::watch::Watch;
+use super::{SqliteStore, claims, enqueue, events, queue, reads, reports, sessions, train};
+use crate::{
+    Beat, Claim, ClaimRequest, Lander, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported, RequestId,
+    Result, SessionId, SessionInfo, Step, Store, TaskQuery, TaskRecord, WorkerReport,
+};
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn describe(&self) -> String {
+        format!("sqlite:{}", self.path.display())
+    }
+
+    async fn open_session(&self, session: &SessionId, node: &NodeInfo) -> Result<()> {
+        let (session, node) = (session.clone(), node.clone());
+        self.writer.call(move |tx| sessions::open(tx, &session, &node)).await
+    }
+
+    async fn renew(&self, session: &SessionId) -> Result<Beat> {
+        let session = session.clone();
+        self.writer.call(move |tx| sessions::renew(tx, &session)).await
+    }
+
+    async fn close_session(&self, session: &SessionId, at: Timestamp) -> Result<()> {
+        let session = session.clone();
+        self.writer.call(move |tx| sessions::close(tx, &session, at)).await
+    }
+
+    async fn sessions(&self) -> Result<Vec<SessionInfo>> {
+        self.readers.call(sessions::list).await
+    }
+
+    async fn expire_session(
+        &self,
+        session: &SessionId,
+        beat: Beat,
+        heir: Option<&SessionId>,
+        at: Timestamp,
+    ) -> Result<Vec<TaskId>> {
+        let (session, heir) = (session.clone(), heir.cloned());
+        self.writer.call(move |tx| sessions::expire(tx, &session, beat, heir.as_ref(), at)).await
+    }
+
+    async fn enqueue(&self, tasks: &[NewTask], request: &RequestId, at: Timestamp) -> Result<()> {
+        let (tasks, request) = (enqueue::prepare(tasks)?, request.clone());
+        self.writer.call(move |tx| enqueue::enqueue(tx, &tasks, &request, at)).await
+    }
+
+    async fn ready(&self, queue: &str, after: Option<&ReadyKey>, limit: usize) -> Result<Vec<Ready>> {
+        let (queue, after) = (queue.to_owned(), after.cloned());
+        self.readers.call(move |db| queue::ready(db, &queue, after.as_ref(), limit)).await
+    }
+
+    async fn timers(&self, queue: &str, limit: usize) -> Result<Vec<(TaskId, Timestamp)>> {
+        let queue = queue.to_owned();
+        self.readers.call(move |db| queue::timers(db, &queue, limit)).await
+    }
+
+    async fn claim(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
+        let claim = claim.clone();
+        self.writer.call(move |tx| claims::claim(tx, &claim, at)).await
+    }
+
+    async fn claims_of(&self, session: &SessionId) -> Result<Vec<Claim>> {
+        let session = session.clone();
+        self.readers.call(move |db| claims::claims_of(db, &session)).await
+    }
+
+    async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()> {
+        let (claim, step, request) = (claim.clone(), step.clone(), request.clone());
+        self.writer.call(move |tx| claims::advance(tx, &claim, &step, &request, at)).await
+    }
+
+    async fn report(&self, report: &WorkerReport, request: &RequestId, at: Timestamp) -> Result<()> {
+        let (report, request) = (report.clone(), request.clone());
+        self.writer.call(move |tx| reports::report(tx, &report, &request, at)).await
+    }
+
+    async fn operate(
+        &self,
+        task: &TaskId,
+        operation: &Operation,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<()> {
+        let (task, operation, request) = (task.clone(), operation.clone(), request.clone());
+        self.writer.call(move |tx| queue::operate(tx, &task, &operation, &request, at)).await
+    }
+
+    async fn task(&self, task: &TaskId) -> Result<TaskRecord> {
+        let task = task.clone();
+        self.readers.call(move |db| reads::task(db, &task)).await
+    }
+
+    async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskRecord>> {
+        let query = query.clone();
+        self.readers.call(move |db| reads::tasks(db, &query)).await
+    }
+
+    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
+        let queue = queue.map(str::to_owned);
+        self.readers.call(move |db| reads::counts(db, queue.as_deref())).await
+    }
+
+    async fn attempts(&self, task: &TaskId) -> Result<Vec<Attempt>> {
+        let task = task.clone();
+        self.readers.call(move |db| reads::attempts(db, &task)).await
+    }
+
+    async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported> {
+        let task = task.clone();
+        self.readers.call(move |db| reports::reported(db, &task, attempt)).await
+    }
+
+    async fn append(
+        &self,
+        task: Option<&TaskId>,
+        attempt: Option<u32>,
+        body: &EventBody,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<()> {
+        let (task, body, request) = (task.cloned(), body.clone(), request.clone());
+        self.writer.call(move |tx| events::append_once(tx, task.as_ref(), attempt, &body, &request, at)).await
+    }
+
+    async fn events(&self, after: u64, task: Option<&TaskId>, limit: usize) -> Result<Vec<Event>> {
+        let task = task.cloned();
+        self.readers.call(move |db| events::after(db, after, task.as_ref(), limit)).await
+    }
+
+    async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.is_none()
+            && let Some(looker) = self.writer.looker()
+        {
+            *watch = Some(Watch::start(&self.path, looker)?);
+        }
+        Ok(self.writer.changes())
+    }
+
+    async fn elect(&self, role: &str, session: &SessionId) -> Result<Option<Lander>> {
+        let (role, session) = (role.to_owned(), session.clone());
+        self.writer.call(move |tx| train::elect(tx, &role, &session)).await
+    }
+
+    async fn resign(&self, lander: &Lander) -> Result<()> {
+        let lander = lander.clone();
+        self.writer.call(move |tx| train::resign(tx, &lander)).await
+    }
+
+    async fn cars(&self, target: &str) -> Result<Vec<Car>> {
+        let target = target.to_owned();
+        self.readers.call(move |db| train::cars(db, &target)).await
+    }
+
+    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
+        let (lander, task, step) = (lander.clone(), task.clone(), step.clone());
+        self.writer.call(move |tx| train::land(tx, &lander, &task, &step, at)).await
+    }
+}

@@ -1,0 +1,208 @@
+//! The train: who may land, the cars, and their steps.
+//!
+//! Invariant: a car exists exactly while its task is landing. Every step compares the lander's term and session
+//! with the role's in its own transaction, so that a lander that was replaced can not move anything.
+
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::{Change, TaskState};
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, CarStep, LandRequest, LandStep};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::failure::unreadable;
+use super::rows::{Row, bounded, from_json, to_json};
+use super::writer::Tx;
+use super::{events, sessions};
+use crate::{Lander, Result, SessionId, StoreError};
+
+pub(super) fn elect(tx: &Tx, role: &str, session: &SessionId) -> Result<Option<Lander>> {
+    sessions::require_open(tx, session)?;
+    let (holder, term) = holder(tx, role)?.unwrap_or((None, 0));
+    let lander =
+        |term: i64| Lander { role: role.to_owned(), session: session.clone(), term: term.cast_unsigned() };
+    match holder {
+        Some(holder) if holder == *session => return Ok(Some(lander(term))),
+        Some(holder) if sessions::require_open(tx, &holder).is_ok() => return Ok(None),
+        _ => {}
+    }
+    tx.prepare_cached(
+        "insert into role(role, session, term) values(?1, ?2, ?3) \
+         on conflict(role) do update set session = excluded.session, term = excluded.term",
+    )?
+    .execute(params![role, session.0, term + 1])?;
+    Ok(Some(lander(term + 1)))
+}
+
+pub(super) fn resign(tx: &Tx, lander: &Lander) -> Result<()> {
+    tx.prepare_cached("update role set session = null where role = ?1 and session = ?2 and term = ?3")?
+        .execute(params![lander.role, lander.session.0, lander.term.cast_signed()])?;
+    Ok(())
+}
+
+fn holder(db: &Connection, role: &str) -> Result<Option<(Option<SessionId>, i64)>> {
+    let mut query = db.prepare_cached("select session, term from role where role = ?1")?;
+    let found =
+        query.query_row([role], |row| Ok((row.get::<_, Option<String>>(0)?.map(SessionId), row.get(1)?)));
+    Ok(found.optional()?)
+}
+
+fn require_lander(tx: &Tx, lander: &Lander) -> Result<()> {
+    sessions::require_open(tx, &lander.session)?;
+    let (holder, term) = holder(tx, &lander.role)?.unwrap_or((None, 0));
+    if holder.as_ref() == Some(&lander.session) && term.cast_unsigned() == lander.term {
+        return Ok(());
+    }
+    Err(StoreError::Fenced(format!("{} is in term {term} by now, not in {}", lander.role, lander.term)))
+}
+
+pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
+    let mut query = db.prepare_cached(
+        "select t.id, c.attempt, t.rank, c.seq, c.request, c.step from car c join task t on t.seq = c.task \
+         where c.target = ?1 order by c.seq",
+    )?;
+    let mut rows = query.query([target])?;
+    let mut cars = Vec::new();
+    while let Some(row) = rows.next()? {
+        let task =
+            TaskId::parse(&row.get::<_, String>(0)?).map_err(|error| unreadable("a task id", error))?;
+        let priority =
+            i32::try_from(-row.get::<_, i64>(2)?).map_err(|error| unreadable("a priority", error))?;
+        cars.push(Car {
+            task,
+            attempt: row.get(1)?,
+            priority,
+            seq: row.get::<_, i64>(3)?.cast_unsigned(),
+            request: from_json("a car's request", &row.get::<_, String>(4)?)?,
+            step: from_json("a car's step", &row.get::<_, String>(5)?)?,
+        });
+    }
+    Ok(cars)
+}
+
+/// A new car at the end of its train.
+pub(super) fn join(tx: &Tx, row: &Row, attempt: u32, request: &LandRequest) -> Result<()> {
+    tx.prepare_cached("insert into car(task, target, attempt, request, step) values(?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            row.seq,
+            request.target,
+            attempt,
+            bounded("the request to land", request)?,
+            to_json(&CarStep::Queued)
+        ])?;
+    Ok(())
+}
+
+pub(super) fn leave(tx: &Tx, row: &Row) -> Result<()> {
+    tx.prepare_cached("delete from car where task = ?1")?.execute([row.seq])?;
+    Ok(())
+}
+
+pub(super) fn step_of(db: &Connection, row: &Row) -> Result<Option<CarStep>> {
+    Ok(car_of(db, row)?.map(|(_, step)| step))
+}
+
+fn car_of(db: &Connection, row: &Row) -> Result<Option<(String, CarStep)>> {
+    let mut query = db.prepare_cached("select target, step from car where task = ?1")?;
+    let found = query
+        .query_row([row.seq], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .optional()?;
+    found.map(|(target, step)| Ok((target, from_json("a car's step", &step)?))).transpose()
+}
+
+pub(super) fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
+    require_lander(tx, lander)?;
+    let mut row = Row::require(tx, task)?;
+    let Some((target, car_step)) = car_of(tx, &row)? else {
+        return if is_history(&row.state, step) {
+            Ok(())
+        } else {
+            Err(contradicts(&row, step, "has no car"))
+        };
+    };
+    if lander.role != format!("train:{target}") {
+        return Err(StoreError::Invalid(format!(
+            "{task} lands on {target}, which is not for {}",
+            lander.role
+        )));
+    }
+    let event = EventBody::Landing { landing: step.clone() };
+    match step {
+        LandStep::Intend { intent } => {
+            if matches!(&car_step, CarStep::Intended { intent: now } if now == intent) {
+                return Ok(());
+            }
+            put_step(tx, &row, &CarStep::Intended { intent: intent.clone() })?;
+            row.change(tx, &Change::Proceed, &event, at)
+        }
+        LandStep::Gate { candidate, .. } => match car_step {
+            CarStep::Intended { intent } => {
+                put_step(tx, &row, &CarStep::Gated { intent, candidate: candidate.clone() })?;
+                row.change(tx, &Change::Proceed, &event, at)
+            }
+            CarStep::Gated { candidate: now, .. } if now == *candidate => Ok(()),
+            CarStep::Gated { .. } => Err(contradicts(&row, step, "has another candidate")),
+            CarStep::Queued => Err(contradicts(&row, step, "has no intent yet")),
+        },
+        LandStep::Wait { why } => {
+            if matches!(&row.state, TaskState::Landing { waiting: Some(now), .. } if now == why) {
+                return Ok(());
+            }
+            row.change(tx, &Change::Wait { why: why.clone() }, &event, at)
+        }
+        LandStep::Landed { commit } => match car_step {
+            CarStep::Gated { candidate, .. } if candidate == *commit => {
+                leave(tx, &row)?;
+                row.change(tx, &Change::Land { commit: commit.clone() }, &event, at)
+            }
+            CarStep::Gated { .. } => Err(contradicts(&row, step, "was tested as another commit")),
+            _ => Err(contradicts(&row, step, "has not passed its gate")),
+        },
+        LandStep::AlreadyIn { commit } => {
+            leave(tx, &row)?;
+            row.change(tx, &Change::Land { commit: commit.clone() }, &event, at)
+        }
+        LandStep::Reject { reason, detail, .. } => {
+            leave(tx, &row)?;
+            events::append(tx, Some(row.seq), super::rows::live_attempt(&row.state), &event, at)?;
+            let change = Change::Block { reason: *reason, detail: detail.clone() };
+            row.change(tx, &change, &EventBody::Blocked { reason: *reason, detail: detail.clone() }, at)
+        }
+    }
+}
+
+fn put_step(tx: &Tx, row: &Row, step: &CarStep) -> Result<()> {
+    tx.prepare_cached("update car set step = ?2 where task = ?1")?
+        .execute(params![row.seq, to_json(step)])?;
+    Ok(())
+}
+
+/// Whether a step that ends a landing has been taken already, with this very result.
+fn is_history(state: &TaskState, step: &LandStep) -> bool {
+    match (state, step) {
+        (
+            TaskState::Landed { commit: now, .. },
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
+        ) => now == commit,
+        (TaskState::Blocked { reason: now, detail: said }, LandStep::Reject { reason, detail, .. }) => {
+            now == reason && said == detail
+        }
+        _ => false,
+    }
+}
+
+fn contradicts(row: &Row, step: &LandStep, why: &str) -> StoreError {
+    let step = match step {
+        LandStep::Intend { .. } => "intend",
+        LandStep::Gate { .. } => "gate",
+        LandStep::Wait { .. } => "wait",
+        LandStep::Landed { .. } => "landed",
+        LandStep::AlreadyIn { .. } => "already-in",
+        LandStep::Reject { .. } => "reject",
+    };
+    StoreError::Conflict(format!(
+        "{} ({}) {why}, so the step {step} does not apply",
+        row.id,
+        row.state.name()
+    ))
+}

@@ -1,0 +1,238 @@
+//! The one thread that writes, and group commit.
+//!
+//! Invariant: nobody is answered before the transaction that holds their write is on disk. Writes that wait
+//! together are committed together, each inside a savepoint of its own: one that fails takes back its own
+//! changes and nobody else's. If the commit fails, all of them are told that the outcome is not known.
+
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+use tokio::sync::{oneshot, watch};
+
+use crate::{Result, StoreError};
+
+/// At most so many writes share one commit.
+const GROUP: usize = 256;
+
+/// Permission to write: exists only inside the writer's transaction.
+pub(super) struct Tx<'a>(&'a Connection);
+
+impl Deref for Tx<'_> {
+    type Target = Connection;
+    fn deref(&self) -> &Connection {
+        self.0
+    }
+}
+
+enum Message {
+    Write(Box<dyn Write>),
+    /// Something happened to the file: look whether another process has committed.
+    Look,
+}
+
+/// One write on its way through a group: run, then answered once the group's fate is known.
+trait Write: Send {
+    fn run(&mut self, db: &Connection);
+    fn answer(self: Box<Self>, committed: &Result<()>);
+}
+
+struct Call<T, F> {
+    work: Option<F>,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Write for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&Tx) -> Result<T> + Send,
+{
+    fn run(&mut self, db: &Connection) {
+        if let Some(work) = self.work.take() {
+            self.outcome = Some(in_savepoint(db, work));
+        }
+    }
+
+    fn answer(self: Box<Self>, committed: &Result<()>) {
+        let answer = match (committed, self.outcome) {
+            (Ok(()), Some(outcome)) => outcome,
+            (Ok(()), None) => Err(StoreError::Unavailable("the write was not begun".into())),
+            // Also where this very write was refused: what it was refused for is gone again.
+            (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
+        };
+        // A caller that no longer listens loses nothing: it may ask again.
+        let _gone = self.reply.send(answer);
+    }
+}
+
+/// The writer's mailbox.
+pub(super) struct Writer {
+    inbox: Option<mpsc::Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    changed: watch::Sender<u64>,
+}
+
+/// Lets somebody else tell the writer to look at the file.
+pub(super) struct Looker(mpsc::Sender<Message>);
+
+impl Looker {
+    /// False once the writer is gone.
+    pub(super) fn look(&self) -> bool {
+        self.0.send(Message::Look).is_ok()
+    }
+}
+
+impl Writer {
+    pub(super) fn start(db: Connection, path: &Path) -> Result<Self> {
+        let (inbox, messages) = mpsc::channel();
+        let changed = watch::Sender::new(0);
+        let thread = {
+            let (changed, path) = (changed.clone(), path.to_owned());
+            std::thread::Builder::new()
+                .name("regatta-store".into())
+                .spawn(move || run(&db, &path, &messages, &changed))
+                .map_err(|error| StoreError::Unavailable(format!("no thread for the store: {error}")))?
+        };
+        Ok(Self { inbox: Some(inbox), thread: Some(thread), changed })
+    }
+
+    /// Runs `work` in a transaction and returns once it is on disk.
+    pub(super) async fn call<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Tx) -> Result<T> + Send + 'static,
+    {
+        let gone = || StoreError::Unavailable("the store was closed".into());
+        let (reply, answer) = oneshot::channel();
+        let call = Call { work: Some(work), outcome: None, reply };
+        let inbox = self.inbox.as_ref().ok_or_else(gone)?;
+        inbox.send(Message::Write(Box::new(call))).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn looker(&self) -> Option<Looker> {
+        self.inbox.clone().map(Looker)
+    }
+}
+
+impl Drop for Writer {
+    /// What was sent is still carried out.
+    fn drop(&mut self) {
+        self.inbox = None;
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+fn run(db: &Connection, path: &Path, messages: &mpsc::Receiver<Message>, changed: &watch::Sender<u64>) {
+    let mut version = data_version(db);
+    while let Ok(message) = messages.recv() {
+        let changes = db.total_changes();
+        if let Message::Write(first) = message {
+            group(db, first, messages);
+        }
+        let wrote = db.total_changes() != changes;
+        if wrote {
+            touch(path);
+        }
+        let seen = data_version(db);
+        if wrote || seen != version {
+            changed.send_modify(|n| *n += 1);
+        }
+        version = seen;
+    }
+}
+
+/// Differs from the last answer if somebody else has committed since.
+fn data_version(db: &Connection) -> Option<i64> {
+    db.prepare_cached("pragma data_version")
+        .and_then(|mut pragma| pragma.query_row([], |row| row.get(0)))
+        .ok()
+}
+
+/// Tells the other processes' inotify, after the commit: the log's own change comes before it.
+fn touch(path: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    // A hint only: whoever misses it looks by itself every few seconds.
+    let _missed = rustix::fs::utimensat(CWD, path, &times, AtFlags::empty());
+}
+
+/// Runs `first` and whatever waits behind it, commits once, answers all.
+fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) {
+    let mut writes = Vec::new();
+    let committed = begin_and_run(db, first, messages, &mut writes);
+    for write in writes {
+        write.answer(&committed);
+    }
+}
+
+fn begin_and_run(
+    db: &Connection,
+    first: Box<dyn Write>,
+    messages: &mpsc::Receiver<Message>,
+    writes: &mut Vec<Box<dyn Write>>,
+) -> Result<()> {
+    let begun = execute(db, "begin immediate");
+    writes.push(first);
+    begun?;
+    loop {
+        if let Some(write) = writes.last_mut() {
+            write.run(db);
+        }
+        // Some failures, a full disk for one, make SQLite take back the whole transaction by itself.
+        if db.is_autocommit() {
+            return Err(StoreError::Unavailable("SQLite took the transaction back".into()));
+        }
+        if writes.len() == GROUP {
+            break;
+        }
+        let Some(write) = next_write(messages) else { break };
+        writes.push(write);
+    }
+    execute(db, "commit").inspect_err(|_| {
+        let _nothing_left_to_roll_back = execute(db, "rollback");
+    })
+}
+
+fn next_write(messages: &mpsc::Receiver<Message>) -> Option<Box<dyn Write>> {
+    loop {
+        match messages.try_recv() {
+            Ok(Message::Write(write)) => return Some(write),
+            // The look is taken after the commit anyway.
+            Ok(Message::Look) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn in_savepoint<T>(db: &Connection, work: impl FnOnce(&Tx) -> Result<T>) -> Result<T> {
+    execute(db, "savepoint write")?;
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(&Tx(db)))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        Err(StoreError::Corrupt(format!("a defect in Regatta's store, nothing was written: {text}")))
+    });
+    if outcome.is_err() {
+        let _taken_back_already = execute(db, "rollback to write");
+    }
+    if !db.is_autocommit() {
+        execute(db, "release write")?;
+    }
+    outcome
+}
+
+fn execute(db: &Connection, sql: &str) -> Result<()> {
+    db.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
