@@ -6,13 +6,17 @@
 pub mod admission;
 pub mod attempt;
 pub mod commit_message;
+pub mod config;
+pub mod diagnostic;
 pub mod event;
 pub mod exit;
 pub mod failure;
+pub mod graph;
 pub mod id;
 pub mod report;
 pub mod spec;
 pub mod state;
+pub mod taskfile;
 pub mod time;
 pub mod train;
 pub mod verdict;

@@ -1,0 +1,117 @@
+//! What the types of single keys cannot say about `regatta.yaml`.
+
+use crate::diagnostic::Report;
+
+use super::agents::unknown_agent;
+use super::fields::{Fields, Value};
+use super::values::{Config, Strategy};
+
+/// Checks the values that came from a file, with their places.
+pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
+    for (path, message) in settings(config) {
+        let (pos, hint) = (place(fields, path), None);
+        match message {
+            Finding::Wrong(message, hint) => report.error(pos, path, message).hint = hint.or(None),
+            Finding::Later(message) => report.warn(pos, path, message).hint = hint,
+        }
+    }
+    for (section, required) in [("profiles", &["name"][..]), ("notify", &["on", "webhook"][..])] {
+        let Some(Value::Rows(rows)) = fields.field(section).map(|field| &field.value) else { continue };
+        for row in rows {
+            for key in required.iter().filter(|key| row.lacks(key)) {
+                report.error(row.pos, &row.path_of(key), format!("`{key}` is missing"));
+            }
+        }
+    }
+}
+
+/// Something about one setting.
+pub(super) enum Finding {
+    /// It cannot be used.
+    Wrong(String, Option<String>),
+    /// It can be read and is not acted upon.
+    Later(String),
+}
+
+/// Everything about single settings, wherever they came from.
+pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
+    let mut found = Vec::new();
+    if !config.agents.contains_key(&config.default_agent) {
+        let (message, hint) = unknown_agent(config, &config.default_agent);
+        found.push(("default_agent", Finding::Wrong(message, Some(hint))));
+    }
+    if let Some(target) = &config.target
+        && let Some(why) = no_branch(target)
+    {
+        found.push(("target", Finding::Wrong(format!("branch {target:?} {why}"), None)));
+    }
+    if let Some(message) = bad_lanes_root(&config.lanes_root) {
+        let hint = "a directory beside the checkout, such as \"../{repo}.lanes\"".to_owned();
+        found.push(("lanes_root", Finding::Wrong(message, Some(hint))));
+    }
+    match store(&config.store) {
+        Store::Ours => {}
+        Store::Later(name) => {
+            let message = format!("a store in {name} is not supported by this version yet");
+            found.push(("store", Finding::Later(message)));
+        }
+        Store::Unknown => {
+            let message = format!("`store` must be sqlite or an address, found {:?}", config.store);
+            let hint =
+                "sqlite, sqlite:PATH, postgres://HOST/DATABASE or zookeeper://HOST:2181/PATH".to_owned();
+            found.push(("store", Finding::Wrong(message, Some(hint))));
+        }
+    }
+    if config.land.strategy == Strategy::Pr {
+        let message = "`land.strategy: pr` is not supported by this version yet".to_owned();
+        found.push(("land.strategy", Finding::Later(message)));
+    }
+    found
+}
+
+enum Store {
+    Ours,
+    Later(&'static str),
+    Unknown,
+}
+
+fn store(text: &str) -> Store {
+    let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
+    match scheme {
+        "sqlite" if text == "sqlite" || text.len() > "sqlite:".len() => Store::Ours,
+        "postgres" | "postgresql" if text.contains("://") => Store::Later("PostgreSQL"),
+        "zookeeper" if text.contains("://") => Store::Later("ZooKeeper"),
+        _ => Store::Unknown,
+    }
+}
+
+/// Why git would refuse a branch of that name, as far as can be told without asking.
+fn no_branch(name: &str) -> Option<&'static str> {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
+    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    if name.starts_with('-') {
+        Some("begins with a dash, as an option would")
+    } else if name.contains(odd) || name.contains("..") || name.contains("@{") || name.ends_with('.') {
+        Some("contains what git refuses in the name of a branch")
+    } else if name.split('/').any(bad_part) {
+        Some("has a part that git refuses in the name of a branch")
+    } else {
+        None
+    }
+}
+
+fn bad_lanes_root(text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some("`lanes_root` is empty".into());
+    }
+    let rest = text.replace("{repo}", "");
+    rest.contains(['{', '}']).then(|| format!("`lanes_root` {text:?} has a placeholder other than {{repo}}"))
+}
+
+/// Where the value of a dotted path stands.
+fn place(fields: &Fields, path: &str) -> crate::diagnostic::Pos {
+    match path.split_once('.') {
+        Some((section, rest)) => fields.section(section).map_or(fields.pos, |section| place(section, rest)),
+        None => fields.pos_of(path),
+    }
+}

@@ -1,0 +1,134 @@
+//! The rows of `regatta.yaml`.
+
+use super::keys::{Key, Kind};
+use super::task_keys::Place;
+
+/// The kinds of agent this version can run.
+pub(crate) const AGENT_KINDS: &[&str] = &["claude", "command", "sim"];
+/// Ways to land.
+pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge", "pr"];
+
+/// Every key of `regatta.yaml`.
+pub static CONFIG_KEYS: &[Key] = &[
+    Key::new("version", Kind::Int { min: 1, max: 1 }, "1", "The version of this file's format."),
+    Key::new("target", Kind::Word, "the repository's default branch", "Branch that work lands on.")
+        .example("main")
+        .env("REGATTA_TARGET"),
+    Key::new("store", Kind::Word, "sqlite", "Where tasks and events are kept.").env("REGATTA_STORE"),
+    Key::new(
+        "lanes_root",
+        Kind::Text,
+        "../{repo}.lanes",
+        "Directory of the lanes, from this file's own; `{repo}` is the repository's name.",
+    )
+    .example("\"../{repo}.lanes\"")
+    .env("REGATTA_LANES_ROOT"),
+    Key::new("max_workers", Kind::Int { min: 1, max: 1024 }, "4", "Attempts that run at once.")
+        .env("REGATTA_MAX_WORKERS"),
+    Key::new(
+        "agents",
+        Kind::Named(AGENT_KEYS),
+        "`claude`, `sim` and `sh`",
+        "The programs that do the work, by name. Those built in can be changed here.",
+    )
+    .example("{ claude: { kind: claude, args: [] }, sh: { kind: command, argv: [sh] } }"),
+    Key::new("default_agent", Kind::Text, "claude", "The agent of tasks that name none.")
+        .env("REGATTA_DEFAULT_AGENT"),
+    Key::new(
+        "defaults",
+        Kind::Defaults(Place::ConfigDefaults),
+        "",
+        "Task keys that hold for every task that does not say otherwise.",
+    ),
+    Key::new("lane", Kind::Section(LANE_KEYS), "", "How a lane is prepared."),
+    Key::new("land", Kind::Section(LAND_KEYS), "", "How work reaches the target branch."),
+    Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
+    Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through.")
+        .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
+        .later(),
+    Key::new("models", Kind::Section(MODEL_KEYS), "", "Which model does what."),
+    Key::new("notify", Kind::Rows(NOTIFY_KEYS), "none", "Who is told about what.")
+        .example("[{ on: [landed, blocked], webhook: \"https://hooks.example.org/x\" }]")
+        .later(),
+];
+
+static AGENT_KEYS: &[Key] = &[
+    Key::new(
+        "kind",
+        Kind::OneOf(AGENT_KINDS),
+        "for the built-in ones, their own",
+        "`claude` speaks Claude Code's stream, `command` is any program that reads the prompt from its standard input, `sim` is the simulated agent.",
+    ),
+    Key::new("argv", Kind::Texts, "", "Program and arguments. Only for `command`, and required there."),
+    Key::new("exe", Kind::Text, "claude", "The program to run. Only for `claude`."),
+    Key::new("args", Kind::Texts, "none", "Arguments added to those of Regatta."),
+    Key::new("model", Kind::Word, "the program's", "The model, where the program has a choice."),
+    Key::new("env", Kind::Variables, "none", "Variables for the program."),
+];
+
+static LANE_KEYS: &[Key] = &[
+    Key::new("include", Kind::OneOrMore, "none", "Untracked files, from the repository root, to copy into every lane. Never committed.").example("[.env]"),
+    Key::new("link", Kind::OneOrMore, "none", "Untracked paths to link into every lane. Never committed.").example("[node_modules]"),
+    Key::new("setup", Kind::Text, "none", "Command to run in a new lane.").example("\"npm ci\""),
+    Key::new("setup_timeout", Kind::Duration, "10m", "How long that command may take."),
+    Key::new("keep", Kind::OneOf(&["never", "failed", "always"]), "failed", "Which lanes stay when their task is settled: none, those of tasks that neither landed nor are done, or all.").env("REGATTA_LANE_KEEP"),
+];
+
+static LAND_KEYS: &[Key] = &[
+    Key::new(
+        "auto",
+        Kind::Bool,
+        "`regatta run` lands, the daemon does not",
+        "Whether passing work lands when its task does not say.",
+    )
+    .example("true")
+    .env("REGATTA_LAND_AUTO"),
+    Key::new("strategy", Kind::OneOf(STRATEGIES), "rebase", "How commits reach the target branch.")
+        .env("REGATTA_LAND_STRATEGY"),
+    Key::new(
+        "test_command",
+        Kind::Text,
+        "none",
+        "Command that must succeed on exactly the commit that lands.",
+    )
+    .example("\"cargo test\"")
+    .env("REGATTA_LAND_TEST_COMMAND"),
+    Key::new("test_timeout", Kind::Duration, "30m", "How long that command may take.")
+        .env("REGATTA_LAND_TEST_TIMEOUT"),
+    Key::new("parallel", Kind::Int { min: 1, max: 64 }, "1", "Candidates tested side by side.").later(),
+    Key::new("push", Kind::Bool, "false", "Whether the target branch is pushed after a landing.").later(),
+    Key::new(
+        "retries",
+        Kind::Int { min: 0, max: 100 },
+        "1",
+        "How often work that conflicts goes back to its agent before it is blocked.",
+    ),
+];
+
+static LIMIT_KEYS: &[Key] = &[
+    Key::new("groups", Kind::Counts, "none", "How many tasks of each `concurrency_group` may run at once.")
+        .example("{ db: 1 }"),
+    Key::new("stagger", Kind::Duration, "none", "Pause between two starts.").later(),
+    Key::new("budget_usd", Kind::Number, "none", "What all attempts together may cost.")
+        .example("50")
+        .later(),
+];
+
+static PROFILE_KEYS: &[Key] = &[
+    Key::new("name", Kind::Word, "", "The profile's name. Required."),
+    Key::new("env", Kind::Variables, "none", "Variables that select the account."),
+];
+
+static MODEL_KEYS: &[Key] = &[
+    Key::new("escalation", Kind::Texts, "none", "Models to try in turn when an attempt fails.")
+        .example("[haiku, sonnet, opus]")
+        .later(),
+    Key::new("labels", Kind::Labels, "none", "The model for tasks with a label.")
+        .example("{ documentation: haiku }")
+        .later(),
+];
+
+static NOTIFY_KEYS: &[Key] = &[
+    Key::new("on", Kind::OneOrMore, "", "The states to tell about. Required."),
+    Key::new("webhook", Kind::Text, "", "An `https` address. Required."),
+];

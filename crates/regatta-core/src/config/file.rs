@@ -1,0 +1,154 @@
+//! From the text of `regatta.yaml` to a [`Config`].
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Diagnostic, Report};
+use crate::verdict::VerdictAdapter;
+
+use super::config_keys::CONFIG_KEYS;
+use super::fields::{Fields, Reading, Spot, Value};
+use super::keys::Key;
+use super::values::{Config, Keep, Notify, Origin, Profile, Strategy};
+use super::{agents, check, normalised, yaml};
+
+/// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
+pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
+    let mut report = Report::new(file);
+    let mut config = Config::default();
+    let keys: Vec<&'static Key> = CONFIG_KEYS.iter().collect();
+    let node = yaml::parse(&normalised(text), 1, &mut report);
+    let fields = node.and_then(|node| Reading::STRICT.section(&node, "", &keys, &mut report));
+    if let Some(fields) = &fields {
+        config.take(fields, &mut report);
+        check::config(&config, fields, &mut report);
+    }
+    (config, report.into_sorted())
+}
+
+impl Config {
+    fn take(&mut self, fields: &Fields, report: &mut Report) {
+        for field in &fields.given {
+            let path = fields.path_of(field.key.name);
+            match &field.value {
+                Value::Section(section) => {
+                    if let (Some(first), Some(second)) =
+                        (section.field("max_attempts"), section.field("max_retries"))
+                    {
+                        let message = "`max_attempts` and `max_retries` say the same; give one of them";
+                        report.error(first.key_pos.max(second.key_pos), &path, message);
+                    }
+                    self.take(section, report);
+                }
+                Value::Named(named) => agents::take(self, named, report),
+                value => {
+                    self.put(&path, value);
+                    self.origins.insert(origin_path(&path), Origin::File);
+                    if field.key.later && self.get(&path) != Config::default().get(&path) {
+                        report.warn(
+                            field.key_pos,
+                            &path,
+                            format!("`{path}` is not supported by this version yet"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a value of the type its row asks for in its place. `false` where there is no such place.
+    pub(super) fn put(&mut self, path: &str, value: &Value) -> bool {
+        let (defaults, lane, land, limits) =
+            (&mut self.defaults, &mut self.lane, &mut self.land, &mut self.limits);
+        match (path, value) {
+            ("version", Value::Int(n)) => self.version = count(*n),
+            ("target", Value::Text(text)) => self.target = Some(text.clone()),
+            ("store", Value::Text(text)) => self.store.clone_from(text),
+            ("lanes_root", Value::Text(text)) => self.lanes_root.clone_from(text),
+            ("max_workers", Value::Int(n)) => self.max_workers = count(*n),
+            ("default_agent", Value::Text(text)) => self.default_agent.clone_from(text),
+            ("defaults.max_attempts", Value::Int(n)) => defaults.max_attempts = count(*n),
+            ("defaults.max_retries", Value::Int(n)) => defaults.max_attempts = count(*n) + 1,
+            ("defaults.timeout", Value::Duration(span)) => defaults.timeout = *span,
+            ("defaults.first_output_timeout", Value::Duration(span)) => defaults.first_output_timeout = *span,
+            ("defaults.idle_timeout", Value::Duration(span)) => defaults.idle_timeout = *span,
+            ("defaults.auto_commit", Value::Bool(on)) => defaults.auto_commit = *on,
+            ("defaults.verdict_adapter", Value::Text(name)) => defaults.verdict_adapter = adapter(name),
+            ("defaults.checks", Value::Texts(list)) => defaults.checks = texts(list),
+            ("defaults.env", Value::Pairs(list)) => defaults.env = pairs(list),
+            ("lane.include", Value::Texts(list)) => lane.include = texts(list),
+            ("lane.link", Value::Texts(list)) => lane.link = texts(list),
+            ("lane.setup", Value::Text(text)) => lane.setup = some(text),
+            ("lane.setup_timeout", Value::Duration(span)) => lane.setup_timeout = *span,
+            ("lane.keep", Value::Text(word)) => {
+                lane.keep = match word.as_str() {
+                    "always" => Keep::Always,
+                    "never" => Keep::Never,
+                    _ => Keep::Failed,
+                }
+            }
+            ("land.auto", Value::Bool(on)) => land.auto = Some(*on),
+            ("land.strategy", Value::Text(word)) => {
+                land.strategy = match word.as_str() {
+                    "squash" => Strategy::Squash,
+                    "merge" => Strategy::Merge,
+                    "pr" => Strategy::Pr,
+                    _ => Strategy::Rebase,
+                }
+            }
+            ("land.test_command", Value::Text(text)) => land.test_command = some(text),
+            ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,
+            ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
+            ("land.push", Value::Bool(on)) => land.push = *on,
+            ("land.retries", Value::Int(n)) => land.retries = count(*n),
+            ("limits.groups", Value::Counts(list)) => {
+                limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
+            }
+            ("limits.stagger", Value::Duration(span)) => limits.stagger = *span,
+            ("limits.budget_usd", Value::Number(number)) => limits.budget_usd = Some(*number),
+            ("profiles", Value::Rows(rows)) => self.profiles = rows.iter().filter_map(profile).collect(),
+            ("models.escalation", Value::Texts(list)) => self.models.escalation = texts(list),
+            ("models.labels", Value::Pairs(list)) => self.models.labels = pairs(list),
+            ("notify", Value::Rows(rows)) => self.notify = rows.iter().filter_map(notify).collect(),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The path under which a value is kept: a second name for a key leads to the first.
+pub(super) fn origin_path(path: &str) -> String {
+    path.replace("max_retries", "max_attempts")
+}
+
+fn profile(fields: &Fields) -> Option<Profile> {
+    Some(Profile {
+        name: fields.text("name")?.to_owned(),
+        env: pairs(fields.pairs("env").unwrap_or_default()),
+    })
+}
+
+fn notify(fields: &Fields) -> Option<Notify> {
+    Some(Notify { on: texts(fields.texts("on")?), webhook: fields.text("webhook")?.to_owned() })
+}
+
+/// The adapter of that name.
+pub(crate) fn adapter(name: &str) -> Option<VerdictAdapter> {
+    VerdictAdapter::NAMES.iter().find(|(known, _)| *known == name).map(|(_, adapter)| *adapter)
+}
+
+/// A number that its row has already bounded.
+pub(crate) fn count(n: i64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn texts(list: &[Spot<String>]) -> Vec<String> {
+    list.iter().map(|spot| spot.value.clone()).collect()
+}
+
+pub(crate) fn pairs(list: &[(String, String)]) -> BTreeMap<String, String> {
+    list.iter().cloned().collect()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.trim().is_empty()).then(|| text.to_owned())
+}

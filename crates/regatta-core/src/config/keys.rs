@@ -1,0 +1,173 @@
+//! What a key is: the row from which the parser, the JSON schema, the template and the reference are made.
+//!
+//! Invariant: a key exists if and only if it has a row, in [`super::config_keys`] or [`super::task_keys`].
+//! Whoever adds one adds a row, and the four follow.
+
+use super::task_keys::{self, Place};
+
+/// One key of a file that people write.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names for the same thing.
+    pub aliases: &'static [&'static str],
+    /// What it may hold.
+    pub kind: Kind,
+    /// What holds where it is not given, for people.
+    pub default: &'static str,
+    /// One line for people.
+    pub doc: &'static str,
+    /// A value as it would be written, for the template.
+    pub example: &'static str,
+    /// The variable that overrides it.
+    pub env: Option<&'static str>,
+    /// Where it may stand; only task keys stand in more than one place.
+    pub places: &'static [Place],
+    /// Read, and then not acted upon by this version.
+    pub later: bool,
+}
+
+/// What a key may hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// A string that becomes an argument of its own: not empty, no leading dash, no white space.
+    Word,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Int {
+        /// The smallest.
+        min: i64,
+        /// The largest.
+        max: i64,
+    },
+    /// A number that is not negative.
+    Number,
+    /// A span of time.
+    Duration,
+    /// One of some words.
+    OneOf(&'static [&'static str]),
+    /// A list of strings.
+    Texts,
+    /// A string, or a list of strings.
+    OneOrMore,
+    /// A list of names, or one string with commas between them.
+    Names,
+    /// Variables: names with scalars.
+    Variables,
+    /// Names with strings.
+    Labels,
+    /// Names with whole numbers from 1 to 256.
+    Counts,
+    /// A mapping with keys of its own.
+    Section(&'static [Key]),
+    /// A mapping with those task keys that may stand in this place.
+    Defaults(Place),
+    /// Names, each with a mapping.
+    Named(&'static [Key]),
+    /// A list of mappings.
+    Rows(&'static [Key]),
+    /// Read by the code that knows more: the `tasks` of a plan.
+    Anything,
+}
+
+/// The largest number a [`Kind::Counts`] takes, which is parallel-orchestra's.
+pub(crate) const MAX_COUNT: i64 = 256;
+
+impl Key {
+    pub(crate) const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        doc: &'static str,
+    ) -> Self {
+        let aliases = &[];
+        Self { name, aliases, kind, default, doc, example: default, env: None, places: &[], later: false }
+    }
+
+    pub(crate) const fn alias(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    pub(crate) const fn example(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
+    pub(crate) const fn env(self, variable: &'static str) -> Self {
+        Self { env: Some(variable), ..self }
+    }
+
+    pub(crate) const fn places(self, places: &'static [Place]) -> Self {
+        Self { places, ..self }
+    }
+
+    pub(crate) const fn later(self) -> Self {
+        Self { later: true, ..self }
+    }
+
+    /// Whether `word` is its name or one of its aliases.
+    pub fn is_called(&self, word: &str) -> bool {
+        self.name == word || self.aliases.contains(&word)
+    }
+
+    /// The keys below it, where it is a mapping with fixed keys.
+    pub fn children(&self) -> Option<Vec<&'static Key>> {
+        match self.kind {
+            Kind::Section(keys) => Some(keys.iter().collect()),
+            Kind::Defaults(place) => Some(task_keys::in_place(place)),
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    /// What is expected, to stand behind "must be".
+    pub fn expected(self) -> String {
+        match self {
+            Kind::Text | Kind::Word => "a string".into(),
+            Kind::Bool => "true or false".into(),
+            Kind::Int { min, max } if max == i64::from(u32::MAX) => format!("a whole number from {min}"),
+            Kind::Int { min, max } if min == max => format!("{min}"),
+            Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Number => "a number that is not negative".into(),
+            Kind::Duration => "a duration such as `90m`, `1h30m`, `45s` or `none`".into(),
+            Kind::OneOf([word]) => format!("the string {word:?}"),
+            Kind::OneOf(words) => format!("one of {}", words.join(", ")),
+            Kind::Texts => "a list of strings".into(),
+            Kind::OneOrMore => "a string or a list of strings".into(),
+            Kind::Names => "a list of names or a string with commas".into(),
+            Kind::Variables => "a mapping of variables".into(),
+            Kind::Labels => "a mapping of names to strings".into(),
+            Kind::Counts => "a mapping of names to numbers".into(),
+            Kind::Section(_) | Kind::Defaults(_) => "a mapping".into(),
+            Kind::Named(_) => "a mapping of names to mappings".into(),
+            Kind::Rows(_) => "a list of mappings".into(),
+            Kind::Anything => "a list of tasks".into(),
+        }
+    }
+
+    /// The type for a column of the reference.
+    pub fn label(self) -> String {
+        match self {
+            Kind::Text | Kind::Word => "string".into(),
+            Kind::Bool => "boolean".into(),
+            Kind::Int { .. } => self.expected().replacen("a whole number", "integer", 1),
+            Kind::Number => "number".into(),
+            Kind::Duration => "duration".into(),
+            Kind::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            Kind::Texts => "list of strings".into(),
+            Kind::OneOrMore => "string or list of strings".into(),
+            Kind::Names => "list, or string with commas".into(),
+            Kind::Variables => "mapping of names to scalars".into(),
+            Kind::Labels => "mapping of names to strings".into(),
+            Kind::Counts => "mapping of names to integers".into(),
+            Kind::Section(_) | Kind::Defaults(_) => "mapping".into(),
+            Kind::Named(_) => "mapping of names to mappings".into(),
+            Kind::Rows(_) => "list of mappings".into(),
+            Kind::Anything => "list of tasks".into(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `regatta.yaml`, and what it shares with task files: the table of keys and the reading of YAML against it.
+//!
+//! ```text
+//! text ─yaml─► nodes with places ─fields─► typed values ─file─► Config ─overrides─► Config
+//!                     rows of keys ─┴──────────────► schema, template, reference
+//! ```
+//!
+//! A key that this version reads and does not act upon is never silently accepted: it is a warning.
+
+pub(crate) mod agents;
+mod check;
+pub mod config_keys;
+mod duration;
+pub(crate) mod fields;
+pub(crate) mod file;
+pub mod keys;
+mod overrides;
+pub mod reference;
+mod schema;
+pub mod task_keys;
+mod template;
+mod values;
+pub(crate) mod variables;
+pub(crate) mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use duration::{format_duration, parse_duration};
+pub use file::parse;
+pub use overrides::Setting;
+pub use schema::schema;
+pub use template::template;
+pub use values::{
+    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Notify, Origin, Profile, Strategy,
+};
+pub use variables::refused_variable;
+
+/// A text with one kind of line end and without a byte order mark, so that places in it are places in the file.
+pub(crate) fn normalised(text: &str) -> String {
+    text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n")
+}

@@ -1,0 +1,206 @@
+//! Values from the environment and the command line, and where every value came from.
+
+use serde::Serialize;
+
+use crate::diagnostic::{Diagnostic, Pos, Report, nearest};
+
+use super::check::{self, Finding};
+use super::config_keys::CONFIG_KEYS;
+use super::fields::{Reading, Value};
+use super::file::origin_path;
+use super::keys::{Key, Kind};
+use super::values::{Config, Origin};
+use super::yaml;
+
+/// Variables of Regatta's that are no settings: they tell a worker who it is, or choose files and output.
+const OTHER_VARIABLES: [&str; 11] = [
+    "REGATTA_TASK",
+    "REGATTA_ATTEMPT",
+    "REGATTA_TOKEN",
+    "REGATTA_LANE",
+    "REGATTA_PROJECT",
+    "REGATTA_CONFIG",
+    "REGATTA_LOG",
+    "REGATTA_COLOR",
+    "REGATTA_NODE",
+    "REGATTA_MARK",
+    "REGATTA_BIN",
+];
+
+/// One value with its name and its origin, for `regatta config show`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// The dotted path.
+    pub key: String,
+    /// What holds.
+    pub value: serde_json::Value,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+impl Config {
+    /// Takes what the environment says over what the file said. The answer names each variable at fault.
+    ///
+    /// Besides the variables of the key table, `PO_KEEP_WORKTREE=1` keeps all lanes, as it did in parallel-orchestra.
+    pub fn apply_env<I, N, V>(&mut self, variables: I) -> Vec<Diagnostic>
+    where
+        I: IntoIterator<Item = (N, V)>,
+        N: AsRef<str>,
+        V: AsRef<str>,
+    {
+        let known = variables_of_settings();
+        let mut found = Vec::new();
+        for (name, value) in variables {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            if name == "PO_KEEP_WORKTREE" && value == "1" {
+                found.extend(self.set("lane.keep", "always", name, Origin::Env));
+            } else if let Some((_, path)) = known.iter().find(|(variable, _)| *variable == name) {
+                // A variable that is set and empty is how shells unset one for a single command.
+                if !value.is_empty() {
+                    found.extend(self.set(path, value, name, Origin::Env));
+                }
+            } else if name.starts_with("REGATTA_") && !OTHER_VARIABLES.contains(&name) {
+                let near = nearest(name, known.iter().map(|(variable, _)| *variable));
+                found.extend(near.map(|near| {
+                    Diagnostic::warning(
+                        format!("${name}"),
+                        Pos::NOWHERE,
+                        "is no setting of Regatta, and is ignored",
+                    )
+                    .hinted(format!("did you mean ${near}?"))
+                }));
+            }
+        }
+        found
+    }
+
+    /// Takes what a flag says over everything else. `flag` is its name, for messages.
+    pub fn apply_flag(&mut self, flag: &str, key: &str, value: &str) -> Vec<Diagnostic> {
+        self.set(key, value, flag, Origin::Flag)
+    }
+
+    fn set(&mut self, path: &str, text: &str, source: &str, origin: Origin) -> Vec<Diagnostic> {
+        let source = if origin == Origin::Env { format!("${source}") } else { source.to_owned() };
+        let mut report = Report::new(&source);
+        let Some(key) = key_at(path) else {
+            return vec![Diagnostic::error(
+                source,
+                Pos::NOWHERE,
+                format!("`{path}` is no setting that can be given here"),
+            )];
+        };
+        let mut changed = self.clone();
+        match value_of(key, text, path, &mut report) {
+            Some(value) if changed.put(path, &value) => {}
+            Some(_) => drop(report.error(Pos::NOWHERE, path, format!("`{path}` cannot be given here"))),
+            None => {}
+        }
+        for (key, finding) in check::settings(&changed) {
+            match finding {
+                Finding::Wrong(message, hint) if key == path => {
+                    report.error(Pos::NOWHERE, key, message).hint = hint
+                }
+                Finding::Later(message) if key == path => drop(report.warn(Pos::NOWHERE, key, message)),
+                Finding::Wrong(..) | Finding::Later(_) => {}
+            }
+        }
+        if !report.has_errors() {
+            *self = changed;
+            self.origins.insert(origin_path(path), origin);
+        }
+        for diagnostic in &mut report.diagnostics {
+            (diagnostic.line, diagnostic.column) = (0, 0);
+        }
+        report.diagnostics
+    }
+
+    /// Who said what holds at a dotted path.
+    pub fn origin(&self, key: &str) -> Origin {
+        let mut path = key;
+        loop {
+            if let Some(origin) = self.origins.get(path) {
+                return *origin;
+            }
+            match path.rsplit_once('.') {
+                Some((parent, _)) => path = parent,
+                None => return Origin::Default,
+            }
+        }
+    }
+
+    /// What holds at a dotted path such as `land.strategy` or `agents.claude.model`.
+    pub fn get(&self, key: &str) -> Option<serde_json::Value> {
+        let mut value = serde_json::to_value(self).ok()?;
+        for part in key.split('.') {
+            value = match value {
+                serde_json::Value::Object(mut map) => map.remove(part)?,
+                serde_json::Value::Array(mut list) => {
+                    let n: usize = part.parse().ok()?;
+                    (n < list.len()).then(|| list.swap_remove(n))?
+                }
+                _ => return None,
+            };
+        }
+        Some(value)
+    }
+
+    /// Every value with its path and its origin, in the order of the key table.
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        let mut add = |key: String| {
+            if let Some(value) = self.get(&key) {
+                let origin = self.origin(&key);
+                settings.push(Setting { key, value, origin });
+            }
+        };
+        for key in CONFIG_KEYS {
+            match key.children() {
+                Some(children) => {
+                    children.iter().for_each(|child| add(format!("{}.{}", key.name, child.name)))
+                }
+                None if matches!(key.kind, Kind::Named(_)) => {
+                    self.agents.keys().for_each(|name| add(format!("{}.{name}", key.name)));
+                }
+                None => add(key.name.to_owned()),
+            }
+        }
+        settings
+    }
+}
+
+/// Every variable that overrides a setting, with the setting's path.
+pub(super) fn variables_of_settings() -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    for key in CONFIG_KEYS {
+        found.extend(key.env.map(|variable| (variable, key.name.to_owned())));
+        for child in key.children().unwrap_or_default() {
+            found.extend(child.env.map(|variable| (variable, format!("{}.{}", key.name, child.name))));
+        }
+    }
+    found
+}
+
+/// The row of a dotted path.
+fn key_at(path: &str) -> Option<&'static Key> {
+    match path.split_once('.') {
+        Some((section, name)) => {
+            let section = CONFIG_KEYS.iter().find(|key| key.name == section)?;
+            section.children()?.into_iter().find(|key| key.name == name)
+        }
+        None => CONFIG_KEYS.iter().find(|key| key.name == path),
+    }
+}
+
+/// Reads a value given as bare text: strings stand for themselves, lists have commas, the rest is YAML.
+fn value_of(key: &Key, text: &str, path: &str, report: &mut Report) -> Option<Value> {
+    let shown = match key.kind {
+        Kind::Text | Kind::Word | Kind::OneOf(_) => serde_json::to_string(text).ok()?,
+        Kind::Texts | Kind::OneOrMore | Kind::Names => {
+            let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+            serde_json::to_string(&parts).ok()?
+        }
+        _ => text.to_owned(),
+    };
+    let node = yaml::parse(&shown, 1, report)?;
+    Reading::STRICT.value(&node, path, key.kind, report)
+}

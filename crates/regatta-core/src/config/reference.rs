@@ -1,0 +1,94 @@
+//! Tables for `docs/reference/*.md`, made from the key table so that they cannot go stale.
+
+use std::fmt::Write;
+
+use super::config_keys::CONFIG_KEYS;
+use super::keys::{Key, Kind};
+use super::overrides::variables_of_settings;
+use super::task_keys::{PLAN_KEYS, PO_PLAN_KEYS, PO_TASK_KEYS, Place, TASK_KEYS};
+
+/// The keys of task files and of both kinds of plan.
+pub fn task_file_markdown() -> String {
+    let mut text =
+        String::from("## Task keys\n\n| key | type | default | in | meaning |\n|---|---|---|---|---|\n");
+    for key in TASK_KEYS {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            name(key),
+            key.kind.label(),
+            default(key),
+            places(key.places),
+            meaning(key)
+        );
+    }
+    text.push_str("\n\"in\" says where a key may stand: **f** a task file, **p** a task of a plan, **d** the `defaults` of a plan, **c** the `defaults` of `regatta.yaml`.\n");
+    for (heading, keys) in [
+        ("Plan keys", PLAN_KEYS),
+        ("Plan keys of parallel-orchestra (`po_plan_version: \"0.1\"`)", PO_PLAN_KEYS),
+        ("Task keys of parallel-orchestra", PO_TASK_KEYS),
+    ] {
+        let _ = writeln!(text, "\n## {heading}\n");
+        table(&mut text, keys.iter());
+    }
+    text
+}
+
+/// The keys of `regatta.yaml` and the variables that override them.
+pub fn config_markdown() -> String {
+    let mut text = String::from("## Keys\n\n");
+    table(&mut text, CONFIG_KEYS.iter());
+    for key in CONFIG_KEYS {
+        let (heading, keys): (String, Vec<&Key>) = match key.kind {
+            Kind::Section(_) | Kind::Defaults(_) => {
+                (format!("`{}`", key.name), key.children().unwrap_or_default())
+            }
+            Kind::Named(keys) => (format!("`{}.NAME`", key.name), keys.iter().collect()),
+            Kind::Rows(keys) => (format!("`{}[]`", key.name), keys.iter().collect()),
+            _ => continue,
+        };
+        let _ = writeln!(text, "\n## {heading}\n\n{}\n", key.doc);
+        table(&mut text, keys.into_iter());
+    }
+    text.push_str("\n## Environment\n\n| variable | overrides |\n|---|---|\n");
+    for (variable, path) in variables_of_settings() {
+        let _ = writeln!(text, "| `{variable}` | `{path}` |");
+    }
+    text.push_str("| `PO_KEEP_WORKTREE=1` | `lane.keep`, with `always` |\n");
+    text
+}
+
+fn table<'a>(text: &mut String, keys: impl Iterator<Item = &'a Key>) {
+    let _ = writeln!(text, "| key | type | default | meaning |\n|---|---|---|---|");
+    for key in keys {
+        let _ =
+            writeln!(text, "| {} | {} | {} | {} |", name(key), key.kind.label(), default(key), meaning(key));
+    }
+}
+
+fn name(key: &Key) -> String {
+    let mut names = vec![format!("`{}`", key.name)];
+    names.extend(key.aliases.iter().map(|alias| format!("`{alias}`")));
+    names.join(", ")
+}
+
+/// A default that is a value is set as code; one that is explained stands as it is.
+fn default(key: &Key) -> String {
+    let plain = matches!(key.default, "" | "none") || key.default.contains([' ', '`']);
+    if plain { key.default.to_owned() } else { format!("`{}`", key.default) }
+}
+
+fn meaning(key: &Key) -> String {
+    let doc = key.doc.replace('|', "\\|");
+    if key.later { format!("{doc} *Not supported by this version yet.*") } else { doc }
+}
+
+fn places(places: &[Place]) -> String {
+    let letters = places.iter().map(|place| match place {
+        Place::TaskFile => "f",
+        Place::PlanTask => "p",
+        Place::PlanDefaults => "d",
+        Place::ConfigDefaults => "c",
+    });
+    letters.collect::<Vec<_>>().join(" ")
+}

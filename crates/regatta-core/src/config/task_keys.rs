@@ -1,0 +1,141 @@
+//! The rows of task files and plans, Regatta's own and parallel-orchestra's.
+
+use super::keys::{Key, Kind};
+
+/// A place where task keys may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The frontmatter of a task file.
+    TaskFile,
+    /// An entry of a plan's `tasks`.
+    PlanTask,
+    /// A plan's `defaults`.
+    PlanDefaults,
+    /// `defaults` of `regatta.yaml`.
+    ConfigDefaults,
+}
+
+use Place::{ConfigDefaults, PlanDefaults, PlanTask, TaskFile};
+
+const ONE_TASK: &[Place] = &[TaskFile, PlanTask];
+const ONE_PLAN: &[Place] = &[TaskFile, PlanTask, PlanDefaults];
+const EVERYWHERE: &[Place] = &[TaskFile, PlanTask, PlanDefaults, ConfigDefaults];
+
+/// The names of the verdict adapters.
+pub(crate) const ADAPTERS: &[&str] = &["chain", "db", "marker-file", "exit-code", "json-result"];
+/// How many attempts anybody may ask for.
+pub(crate) const MAX_ATTEMPTS: i64 = 1000;
+
+const RETRIES: Kind = Kind::Int { min: 0, max: MAX_ATTEMPTS - 1 };
+
+/// Every key of a task, wherever it stands.
+pub static TASK_KEYS: &[Key] = &[
+    Key::new("id", Kind::Text, "the file's name without its ending", "The task's name: up to 64 of `A-Z a-z 0-9 . _ -`, unique without regard to case. Required in a plan.")
+        .places(ONE_TASK),
+    Key::new("title", Kind::Text, "the prompt's first heading or line", "One line for people.").places(ONE_TASK),
+    Key::new("prompt", Kind::Text, "", "What the agent is told. Required in a plan; in a task file the body is the prompt.")
+        .places(&[PlanTask]),
+    Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents` in `regatta.yaml` that does the work.")
+        .places(ONE_PLAN),
+    Key::new("model", Kind::Word, "the agent's", "The model, where the agent has a choice.").places(ONE_PLAN),
+    Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`.").places(ONE_PLAN),
+    Key::new("priority", Kind::Int { min: -9999, max: 9999 }, "0", "Higher starts first.").places(ONE_PLAN),
+    Key::new("deps", Kind::Names, "none", "Tasks that have to be landed, or done where they land nothing, before this one starts.")
+        .alias(&["depends_on"])
+        .places(ONE_TASK),
+    Key::new("max_attempts", Kind::Int { min: 1, max: MAX_ATTEMPTS }, "3", "Work failures allowed in all.")
+        .places(EVERYWHERE),
+    Key::new("max_retries", RETRIES, "", "The same, not counting the first: `max_attempts` less one. Give one of the two.")
+        .example("")
+        .places(EVERYWHERE),
+    Key::new("auto_land", Kind::Bool, "`land.auto`", "Whether passing work is landed on the target branch.").places(ONE_PLAN),
+    Key::new("verdict_adapter", Kind::OneOf(ADAPTERS), "by the agent: `chain`, or `exit-code` for commands", "Where the verdict is read from.")
+        .example("")
+        .places(EVERYWHERE),
+    Key::new("writes", Kind::OneOrMore, "none", "Files, directories and globs, from the repository root, that the task will write. Tasks that overlap never run at once.")
+        .places(ONE_TASK),
+    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs on the committed work before it believes a pass.")
+        .places(EVERYWHERE),
+    Key::new("timeout", Kind::Duration, "90m", "From start to end of one attempt.").places(EVERYWHERE),
+    Key::new("first_output_timeout", Kind::Duration, "none", "From start to the first output.").places(EVERYWHERE),
+    Key::new("idle_timeout", Kind::Duration, "15m", "Silence while no tool is at work.").places(EVERYWHERE),
+    Key::new("read_only", Kind::Bool, "false", "Reads only: no lane of its own, nothing to land.").places(ONE_PLAN),
+    Key::new("env", Kind::Variables, "none", "Variables for the agent, added to those of the defaults. Those that hijack programs are refused.")
+        .places(EVERYWHERE),
+    Key::new("concurrency_group", Kind::Text, "none", "At most as many tasks of one group at once as its limit says; without a limit, one.")
+        .places(ONE_PLAN),
+    Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted.").places(EVERYWHERE),
+];
+
+/// The keys of Regatta's own plans.
+pub static PLAN_KEYS: &[Key] = &[
+    Key::new("regatta", Kind::Int { min: 1, max: 1 }, "1", "The version of the format."),
+    Key::new("name", Kind::Text, "the file's name without its ending", "The plan's name, for people."),
+    Key::new(
+        "cwd",
+        Kind::Text,
+        "the repository root",
+        "Directory, from the repository root, in which the agents start.",
+    ),
+    Key::new(
+        "defaults",
+        Kind::Defaults(PlanDefaults),
+        "none",
+        "Task keys that hold for every task that does not say otherwise.",
+    ),
+    Key::new(
+        "concurrency_limits",
+        Kind::Counts,
+        "`limits.groups`",
+        "How many tasks of each `concurrency_group` may run at once.",
+    ),
+    Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
+];
+
+/// The keys of a plan in parallel-orchestra's format.
+pub static PO_PLAN_KEYS: &[Key] = &[
+    Key::new("po_plan_version", Kind::OneOf(&["0.1"]), "", "The version of the format, as a string."),
+    Key::new("name", Kind::Text, "", "The plan's name, for people."),
+    Key::new("cwd", Kind::Text, "", "Directory, from the plan's own, in which the agents start. Required."),
+    Key::new("defaults", Kind::Section(PO_DEFAULT_KEYS), "", "Only `max_retries`."),
+    Key::new(
+        "concurrency_limits",
+        Kind::Counts,
+        "",
+        "How many tasks of each `concurrency_group` may run at once. Required for every group in use.",
+    ),
+    Key::new("on_complete", Kind::Section(PO_WEBHOOK_KEYS), "", "A webhook for the end of the plan.").later(),
+    Key::new("on_failure", Kind::Section(PO_WEBHOOK_KEYS), "", "A webhook for a failed plan.").later(),
+    Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
+];
+
+static PO_DEFAULT_KEYS: &[Key] = &[Key::new("max_retries", RETRIES, "1", "Retries after the first attempt.")];
+
+static PO_WEBHOOK_KEYS: &[Key] = &[Key::new("webhook_url", Kind::Text, "", "An `https` address.")];
+
+/// The keys of a task in parallel-orchestra's format.
+pub static PO_TASK_KEYS: &[Key] = &[
+    Key::new("id", Kind::Text, "", "The task's name. Required."),
+    Key::new("agent", Kind::Text, "", "The persona; the program is `claude`. Required."),
+    Key::new("read_only", Kind::Bool, "", "Reads only: no lane of its own, nothing to land. Required."),
+    Key::new("prompt", Kind::Text, "`/agent-<agent>`", "What the agent is told."),
+    Key::new("env", Kind::Variables, "none", "Variables for the agent."),
+    Key::new(
+        "writes",
+        Kind::Texts,
+        "none",
+        "Files and directories, from the plan's own directory, that the task will write.",
+    ),
+    Key::new("depends_on", Kind::Texts, "none", "Tasks that have to succeed before this one starts."),
+    Key::new("max_retries", RETRIES, "1", "Retries after the first attempt."),
+    Key::new("concurrency_group", Kind::Text, "none", "Needs an entry in `concurrency_limits`."),
+];
+
+/// Keys which parallel-orchestra keeps to itself and refuses in a task.
+pub(crate) const PO_FORBIDDEN: [&str; 5] =
+    ["cwd", "timeout_sec", "idle_timeout_sec", "retry_delay_sec", "retry_backoff_factor"];
+
+/// The task keys that may stand in `place`.
+pub fn in_place(place: Place) -> Vec<&'static Key> {
+    TASK_KEYS.iter().filter(|key| key.places.contains(&place)).collect()
+}

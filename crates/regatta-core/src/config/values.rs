@@ -1,0 +1,322 @@
+//! The configuration as values, with every default filled in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::verdict::VerdictAdapter;
+
+use super::duration::format_duration;
+
+/// What holds for one repository: flag over environment over file over default.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Config {
+    /// The version of the file's format.
+    pub version: u32,
+    /// Branch that work lands on; the repository's default branch where none is named.
+    pub target: Option<String>,
+    /// Where tasks and events are kept.
+    pub store: String,
+    /// Directory of the lanes, with `{repo}` still in it.
+    pub lanes_root: String,
+    /// Attempts that run at once.
+    pub max_workers: u32,
+    /// The programs that do the work, those built in among them.
+    pub agents: BTreeMap<String, Agent>,
+    /// The agent of tasks that name none.
+    pub default_agent: String,
+    /// What holds for tasks that do not say otherwise.
+    pub defaults: Defaults,
+    /// How a lane is prepared.
+    pub lane: Lane,
+    /// How work reaches the target branch.
+    pub land: Land,
+    /// What may happen at once.
+    pub limits: Limits,
+    /// Accounts to rotate through. Read, and not yet acted upon.
+    pub profiles: Vec<Profile>,
+    /// Which model does what. Read, and not yet acted upon.
+    pub models: Models,
+    /// Who is told about what. Read, and not yet acted upon.
+    pub notify: Vec<Notify>,
+    /// Where each value that is no default came from, by dotted path.
+    #[serde(skip)]
+    pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The command line.
+    Flag,
+    /// The environment.
+    Env,
+    /// `regatta.yaml`.
+    File,
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Origin::Flag => "flag",
+            Origin::Env => "env",
+            Origin::File => "file",
+            Origin::Default => "default",
+        })
+    }
+}
+
+/// A program that does the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Agent {
+    /// How it is spoken to.
+    pub kind: AgentKind,
+    /// Program and arguments of a command.
+    pub argv: Vec<String>,
+    /// The program of an agent that Regatta knows, where it is not the usual one.
+    pub exe: Option<String>,
+    /// The model, where it has a choice.
+    pub model: Option<String>,
+    /// Arguments added to Regatta's own.
+    pub args: Vec<String>,
+    /// Variables for it.
+    pub env: BTreeMap<String, String>,
+}
+
+/// How an agent is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentKind {
+    /// Claude Code, by its JSON stream.
+    Claude,
+    /// Any program; the prompt arrives on its standard input.
+    Command,
+    /// The simulated agent, for demonstrations and tests.
+    Sim,
+}
+
+impl AgentKind {
+    /// Where its verdict is read from when nobody says.
+    pub fn verdict_adapter(self) -> VerdictAdapter {
+        match self {
+            AgentKind::Claude => VerdictAdapter::Chain,
+            AgentKind::Command | AgentKind::Sim => VerdictAdapter::ExitCode,
+        }
+    }
+
+    /// The word for it in `regatta.yaml`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AgentKind::Claude => "claude",
+            AgentKind::Command => "command",
+            AgentKind::Sim => "sim",
+        }
+    }
+}
+
+impl Agent {
+    /// One of `kind` with nothing else said.
+    pub fn of_kind(kind: AgentKind) -> Self {
+        Self { kind, argv: Vec::new(), exe: None, model: None, args: Vec::new(), env: BTreeMap::new() }
+    }
+
+    /// The agents that are there without any configuration.
+    pub fn built_in() -> BTreeMap<String, Agent> {
+        let sh = Agent { argv: vec!["sh".into()], ..Agent::of_kind(AgentKind::Command) };
+        let claude = Agent::of_kind(AgentKind::Claude);
+        let sim = Agent::of_kind(AgentKind::Sim);
+        BTreeMap::from([("claude".into(), claude), ("sim".into(), sim), ("sh".into(), sh)])
+    }
+}
+
+/// What holds for tasks that do not say otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Defaults {
+    /// Work failures allowed in all.
+    pub max_attempts: u32,
+    /// From start to end of one attempt.
+    #[serde(serialize_with = "as_text")]
+    pub timeout: Option<Duration>,
+    /// From start to the first output.
+    #[serde(serialize_with = "as_text")]
+    pub first_output_timeout: Option<Duration>,
+    /// Silence while no tool is at work.
+    #[serde(serialize_with = "as_text")]
+    pub idle_timeout: Option<Duration>,
+    /// Whether Regatta commits what the agent left uncommitted.
+    pub auto_commit: bool,
+    /// Where the verdict is read from; by the agent's kind where nothing is said.
+    pub verdict_adapter: Option<VerdictAdapter>,
+    /// Commands run on the committed work.
+    pub checks: Vec<String>,
+    /// Variables for the agent.
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a lane is prepared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// Untracked files to copy in.
+    pub include: Vec<String>,
+    /// Untracked paths to link in.
+    pub link: Vec<String>,
+    /// Command to run in a new lane.
+    pub setup: Option<String>,
+    /// How long it may take.
+    #[serde(serialize_with = "as_text")]
+    pub setup_timeout: Option<Duration>,
+    /// Which lanes stay when their task is settled.
+    pub keep: Keep,
+}
+
+/// Which lanes stay when their task is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// None.
+    Never,
+    /// Those of tasks that neither landed nor are done.
+    Failed,
+    /// All.
+    Always,
+}
+
+/// How work reaches the target branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Land {
+    /// Whether passing work lands when its task does not say. Unset: `run` lands, the daemon does not.
+    pub auto: Option<bool>,
+    /// How commits reach the target branch.
+    pub strategy: Strategy,
+    /// Command that must succeed on exactly the commit that lands.
+    pub test_command: Option<String>,
+    /// How long it may take.
+    #[serde(serialize_with = "as_text")]
+    pub test_timeout: Option<Duration>,
+    /// Candidates tested side by side. More than one is read, and not yet acted upon.
+    pub parallel: u32,
+    /// Whether the target branch is pushed after a landing. Read, and not yet acted upon.
+    pub push: bool,
+    /// How often work that conflicts goes back to its agent.
+    pub retries: u32,
+}
+
+/// How commits reach the target branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Each commit on top of the target.
+    Rebase,
+    /// One commit for the whole task.
+    Squash,
+    /// A merge commit.
+    Merge,
+    /// A pull request. Read, and not yet acted upon.
+    Pr,
+}
+
+/// What may happen at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    /// How many tasks of each group may run at once.
+    pub groups: BTreeMap<String, u32>,
+    /// Pause between two starts. Read, and not yet acted upon.
+    #[serde(serialize_with = "as_text")]
+    pub stagger: Option<Duration>,
+    /// What all attempts together may cost. Read, and not yet acted upon.
+    pub budget_usd: Option<f64>,
+}
+
+/// An account to rotate through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// Variables that select it.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Which model does what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Models {
+    /// Models to try in turn.
+    pub escalation: Vec<String>,
+    /// The model for tasks with a label.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Somebody to tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notify {
+    /// The states to tell about.
+    pub on: Vec<String>,
+    /// Where to.
+    pub webhook: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            target: None,
+            store: "sqlite".into(),
+            lanes_root: "../{repo}.lanes".into(),
+            max_workers: 4,
+            agents: Agent::built_in(),
+            default_agent: "claude".into(),
+            defaults: Defaults::default(),
+            lane: Lane::default(),
+            land: Land::default(),
+            limits: Limits::default(),
+            profiles: Vec::new(),
+            models: Models::default(),
+            notify: Vec::new(),
+            origins: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            timeout: Some(Duration::from_secs(90 * 60)),
+            first_output_timeout: None,
+            idle_timeout: Some(Duration::from_secs(15 * 60)),
+            auto_commit: true,
+            verdict_adapter: None,
+            checks: Vec::new(),
+            env: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        let setup_timeout = Some(Duration::from_secs(10 * 60));
+        Self { include: Vec::new(), link: Vec::new(), setup: None, setup_timeout, keep: Keep::Failed }
+    }
+}
+
+impl Default for Land {
+    fn default() -> Self {
+        Self {
+            auto: None,
+            strategy: Strategy::Rebase,
+            test_command: None,
+            test_timeout: Some(Duration::from_secs(30 * 60)),
+            parallel: 1,
+            push: false,
+            retries: 1,
+        }
+    }
+}
+
+fn as_text<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format_duration(*span))
+}

@@ -1,0 +1,258 @@
+//! One mistake in something a person wrote: where it is, what was expected, what to do next.
+//!
+//! Reading never stops at the first mistake. It returns what it understood together with all of these.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a mistake stops the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Nothing is run or stored.
+    Error,
+    /// Worth reading; the work goes on.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// A place in a text: both numbers count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pos {
+    /// The line.
+    pub line: usize,
+    /// The character in the line.
+    pub column: usize,
+}
+
+impl Pos {
+    /// The beginning of a text.
+    pub const START: Pos = Pos { line: 1, column: 1 };
+    /// For what has no place in any text: a flag, an environment variable.
+    pub const NOWHERE: Pos = Pos { line: 0, column: 0 };
+}
+
+/// One mistake, with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Whether it stops the work.
+    pub severity: Severity,
+    /// The file as the user named it; the variable or the flag where no file is at fault.
+    pub file: String,
+    /// Counts from 1; 0 where no file is at fault.
+    pub line: usize,
+    /// Counts from 1, in characters; 0 where no file is at fault.
+    pub column: usize,
+    /// The key, from the top of the file: `tasks[2].priority`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What is wrong, as a fragment without a full stop.
+    pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error at `pos` of `file`.
+    pub fn error(file: impl Into<String>, pos: Pos, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            file: file.into(),
+            line: pos.line,
+            column: pos.column,
+            field: None,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// A warning at `pos` of `file`.
+    pub fn warning(file: impl Into<String>, pos: Pos, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(file, pos, message) }
+    }
+
+    /// The same, about one key.
+    #[must_use]
+    pub fn at_field(mut self, field: impl Into<String>) -> Self {
+        let field = field.into();
+        self.field = (!field.is_empty()).then_some(field);
+        self
+    }
+
+    /// The same, with the next step.
+    #[must_use]
+    pub fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Whether it stops the work.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Diagnostic { severity, file, line, column, message, .. } = self;
+        if *line == 0 {
+            write!(f, "{file}: {severity}: {message}")?;
+        } else {
+            write!(f, "{file}:{line}:{column}: {severity}: {message}")?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects what is wrong with one file.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) file: String,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Report {
+    pub(crate) fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), diagnostics: Vec::new() }
+    }
+
+    /// Notes an error about `field`; the answer is there to hang a hint on.
+    pub(crate) fn error(&mut self, pos: Pos, field: &str, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Diagnostic::error(&self.file, pos, message).at_field(field))
+    }
+
+    /// Notes a warning about `field`; the answer is there to hang a hint on.
+    pub(crate) fn warn(&mut self, pos: Pos, field: &str, message: impl Into<String>) -> &mut Diagnostic {
+        self.push(Diagnostic::warning(&self.file, pos, message).at_field(field))
+    }
+
+    fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        let last = self.diagnostics.len();
+        self.diagnostics.push(diagnostic);
+        &mut self.diagnostics[last]
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        has_errors(&self.diagnostics)
+    }
+
+    /// All of them in the order of the text; those at one place in the order in which they were found.
+    pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
+        self.diagnostics.sort_by_key(|d| (d.line, d.column));
+        self.diagnostics
+    }
+}
+
+/// Whether any of them stops the work.
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(Diagnostic::is_error)
+}
+
+/// The candidate that `word` was probably meant to be, if one is near enough to say so.
+///
+/// Near is at most one slip for every three letters, and at least one; a swap of neighbours is one slip,
+/// and case and the choice between `-` and `_` are none.
+pub fn nearest<'a, I>(word: &str, candidates: I) -> Option<&'a str>
+where
+    I: IntoIterator<Item = &'a str>,
+{
+    let word = folded(word)?;
+    let allowed = (word.len() / 3).max(1);
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let other = folded(candidate)?;
+            let slips = distance(&word, &other);
+            // Two words of one or two letters always look alike.
+            (slips <= allowed && slips < word.len().max(other.len())).then_some((slips, candidate))
+        })
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The letters that count, or nothing for a word too long to be a slip of anything.
+fn folded(word: &str) -> Option<Vec<char>> {
+    const LONGEST: usize = 80;
+    if word.len() > LONGEST * 4 {
+        return None;
+    }
+    let letters: Vec<char> =
+        word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect();
+    (letters.len() <= LONGEST).then_some(letters)
+}
+
+/// Damerau and Levenshtein's distance, in the variant where no part is edited twice.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let differs = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_offered_only_when_it_is_near() {
+        let keys = ["id", "priority", "deps", "depends_on", "max_attempts", "timeout", "writes"];
+        let check = |word: &str, expected: Option<&str>| {
+            assert_eq!(nearest(word, keys), expected, "{word}");
+        };
+        check("prioritty", Some("priority"));
+        check("Priority", Some("priority"));
+        check("pirority", Some("priority"));
+        check("depends-on", Some("depends_on"));
+        check("maxattempts", Some("max_attempts"));
+        check("write", Some("writes"));
+        check("dep", Some("deps"));
+        check("di", Some("id"));
+        check("timeotu", Some("timeout"));
+        check("banana", None);
+        check("x", None);
+        check("", None);
+        check(&"priority".repeat(1000), None);
+        assert_eq!(nearest("dépôt", ["depot"]), None);
+        assert_eq!(nearest("dépot", ["depot"]), Some("depot"));
+    }
+
+    #[test]
+    fn a_diagnostic_reads_as_place_severity_message_and_hint() {
+        let pos = Pos { line: 3, column: 9 };
+        let diagnostic = Diagnostic::error("a.md", pos, "unknown key `x`").hinted("did you mean `y`?");
+        assert_eq!(diagnostic.to_string(), "a.md:3:9: error: unknown key `x`\n  hint: did you mean `y`?");
+        let nowhere = Diagnostic::warning("$REGATTA_X", Pos::NOWHERE, "is no setting");
+        assert_eq!(nowhere.to_string(), "$REGATTA_X: warning: is no setting");
+    }
+
+    #[test]
+    fn a_diagnostic_survives_json_without_empty_fields() {
+        let diagnostic = Diagnostic::warning("a.md", Pos::START, "m").at_field("");
+        let json = serde_json::to_string(&diagnostic).unwrap();
+        assert_eq!(json, r#"{"severity":"warning","file":"a.md","line":1,"column":1,"message":"m"}"#);
+        assert_eq!(serde_json::from_str::<Diagnostic>(&json).unwrap(), diagnostic);
+    }
+}

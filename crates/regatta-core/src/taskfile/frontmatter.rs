@@ -1,0 +1,54 @@
+//! Splits a Markdown file into its YAML frontmatter and its body.
+
+use crate::config::normalised;
+use crate::diagnostic::{Pos, Report};
+
+/// Longer than any prompt, short enough to read whole.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// The two halves of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Halves {
+    /// The YAML; it begins on line 2.
+    pub(super) yaml: String,
+    /// Everything after the closing line.
+    pub(super) body: String,
+}
+
+/// Finds the frontmatter. Nothing where there is none, which is then reported.
+pub(super) fn split(text: &str, report: &mut Report) -> Option<Halves> {
+    if text.len() > MAX_BYTES {
+        report.error(Pos::START, "", format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024));
+        return None;
+    }
+    let text = normalised(text);
+    let is_fence = |line: &str| line.trim_end() == "---";
+    if text.trim().is_empty() {
+        report.error(Pos::START, "", "is empty").hint =
+            Some("`regatta new ID` writes a task file to begin with".into());
+        return None;
+    }
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    if !is_fence(first) {
+        let later = text.lines().position(|line| !line.trim().is_empty()).unwrap_or(0);
+        let hint = if text.lines().nth(later).is_some_and(is_fence) {
+            format!("remove what stands before the `---` on line {}", later + 1)
+        } else {
+            "begin the file with a line `---`, the keys, and a second line `---`; then comes the prompt"
+                .into()
+        };
+        report.error(Pos::START, "", "has no frontmatter: the first line must be `---`").hint = Some(hint);
+        return None;
+    }
+    let mut offset = 0;
+    for line in rest.split_inclusive('\n') {
+        if is_fence(line) {
+            let (yaml, body) = (rest[..offset].to_owned(), rest[offset + line.len()..].to_owned());
+            return Some(Halves { yaml, body });
+        }
+        offset += line.len();
+    }
+    let message = "the frontmatter that begins here is not closed";
+    report.error(Pos::START, "", message).hint = Some("end it with a line `---`".into());
+    None
+}

@@ -1,0 +1,206 @@
+//! A plan as parallel-orchestra defines it (`po_plan_version: "0.1"`), read unchanged.
+//!
+//! Differences to Regatta's own format, all of them parallel-orchestra's: `agent` names the persona and the
+//! program is `claude`; `cwd` and `read_only` are required; paths count from the plan's directory; keys it
+//! does not know are ignored, which is a warning here. Two tasks that write the same place are refused by
+//! it; Regatta runs them one after the other unless it is told to be strict.
+
+use std::path::PathBuf;
+
+use crate::config::fields::{Fields, Reading, no_word};
+use crate::config::keys::Key;
+use crate::config::task_keys::{PO_FORBIDDEN, PO_PLAN_KEYS, PO_TASK_KEYS};
+use crate::config::yaml::{Node, quoted};
+use crate::diagnostic::{Pos, Report};
+use crate::spec::{TaskSpec, TimeLimits};
+use crate::verdict::VerdictAdapter;
+use crate::writes::WritePath;
+
+use super::draft::{self, Draft, FileReading, Place};
+use super::title::title;
+use super::{paths, plan};
+
+/// The program behind every persona.
+const PROGRAM: &str = "claude";
+/// Attempts where neither task nor defaults say: one retry.
+const ATTEMPTS: u32 = 2;
+/// The longest address of a webhook.
+const MAX_URL: usize = 2048;
+
+/// What the plan says for all its tasks.
+struct Common {
+    plan: String,
+    workdir: PathBuf,
+    attempts: u32,
+}
+
+/// Reads a plan with all its tasks.
+pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
+    let keys: Vec<&'static Key> = PO_PLAN_KEYS.iter().collect();
+    let Some(fields) = Reading::LENIENT.section(node, "", &keys, report) else {
+        return FileReading::default();
+    };
+    if let Some(entry) = node.entry("regatta") {
+        let message = "`regatta` and `po_plan_version` are both given; a plan has one format";
+        report.error(entry.key_pos, "regatta", message);
+    }
+    if fields.lacks("po_plan_version") {
+        report.error(
+            fields.pos,
+            "po_plan_version",
+            "`po_plan_version` must be the string \"0.1\", found nothing",
+        );
+    }
+    webhooks(&fields, report);
+    let workdir = workdir(&fields, place, report);
+    let attempts = fields.section("defaults").and_then(|defaults| draft::attempts(defaults, report));
+    let common = Common { plan: plan::name(&fields, place), workdir, attempts: attempts.unwrap_or(ATTEMPTS) };
+    let drafts = plan::entries(&fields, report)
+        .iter()
+        .enumerate()
+        .filter_map(|(n, entry)| task(entry, &format!("tasks[{n}]"), &common, place, report))
+        .collect();
+    let limits = fields.counts("concurrency_limits").to_vec();
+    FileReading { plan: Some(common.plan), drafts, limits, own_limits_only: true }
+}
+
+fn workdir(fields: &Fields, place: Place<'_>, report: &mut Report) -> PathBuf {
+    let Some(cwd) = fields.text("cwd") else {
+        if fields.lacks("cwd") {
+            let message = "the plan has no `cwd`";
+            report.error(fields.pos, "cwd", message).hint =
+                Some("add `cwd: \".\"` for the plan's own directory".into());
+        }
+        return PathBuf::new();
+    };
+    match paths::inside(place.dir(), cwd, place.settings.repo_root) {
+        Ok(path) => PathBuf::from(path),
+        Err(why) => {
+            report.error(fields.pos_of("cwd"), "cwd", format!("`cwd` {} {why}", quoted(cwd)));
+            PathBuf::new()
+        }
+    }
+}
+
+/// Webhooks are checked as parallel-orchestra does, save for addresses of the inside, and then not called.
+fn webhooks(fields: &Fields, report: &mut Report) {
+    for name in ["on_complete", "on_failure"] {
+        let (Some(field), Some(section)) = (fields.field(name), fields.section(name)) else { continue };
+        let (url, pos) = (section.text("webhook_url"), section.pos_of("webhook_url"));
+        match url {
+            None if section.lacks("webhook_url") => {
+                report.error(field.key_pos, name, format!("`{name}` has no `webhook_url`"));
+            }
+            None => {}
+            Some(url) if !url.starts_with("https://") || url.len() > MAX_URL => {
+                let message =
+                    format!("`webhook_url` must be an https address of at most {MAX_URL} characters");
+                report.error(pos, &section.path_of("webhook_url"), message);
+            }
+            Some(_) => {
+                let message =
+                    format!("`{name}` is not supported by this version yet: nobody will be notified");
+                report.warn(field.key_pos, name, message);
+            }
+        }
+    }
+}
+
+fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut Report) -> Option<Draft> {
+    let n_before = report.diagnostics.len();
+    let mut node = node.clone();
+    for key in PO_FORBIDDEN {
+        if let Some(entry) = node.entry(key) {
+            let message = format!("`{key}` is not allowed in a task of this format");
+            let hint = "parallel-orchestra refuses it; Regatta's own plans (`regatta: 1`) have `timeout` and `idle_timeout`";
+            report.error(entry.key_pos, &format!("{path}.{key}"), message).hint = Some(hint.into());
+            node = node.without(key);
+        }
+    }
+    let keys: Vec<&'static Key> = PO_TASK_KEYS.iter().collect();
+    let fields = Reading::LENIENT.section(&node, path, &keys, report)?;
+    for name in ["id", "agent", "read_only"] {
+        if fields.lacks(name) {
+            let who = fields.text("id").map_or_else(String::new, |id| format!(" {}", quoted(id)));
+            report.error(fields.pos, &fields.path_of(name), format!("the task{who} has no `{name}`"));
+        }
+    }
+    let id = draft::id(&fields, report);
+    let persona = persona(&fields, report);
+    let prompt = match fields.text("prompt") {
+        Some(prompt) => prompt.to_owned(),
+        None => format!("/agent-{}", fields.text("agent").unwrap_or_default()),
+    };
+    if prompt.trim().is_empty() {
+        report.error(fields.pos_of("prompt"), &fields.path_of("prompt"), "the `prompt` is empty");
+    }
+    let deps = draft::deps(&fields, "depends_on", report);
+    let repo_root = place.settings.repo_root;
+    let mut writes = draft::writes(&fields, report, |text| {
+        if text.is_empty() {
+            return Err("is empty".into());
+        }
+        let path = paths::inside(place.dir(), text, repo_root)?;
+        WritePath::parse(if path.is_empty() { "." } else { &path }).map_err(|why| why.to_string())
+    });
+    let group = draft::group(&fields, report);
+    let attempts = draft::attempts(&fields, report).unwrap_or(common.attempts);
+    let read_only = fields.bool("read_only").unwrap_or(false);
+    if read_only {
+        draft::warn_read_only(&fields, report);
+        writes.clear();
+    }
+    let agent = place.settings.agent_override.unwrap_or(PROGRAM);
+    let whole = !crate::diagnostic::has_errors(&report.diagnostics[n_before..]);
+    let spec = id.as_ref().filter(|_| whole).map(|id| {
+        let defaults = &place.settings.config.defaults;
+        TaskSpec {
+            id: id.value.clone(),
+            title: title(None, &prompt),
+            prompt,
+            agent: agent.to_owned(),
+            model: None,
+            persona,
+            priority: 0,
+            deps: deps.iter().map(|dep| dep.value.clone()).collect(),
+            writes: writes.iter().map(|path| path.value.clone()).collect(),
+            concurrency_group: group.as_ref().map(|group| group.value.clone()),
+            read_only,
+            env: draft::env(&[&fields], place.settings.config),
+            checks: if read_only { Vec::new() } else { defaults.checks.clone() },
+            max_attempts: attempts,
+            limits: TimeLimits {
+                total: defaults.timeout,
+                first_output: defaults.first_output_timeout,
+                idle: defaults.idle_timeout,
+            },
+            verdict_adapter: VerdictAdapter::ExitCode,
+            auto_commit: defaults.auto_commit,
+            land: lands(place) && !read_only,
+            workdir: common.workdir.clone(),
+            plan: Some(common.plan.clone()),
+            source: place.line(fields.pos),
+        }
+    });
+    let (path, line) = (fields.path.clone(), place.line(fields.pos));
+    Some(Draft { n: place.n, path, line, id, deps, writes, group, spec })
+}
+
+fn lands(place: Place<'_>) -> bool {
+    let settings = place.settings;
+    !settings.no_land && settings.config.land.auto.unwrap_or(settings.land_by_default)
+}
+
+/// The name after `claude --agent`. An empty one is accepted and means no persona.
+fn persona(fields: &Fields, report: &mut Report) -> Option<String> {
+    let name = fields.text("agent").filter(|name| !name.is_empty())?;
+    let pos: Pos = fields.pos_of("agent");
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let why = match no_word(name) {
+        Some(why) => why,
+        None if !name.chars().all(valid) => "may have letters, digits, '_' and '-' only",
+        None => return Some(name.to_owned()),
+    };
+    report.error(pos, &fields.path_of("agent"), format!("agent {} {why}", quoted(name)));
+    None
+}
