@@ -114,8 +114,8 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
     match kind {
         // "unknown" is claude's word for a request without an answer.
         "overloaded" | "server_error" | "unknown" => AgentEnd::Environment { message },
-        // How long an answer gets is the model's doing. Told that it was cut, the next attempt writes less at once.
-        "max_output_tokens" => AgentEnd::Failed { message },
+        // Work: `max_output_tokens`, because how long an answer gets is the model's doing, and told that it was cut
+        // the next attempt writes less at once; and every kind that nobody has heard of.
         _ => AgentEnd::Failed { message },
     }
 }

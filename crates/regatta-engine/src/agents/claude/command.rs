@@ -18,11 +18,11 @@ const DEFAULTS: [(&str, &str); 4] = [
 ];
 
 /// What an agent that must change nothing may use. Commands that only read are let through by claude itself.
-const READING_TOOLS: &str = "Read,Glob,Grep,LS,NotebookRead,WebFetch,WebSearch,TodoWrite";
+const READING_TOOLS: &str = "Read,Glob,Grep,WebFetch,WebSearch";
 /// With these it can still report.
 const REPORTING_TOOLS: &str = "Bash(regatta done:*),Bash(regatta progress:*),Bash(regatta stuck:*)";
 /// Denied outright: a denial beats whatever the project's own settings allow.
-const WRITING_TOOLS: &str = "Write,Edit,MultiEdit,NotebookEdit,EnterWorktree";
+const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit,EnterWorktree";
 
 const WORKER: &str = "\
 You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \

@@ -67,7 +67,11 @@ pub(super) fn run<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[S]) -> Re
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } = output.map_err(|error| format!("{name}: {error}"))?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if status.success() { Ok(said(&stdout)) } else { Err(format!("{name}: {status}: {}", said(&stderr))) }
+    if status.success() {
+        return Ok(said(&stdout));
+    }
+    let words = if stderr.is_empty() { said(&stdout) } else { said(&stderr) };
+    Err(format!("{name}: {status}: {words}"))
 }
 
 /// Commits all there is in the lane; nothing to commit is fine.

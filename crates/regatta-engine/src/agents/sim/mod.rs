@@ -86,6 +86,7 @@ impl SimDecoder {
             (Some((false, text)), Some((kind, _)), _) if kind == "script" => {
                 AgentEnd::Permanent { message: text.clone(), hint: HINT.to_owned() }
             }
+            (Some((false, text)), _, _) if text.is_empty() => AgentEnd::Failed { message: exit.to_string() },
             (Some((false, text)), _, _) => AgentEnd::Failed { message: text.clone() },
             (None, _, Exit::TimedOut { .. }) => AgentEnd::Failed { message: exit.to_string() },
             (None, _, Exit::Exited { code: 2 | 126 | 127 }) => {
