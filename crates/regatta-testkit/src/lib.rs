@@ -1,1 +1,3 @@
-//! placeholder
+//! Fixtures for tests. Nothing here ships.
+
+pub mod repo;
