@@ -4,3 +4,6 @@ pub mod agents;
 pub mod redact;
 pub mod process;
 pub mod shim;
+pub mod git;
+pub mod landing;
+pub mod lanes;

@@ -1,0 +1,242 @@
+//! The one place that starts a git process: pinned environment, argument arrays, bounded waiting for locks.
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::GitError;
+
+/// What git may inherit of `GIT_*`: how to reach the network and where the user's configuration is, nothing that
+/// would point it at another repository.
+const KEPT_GIT_VARIABLES: [&str; 10] = [
+    "GIT_ASKPASS",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_EXEC_PATH",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_PROXY_COMMAND",
+];
+
+/// Settings every command gets, whatever any configuration says.
+const ALWAYS: [&str; 6] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "core.quotePath=false",
+];
+
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const LOCK_TRIES: u32 = 9;
+const STDERR_TAIL: usize = 4000;
+
+/// The environment git processes start from. Tests hand in one of their own.
+#[derive(Clone, Debug)]
+pub struct GitEnv {
+    variables: Arc<Vec<(OsString, OsString)>>,
+}
+
+impl GitEnv {
+    /// This process's environment.
+    pub fn inherited() -> Self {
+        Self::new(std::env::vars_os())
+    }
+
+    /// Exactly these variables, less the `GIT_*` ones that would mislead.
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let keep = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            (!name.starts_with("GIT_") || KEPT_GIT_VARIABLES.contains(&name.as_ref()))
+                && !matches!(name.as_ref(), "LANGUAGE" | "LANG")
+                && !name.starts_with("LC_")
+        };
+        Self { variables: Arc::new(variables.into_iter().filter(|(name, _)| keep(name)).collect()) }
+    }
+
+    /// The variables, as a hook or another child should see them.
+    pub fn variables(&self) -> &[(OsString, OsString)] {
+        &self.variables
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_os_str())
+    }
+}
+
+/// One git command being put together.
+#[derive(Clone, Debug)]
+pub(crate) struct GitCommand {
+    base: GitEnv,
+    settings: Vec<OsString>,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: Option<PathBuf>,
+    stdin: Option<Vec<u8>>,
+}
+
+/// What a command that was allowed to fail did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+    pub(crate) command: String,
+}
+
+impl GitCommand {
+    pub(crate) fn new(base: &GitEnv) -> Self {
+        Self {
+            base: base.clone(),
+            settings: ALWAYS.iter().map(OsString::from).collect(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+            stdin: None,
+        }
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// `-c name=value`.
+    pub(crate) fn set(mut self, setting: impl Into<OsString>) -> Self {
+        self.settings.push(setting.into());
+        self
+    }
+
+    /// What is written must survive a power cut: git by itself syncs nothing on a commit.
+    pub(crate) fn durable(self) -> Self {
+        self.set("core.fsync=committed,loose-object,reference")
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn cwd(mut self, dir: &Path) -> Self {
+        self.cwd = Some(dir.to_owned());
+        self
+    }
+
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// The variables a child sees beyond the base environment, with the pinned ones.
+    fn pinned(&self) -> Vec<(OsString, OsString)> {
+        let fixed =
+            [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", ":"), ("GIT_PAGER", "cat")];
+        fixed.iter().map(|(n, v)| (n.into(), v.into())).chain(self.env.iter().cloned()).collect()
+    }
+
+    fn shown(&self) -> String {
+        let args = self.args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>();
+        format!("git {}", args.join(" ")).chars().take(300).collect()
+    }
+
+    fn spawn_once(&self) -> Result<Output, GitError> {
+        let mut command = Command::new("git");
+        command.env_clear().envs(self.base.variables.iter().map(|(n, v)| (n, v))).envs(self.pinned());
+        for setting in &self.settings {
+            command.arg("-c").arg(setting);
+        }
+        command.args(&self.args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        if let Some(dir) = &self.cwd {
+            command.current_dir(dir);
+        }
+        let missing = |error: std::io::Error| match &self.cwd {
+            Some(dir) if !dir.is_dir() => GitError::Io { doing: "enter", path: dir.clone(), source: error },
+            _ => GitError::NotInstalled(error),
+        };
+        let mut child = command.spawn().map_err(missing)?;
+        let pipe = child.stdin.take().zip(self.stdin.as_deref());
+        // A writer of its own: git may answer before it has read everything, and neither side may block the other.
+        let output = std::thread::scope(|scope| {
+            if let Some((mut pipe, bytes)) = pipe {
+                scope.spawn(move || pipe.write_all(bytes).ok());
+            }
+            child.wait_with_output()
+        });
+        output.map_err(GitError::NotInstalled)
+    }
+
+    /// Runs it and hands back whatever happened. Only a lock held by another process is waited for.
+    pub(crate) fn run(&self) -> Result<Ran, GitError> {
+        let mut wait = FIRST_WAIT;
+        for attempt in 1.. {
+            let output = self.spawn_once()?;
+            let stderr = tail(&output.stderr);
+            if output.status.success() || !is_lock_trouble(&stderr) {
+                let (code, stdout) = (output.status.code(), output.stdout);
+                return Ok(Ran { code, stdout, stderr, command: self.shown() });
+            }
+            if attempt == LOCK_TRIES {
+                return Err(GitError::Locked { command: self.shown(), stderr });
+            }
+            std::thread::sleep(jittered(wait));
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        unreachable!("the loop returns at the last try")
+    }
+
+    /// Runs it; anything but success is an error.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, GitError> {
+        let ran = self.run()?;
+        if ran.code == Some(0) { Ok(ran.stdout) } else { Err(ran.into_error()) }
+    }
+
+    /// Like [`Self::bytes`], as text without the last line end.
+    pub(crate) fn text(&self) -> Result<String, GitError> {
+        let bytes = self.bytes()?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+    }
+}
+
+impl Ran {
+    pub(crate) fn into_error(self) -> GitError {
+        let status = self.code.map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit {code}"));
+        GitError::Failed { command: self.command, status, stderr: self.stderr }
+    }
+}
+
+fn tail(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_end();
+    let mut from = text.len().saturating_sub(STDERR_TAIL);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].to_owned()
+}
+
+/// Lock files that another process holds, as git reports them for the index, refs, config and shallow.
+fn is_lock_trouble(stderr: &str) -> bool {
+    stderr.contains(".lock': File exists") || stderr.contains(".lock: File exists")
+}
+
+/// Between half and the whole of `wait`, so that many waiters do not come back together.
+pub(crate) fn jittered(wait: Duration) -> Duration {
+    let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    wait / 2 + wait.mul_f64((random % 1000) as f64 / 2000.0)
+}

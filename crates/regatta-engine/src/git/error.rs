@@ -1,0 +1,79 @@
+//! One error for all that goes wrong with git. What git *decides* (a conflict, a moved ref, a refusing hook) is data,
+//! not an error.
+
+use std::path::PathBuf;
+
+use super::version::{GitVersion, MIN_GIT};
+
+/// Why a git operation could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no git to run.
+    #[error("run git: is it installed and on PATH?")]
+    NotInstalled(#[source] std::io::Error),
+    /// Git lacks `merge-tree --merge-base`.
+    #[error("use git {found}: Regatta needs git {} or newer", MIN_GIT)]
+    TooOld { found: GitVersion },
+    /// `git version` said something else.
+    #[error("read the version of git from {said:?}")]
+    UnknownVersion { said: String },
+    /// Neither the directory nor one above it belongs to a repository.
+    #[error("find a git repository at or above {}", .path.display())]
+    NotARepository { path: PathBuf },
+    /// A repository without files: there is nothing to make a lane beside.
+    #[error("work in {}: it is a bare repository; start from one of its worktrees", .path.display())]
+    Bare { path: PathBuf },
+    /// The repository belongs to somebody else and git refuses it.
+    #[error("use {}: git says it belongs to another user\n{said}", .path.display())]
+    NotOwned { path: PathBuf, said: String },
+    /// A command ended badly; the end of what it said is kept.
+    #[error("run `{command}` ({status})\n{stderr}")]
+    Failed { command: String, status: String, stderr: String },
+    /// A lock file stayed for as long as we were ready to wait.
+    #[error("run `{command}`: a lock is held by another git process\n{stderr}")]
+    Locked { command: String, stderr: String },
+    /// A command succeeded and said something we do not understand.
+    #[error("understand `{command}`: {what}")]
+    Unexpected { command: String, what: String },
+    /// The file system refused.
+    #[error("{doing} {}", .path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// Not 40 or 64 lower-case hex digits.
+    #[error("read {0:?} as an object id")]
+    BadOid(String),
+    /// A branch name that git would refuse or that could be an option.
+    #[error("use {0:?} as a branch name")]
+    BadBranch(String),
+    /// A ref is not where it must be, after all tries.
+    #[error("move {name}: it was changed by somebody else (now {now:?})")]
+    RefMoved { name: String, now: Option<Oid> },
+    /// No snapshot of the user's configuration was taken here.
+    #[error("load the trust snapshot from {}: take one first", .path.display())]
+    NoSnapshot { path: PathBuf },
+    /// Lanes inside the checkout or the git directory would be found by tools that walk upwards.
+    #[error("keep lanes in {}: it lies inside {}", .lanes.display(), .inside.display())]
+    LanesInside { lanes: PathBuf, inside: PathBuf },
+    /// Something that is no lane stands where the lane should be.
+    #[error("make a lane at {}: {why}", .path.display())]
+    LaneInTheWay { path: PathBuf, why: String },
+    /// There is no lane of that task.
+    #[error("find the lane of {task}")]
+    NoLane { task: String },
+    /// A path that leaves the lane.
+    #[error("bring in {}: {why}", .path.display())]
+    Escapes { path: PathBuf, why: &'static str },
+}
+
+use super::oid::Oid;
+
+impl GitError {
+    /// Whether waiting and trying again may help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Locked { .. })
+    }
+}

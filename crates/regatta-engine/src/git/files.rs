@@ -1,0 +1,64 @@
+//! Small file steps that must be whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::GitError;
+
+/// Puts the path and what was being done beside an IO error.
+pub(crate) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> GitError + 'a {
+    move |source| GitError::Io { doing, path: path.to_owned(), source }
+}
+
+/// A file that is not there is an answer, not an error.
+pub(crate) fn absent_is_none<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A suffix no other call on this machine uses at this time.
+pub(crate) fn unique_suffix() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Replaces `path` in one step, so that a reader sees the old or the new content and never a part.
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", unique_suffix()));
+    let aside = path.with_file_name(name);
+    let written = File::create(&aside).and_then(|mut file| file.write_all(content));
+    written.and_then(|()| fs::rename(&aside, path)).map_err(|error| {
+        fs::remove_file(&aside).ok();
+        io("write", path)(error)
+    })
+}
+
+/// An advisory lock, let go when dropped or when the process dies.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    _file: File,
+}
+
+impl FileLock {
+    /// Waits until the lock at `path` is ours.
+    pub(crate) fn wait(path: PathBuf) -> Result<Self, GitError> {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(io("create", parent))?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io("open", &path))?;
+        loop {
+            match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io("lock", &path)(error.into())),
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Commits and the differences between them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use super::{GitError, Oid, Work};
+
+/// A commit as it is replayed or shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedCommit {
+    /// Its id.
+    pub oid: Oid,
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents, first one first.
+    pub parents: Vec<Oid>,
+    /// Author's name.
+    pub author_name: String,
+    /// Author's address.
+    pub author_email: String,
+    /// Author's date as git stores it: seconds and time zone.
+    pub author_date: String,
+    /// The whole message.
+    pub message: Vec<u8>,
+}
+
+impl LoggedCommit {
+    /// The first line.
+    pub fn subject(&self) -> String {
+        String::from_utf8_lossy(&self.message).lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+const FORMAT: &str = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B";
+const FIELDS: usize = 7;
+
+impl Work {
+    /// Commits of `head` that are not in `base`, oldest first.
+    pub fn commits_between(&self, base: &Oid, head: &Oid) -> Result<Vec<LoggedCommit>, GitError> {
+        self.commits_beyond(&[base], head)
+    }
+
+    /// Commits of `head` that are in none of `known`, parents before children.
+    pub(crate) fn commits_beyond(&self, known: &[&Oid], head: &Oid) -> Result<Vec<LoggedCommit>, GitError> {
+        let command = (self.bare())
+            .args([
+                "log",
+                "-z",
+                "--topo-order",
+                "--reverse",
+                "--no-show-signature",
+                "--date=raw",
+                "--encoding=UTF-8",
+            ])
+            .args(["--no-decorate", "--no-color", "--no-notes", "--no-mailmap", FORMAT])
+            .arg(head)
+            .args(known.iter().map(|oid| format!("^{oid}")))
+            .arg("--");
+        let listed = command.bytes()?;
+        let fields: Vec<&[u8]> = listed.strip_suffix(b"\0").unwrap_or(&listed).split(|b| *b == 0).collect();
+        if listed.is_empty() {
+            return Ok(Vec::new());
+        }
+        fields.chunks(FIELDS).map(logged).collect()
+    }
+
+    /// Paths that differ between two commits or trees.
+    pub fn paths_between(&self, from: &Oid, to: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        self.named_between(from, to, &[])
+    }
+
+    /// Paths that `to` has and `from` has not.
+    pub(crate) fn paths_added(&self, from: &Oid, to: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        self.named_between(from, to, &["--diff-filter=A"])
+    }
+
+    fn named_between(&self, from: &Oid, to: &Oid, extra: &[&str]) -> Result<Vec<PathBuf>, GitError> {
+        let command = self.bare().args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"]).args(extra);
+        let listed = command.arg(from).arg(to).arg("--").bytes()?;
+        Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
+    }
+
+    /// The difference between two commits or trees as a patch, without any program of anybody's.
+    pub fn diff(&self, from: &Oid, to: &Oid) -> Result<Vec<u8>, GitError> {
+        let flags =
+            ["diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
+        self.bare().args(flags).arg(from).arg(to).arg("--").bytes()
+    }
+}
+
+fn logged(fields: &[&[u8]]) -> Result<LoggedCommit, GitError> {
+    let &[oid, tree, parents, name, email, date, message] = fields else {
+        return Err(GitError::Unexpected {
+            command: "git log".into(),
+            what: "a record with missing fields".into(),
+        });
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(LoggedCommit {
+        oid: Oid::parse(&text(oid))?,
+        tree: Oid::parse(&text(tree))?,
+        parents: text(parents).split_whitespace().map(Oid::parse).collect::<Result<_, _>>()?,
+        author_name: text(name),
+        author_email: text(email),
+        author_date: text(date),
+        message: message.to_vec(),
+    })
+}

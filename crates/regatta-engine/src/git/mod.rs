@@ -1,0 +1,48 @@
+//! Git, as Regatta runs it.
+//!
+//! Invariant: nothing an agent writes (a hook, a filter, a setting, a ref name, a file name) is ever executed by a
+//! git process that Regatta starts.
+//!
+//! Two kinds of command keep it. Those that touch *content* (status, update-index, write-tree, checkout, merge-tree)
+//! go through [`Work`]: a git directory of Regatta's own, whose configuration is a [`TrustSnapshot`] of the user's,
+//! taken before any agent ran. Those that touch *refs* go to the real git directory with hooks, fsmonitor and
+//! maintenance switched off. Values that others chose follow `--`, or travel as full object ids or on stdin.
+
+mod command;
+mod config;
+mod error;
+mod exclude;
+mod files;
+mod history;
+mod oid;
+mod refs;
+mod repo;
+mod salvages;
+mod status;
+mod trust;
+mod trusted_hooks;
+mod version;
+mod work;
+mod worktrees;
+
+pub use command::GitEnv;
+pub(crate) use command::{GitCommand, jittered};
+pub use error::GitError;
+pub(crate) use files::{FileLock, absent_is_none, io, replace_file, unique_suffix};
+pub use history::LoggedCommit;
+pub use oid::Oid;
+pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
+pub(crate) use refs::{head_oid, oid_line};
+pub use repo::{Head, Identity, Repo};
+pub(crate) use salvages::SALVAGE;
+pub use salvages::{Salvage, salvages, salvages_of};
+pub(crate) use status::parse as parse_status;
+pub use status::{Change, ChangeKind, Status};
+pub use trust::TrustSnapshot;
+pub use trusted_hooks::{COMMIT_HOOKS, HookSource};
+pub(crate) use trusted_hooks::{fingerprint as hook_fingerprint, is_executable};
+pub use version::{GitVersion, MIN_GIT};
+pub(crate) use work::Place;
+pub use work::Work;
+pub use worktrees::{Checkout, Operation};
+pub(crate) use worktrees::{LANE_PREFIX, checkout_path, git_dir_of, normal as normal_path};

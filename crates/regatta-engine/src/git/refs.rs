@@ -1,0 +1,240 @@
+//! Reading refs without a process, moving them by compare-and-swap.
+//!
+//! Invariant: a ref moves only from the value the caller saw. Reading looks at the files git itself would look at;
+//! repositories with another ref storage are asked through git.
+
+use std::fs;
+use std::path::Path;
+
+use super::{GitError, Oid, Repo, absent_is_none, io};
+
+/// What a HEAD file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeadRef {
+    Symbolic(String),
+    Detached(Oid),
+}
+
+/// Where a branch was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BranchTip {
+    /// `refs/heads/<branch>`.
+    Local(Oid),
+    /// Only `refs/remotes/origin/<branch>` exists.
+    Remote(Oid),
+}
+
+impl BranchTip {
+    /// The commit, wherever it came from.
+    pub fn oid(&self) -> &Oid {
+        match self {
+            Self::Local(oid) | Self::Remote(oid) => oid,
+        }
+    }
+}
+
+/// What a ref must be for an edit to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// There must be none.
+    Absent,
+    /// It must be here.
+    Is(Oid),
+}
+
+/// One ref's move, or its deletion when `new` is `None`.
+#[derive(Clone, Debug)]
+pub struct RefEdit {
+    /// Full name.
+    pub name: String,
+    /// Where to.
+    pub new: Option<Oid>,
+    /// Where from.
+    pub old: Expect,
+}
+
+/// What became of an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum RefOutcome {
+    /// All edits are done.
+    Done,
+    /// This ref was elsewhere; nothing was done.
+    Moved { name: String, now: Option<Oid> },
+}
+
+impl Repo {
+    /// The commit a full ref name points at, through symbolic refs.
+    pub fn read_ref(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        check_ref_name(name)?;
+        if self.reftable {
+            let ran =
+                self.real().args(["rev-parse", "--verify", "--quiet", "--end-of-options", name]).run()?;
+            return if ran.code == Some(0) { oid_line(&ran.stdout).map(Some) } else { Ok(None) };
+        }
+        read_files_ref(&self.common_dir, name, 0)
+    }
+
+    /// The tip of a branch, local first, else of `origin`.
+    pub fn branch_tip(&self, branch: &str) -> Result<Option<BranchTip>, GitError> {
+        if let Some(oid) = self.read_ref(&format!("refs/heads/{branch}"))? {
+            return Ok(Some(BranchTip::Local(oid)));
+        }
+        Ok(self.read_ref(&format!("refs/remotes/origin/{branch}"))?.map(BranchTip::Remote))
+    }
+
+    /// Moves refs together or not at all, durably, with a line in the reflog.
+    pub fn update_refs(&self, edits: &[RefEdit], message: &str) -> Result<RefOutcome, GitError> {
+        let mut script = Vec::new();
+        for edit in edits {
+            check_ref_name(&edit.name)?;
+            let line = match (&edit.new, &edit.old) {
+                (Some(new), Expect::Absent) => format!("create {}\0{new}\0", edit.name),
+                (Some(new), Expect::Is(old)) => format!("update {}\0{new}\0{old}\0", edit.name),
+                (None, Expect::Is(old)) => format!("delete {}\0{old}\0", edit.name),
+                (None, Expect::Absent) => continue,
+            };
+            script.extend_from_slice(b"option no-deref\0");
+            script.extend_from_slice(line.as_bytes());
+        }
+        // The reflog needs somebody; the user's own settings may be missing.
+        let who = super::Identity::fallback();
+        let ran = (self.real().durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
+            .env("GIT_COMMITTER_NAME", &who.name)
+            .env("GIT_COMMITTER_EMAIL", &who.email)
+            .stdin(script)
+            .run()?;
+        if ran.code == Some(0) {
+            return Ok(RefOutcome::Done);
+        }
+        for edit in edits {
+            let now = self.read_ref(&edit.name)?;
+            let expected = match &edit.old {
+                Expect::Absent => None,
+                Expect::Is(oid) => Some(oid),
+            };
+            if now.as_ref() != expected {
+                return Ok(RefOutcome::Moved { name: edit.name.clone(), now });
+            }
+        }
+        Err(ran.into_error())
+    }
+
+    /// All refs below a prefix that ends in `/`, with their ids, sorted by name.
+    pub(crate) fn refs_below(&self, prefix: &str) -> Result<Vec<(String, Oid)>, GitError> {
+        let listed =
+            self.real().args(["for-each-ref", "--format=%(refname) %(objectname)", "--", prefix]).text()?;
+        listed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(name, oid)| Ok((name.to_owned(), Oid::parse(oid)?)))
+            .collect()
+    }
+}
+
+/// HEAD of one worktree.
+pub(crate) fn head(repo: &Repo, git_dir: &Path) -> Result<HeadRef, GitError> {
+    if let Some(name) = symbolic_target(repo, git_dir, "HEAD")? {
+        return Ok(HeadRef::Symbolic(name));
+    }
+    if repo.reftable {
+        let oid = repo.real_in(git_dir).args(["rev-parse", "--verify", "HEAD"]).text()?;
+        return Ok(HeadRef::Detached(Oid::parse(&oid)?));
+    }
+    let path = git_dir.join("HEAD");
+    Ok(HeadRef::Detached(Oid::parse(&fs::read_to_string(&path).map_err(io("read", &path))?)?))
+}
+
+/// The commit HEAD of one worktree stands at; `None` on an unborn branch.
+pub(crate) fn head_oid(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
+    match head(repo, git_dir)? {
+        HeadRef::Detached(oid) => Ok(Some(oid)),
+        HeadRef::Symbolic(name) => repo.read_ref(&name),
+    }
+}
+
+/// Where a symbolic ref points; `None` if it is absent or no symbolic ref.
+pub(crate) fn symbolic_target(repo: &Repo, git_dir: &Path, name: &str) -> Result<Option<String>, GitError> {
+    if repo.reftable {
+        let ran = repo.real_in(git_dir).args(["symbolic-ref", "--quiet", "--", name]).run()?;
+        let target = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+        return Ok((ran.code == Some(0)).then_some(target));
+    }
+    let path = git_dir.join(name);
+    let text = absent_is_none(fs::read_to_string(&path)).map_err(io("read", &path))?;
+    Ok(text.as_deref().and_then(|text| text.strip_prefix("ref:")).map(|target| target.trim().to_owned()))
+}
+
+pub(crate) fn oid_line(bytes: &[u8]) -> Result<Oid, GitError> {
+    Oid::parse(&String::from_utf8_lossy(bytes))
+}
+
+fn read_files_ref(common_dir: &Path, name: &str, depth: u8) -> Result<Option<Oid>, GitError> {
+    let path = common_dir.join(name);
+    let loose = match absent_is_none(fs::read_to_string(&path)) {
+        // A directory where the ref would be means there is no loose ref of that name.
+        Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => None,
+        other => other.map_err(io("read", &path))?,
+    };
+    match loose.as_deref() {
+        Some(text) => match text.strip_prefix("ref:") {
+            Some(target) if depth < 5 => {
+                check_ref_name(target.trim())?;
+                read_files_ref(common_dir, target.trim(), depth + 1)
+            }
+            _ => Oid::parse(text).map(Some),
+        },
+        None => read_packed_ref(common_dir, name),
+    }
+}
+
+fn read_packed_ref(common_dir: &Path, name: &str) -> Result<Option<Oid>, GitError> {
+    let path = common_dir.join("packed-refs");
+    let Some(packed) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else { return Ok(None) };
+    for line in packed.split(|b| *b == b'\n') {
+        if let Some(at) = line.iter().position(|b| *b == b' ')
+            && &line[at + 1..] == name.as_bytes()
+            && line[0] != b'#'
+        {
+            return oid_line(&line[..at]).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses what could leave `refs/` or be read as an option; git checks the finer rules itself.
+pub(crate) fn check_ref_name(name: &str) -> Result<(), GitError> {
+    let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let bad_char = |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
+    let bad = !name.starts_with("refs/")
+        || name.split('/').any(bad_part)
+        || name.contains("..")
+        || name.contains("@{")
+        || name.ends_with('.')
+        || name.chars().any(bad_char);
+    if bad { Err(GitError::BadBranch(name.to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_refs_are_refused() {
+        for bad in [
+            "refs/heads/../../x",
+            "refs/heads/",
+            "HEAD",
+            "refs/heads/a b",
+            "refs/heads/x.lock",
+            "refs/heads/.x",
+        ] {
+            assert!(check_ref_name(bad).is_err(), "{bad}");
+        }
+        for good in
+            ["refs/heads/main", "refs/heads/-x", "refs/heads/feature/ünï", "refs/regatta/salvage/PRD-1/1"]
+        {
+            assert!(check_ref_name(good).is_ok(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The work that was saved from being lost, for people to look through.
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+
+use super::{GitError, Oid, Repo};
+
+/// Salvage refs live here, one directory per task.
+pub(crate) const SALVAGE: &str = "refs/regatta/salvage/";
+
+/// One saved state of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvage {
+    /// Full ref name.
+    pub name: String,
+    /// The commit that holds the work.
+    pub oid: Oid,
+    /// Whose lane it was.
+    pub task: TaskId,
+    /// Why it was saved, in one line.
+    pub subject: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Everything saved in this repository, oldest number first within each task.
+pub fn salvages(repo: &Repo) -> Result<Vec<Salvage>, GitError> {
+    list(repo, SALVAGE)
+}
+
+/// What was saved for one task.
+pub fn salvages_of(repo: &Repo, task: &TaskId) -> Result<Vec<Salvage>, GitError> {
+    list(repo, &format!("{SALVAGE}{task}/"))
+}
+
+fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
+    let format = "--format=%(refname)%09%(objectname)%09%(committerdate:unix)%09%(contents:subject)";
+    let listed = repo.real().args(["for-each-ref", "--sort=version:refname", format, "--", prefix]).text()?;
+    let mut found = Vec::new();
+    for line in listed.lines() {
+        let mut fields = line.splitn(4, '\t');
+        let (Some(name), Some(oid), Some(at), Some(subject)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let task = name.strip_prefix(SALVAGE).and_then(|rest| rest.split('/').next());
+        let Some(task) = task.and_then(|task| TaskId::parse(task).ok()) else { continue };
+        let at = Timestamp::from_millis(at.parse::<i64>().unwrap_or(0) * 1000);
+        found.push(Salvage {
+            name: name.to_owned(),
+            oid: Oid::parse(oid)?,
+            task,
+            subject: subject.to_owned(),
+            at,
+        });
+    }
+    Ok(found)
+}

@@ -1,0 +1,106 @@
+//! What is not committed in a worktree, whatever the user's own status settings hide.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{GitError, Oid, Work};
+
+/// How a path differs from HEAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Tracked; content, mode or type differ.
+    Changed,
+    /// Tracked, and gone from the worktree or from the index.
+    Deleted,
+    /// Not tracked and not ignored.
+    Untracked,
+    /// In conflict.
+    Unmerged,
+}
+
+/// One path that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Relative to the worktree.
+    pub path: PathBuf,
+    /// How.
+    pub kind: ChangeKind,
+    /// The index differs from HEAD *and* the file differs from the index: three states to keep.
+    pub staged_otherwise: bool,
+}
+
+/// All that differs from HEAD.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Files, sorted by git.
+    pub changes: Vec<Change>,
+    /// Untracked directories that are repositories of their own; their content is invisible to git here.
+    pub nested: Vec<PathBuf>,
+}
+
+impl Status {
+    /// Nothing to save.
+    pub fn is_clean(&self) -> bool {
+        self.changes.is_empty() && self.nested.is_empty()
+    }
+
+    /// Only what `keep` accepts.
+    pub(crate) fn filtered(mut self, keep: impl Fn(&Path) -> bool) -> Self {
+        self.changes.retain(|change| keep(&change.path));
+        self.nested.retain(|path| keep(path));
+        self
+    }
+}
+
+impl Work {
+    /// Tracked and untracked differences from `head`. Submodules count by their commit; what is dirty inside one is
+    /// looked at separately, because git would do it with the submodule's own (agent-writable) configuration.
+    pub(crate) fn status(&self, worktree: &Path, git_dir: &Path, head: &Oid) -> Result<Status, GitError> {
+        let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
+        let command = self
+            .at(worktree, git_dir, Some(head))?
+            .arg("status")
+            .args(flags)
+            .arg("--ignore-submodules=dirty");
+        parse(&command.bytes()?)
+    }
+}
+
+/// Reads `git status --porcelain=v2 -z`.
+pub(crate) fn parse(listed: &[u8]) -> Result<Status, GitError> {
+    let mut status = Status::default();
+    for line in listed.split(|b| *b == 0).filter(|line| !line.is_empty()) {
+        let odd = || GitError::Unexpected {
+            command: "git status".into(),
+            what: format!("line {:?}", String::from_utf8_lossy(line)),
+        };
+        let (kind, fields) = match line[0] {
+            b'1' => (ChangeKind::Changed, 9),
+            b'u' => (ChangeKind::Unmerged, 11),
+            b'?' => (ChangeKind::Untracked, 2),
+            b'#' | b'!' => continue,
+            _ => return Err(odd()),
+        };
+        // The path stands last and may hold spaces, so the line is split a fixed number of times.
+        let mut parts = line.splitn(fields, |b| *b == b' ');
+        let xy = parts.nth(1).ok_or_else(odd)?;
+        let path = if fields == 2 { xy } else { parts.last().ok_or_else(odd)? };
+        if kind == ChangeKind::Untracked {
+            match path.strip_suffix(b"/") {
+                Some(dir) => status.nested.push(OsStr::from_bytes(dir).into()),
+                None => status.changes.push(change(path, kind, false)),
+            }
+            continue;
+        }
+        let (x, y) = (xy[0], *xy.get(1).ok_or_else(odd)?);
+        let gone = kind == ChangeKind::Changed && (y == b'D' || (x == b'D' && y == b'.'));
+        let kind = if gone { ChangeKind::Deleted } else { kind };
+        status.changes.push(change(path, kind, x != b'.' && y != b'.'));
+    }
+    Ok(status)
+}
+
+fn change(path: &[u8], kind: ChangeKind, staged_otherwise: bool) -> Change {
+    Change { path: OsStr::from_bytes(path).into(), kind, staged_otherwise }
+}

@@ -1,0 +1,194 @@
+//! Git on content, under Regatta's own configuration.
+//!
+//! Invariant: no command started here reads `.git/config`, `.git/hooks`, `.git/info` or a submodule's settings.
+//! Each worktree gets a *shadow*: a small git directory beside the trust snapshot that holds nothing but a HEAD
+//! and points at the private configuration. Objects and the index are the real ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::refs::oid_line;
+use super::{
+    GitCommand, GitError, Identity, Oid, Repo, TrustSnapshot, io, refs, replace_file, trusted_hooks,
+    unique_suffix, worktrees,
+};
+
+/// A handle for commands that read or write files, trees and commits.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub(crate) repo: Repo,
+    pub(crate) trust: Arc<TrustSnapshot>,
+}
+
+/// Where a content command works.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) worktree: &'a Path,
+    pub(crate) index: &'a Path,
+    pub(crate) objects: &'a Path,
+    /// What HEAD is to be for this command; only `status` and `checkout` look at it.
+    pub(crate) head: Option<&'a Oid>,
+}
+
+impl Work {
+    /// Content commands for `repo` under `trust`.
+    pub fn new(repo: &Repo, trust: TrustSnapshot) -> Self {
+        Self { repo: repo.clone(), trust: Arc::new(trust) }
+    }
+
+    /// The snapshot in force.
+    pub fn trust(&self) -> &TrustSnapshot {
+        &self.trust
+    }
+
+    /// Who commits.
+    pub fn identity(&self) -> Identity {
+        self.trust.identity()
+    }
+
+    pub(crate) fn objects_dir(&self) -> PathBuf {
+        self.repo.common_dir.join("objects")
+    }
+
+    fn private(&self, git_dir: &Path, objects: &Path) -> GitCommand {
+        let command = GitCommand::new(&self.repo.env)
+            .env("GIT_DIR", git_dir)
+            .env("GIT_OBJECT_DIRECTORY", objects)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null");
+        let shallow = self.repo.common_dir.join("shallow");
+        if shallow.exists() { command.env("GIT_SHALLOW_FILE", shallow) } else { command }
+    }
+
+    /// A command that needs objects only.
+    pub(crate) fn bare(&self) -> GitCommand {
+        let private = self.trust.private_dir();
+        self.private(&private, &self.objects_dir()).cwd(&private)
+    }
+
+    /// A command in a worktree, on that worktree's own index.
+    pub(crate) fn at(
+        &self,
+        worktree: &Path,
+        git_dir: &Path,
+        head: Option<&Oid>,
+    ) -> Result<GitCommand, GitError> {
+        let (index, objects) = (git_dir.join("index"), self.objects_dir());
+        self.at_place(&Place { worktree, index: &index, objects: &objects, head })
+    }
+
+    /// A command in a worktree with a chosen index.
+    pub(crate) fn at_place(&self, place: &Place<'_>) -> Result<GitCommand, GitError> {
+        let shadow = self.shadow(place)?;
+        Ok(self
+            .private(&shadow, place.objects)
+            .env("GIT_WORK_TREE", place.worktree)
+            .env("GIT_INDEX_FILE", place.index)
+            .cwd(place.worktree))
+    }
+
+    /// The variables under which a program started by Regatta sees the worktree as git commands here do.
+    pub(crate) fn child_env(
+        &self,
+        worktree: &Path,
+        git_dir: &Path,
+        head: &Oid,
+    ) -> Result<Vec<(String, PathBuf)>, GitError> {
+        let (index, objects) = (git_dir.join("index"), self.objects_dir());
+        let shadow = self.shadow(&Place { worktree, index: &index, objects: &objects, head: Some(head) })?;
+        Ok(vec![
+            ("GIT_DIR".into(), shadow),
+            ("GIT_WORK_TREE".into(), worktree.to_owned()),
+            ("GIT_INDEX_FILE".into(), index),
+            ("GIT_OBJECT_DIRECTORY".into(), objects),
+            ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
+            ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
+        ])
+    }
+
+    fn shadow_path(&self, worktree: &Path) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt as _;
+        let name = trusted_hooks::hex(&Sha256::digest(worktree.as_os_str().as_bytes())[..10]);
+        self.trust.private_dir().join("shadows").join(name)
+    }
+
+    fn shadow(&self, place: &Place<'_>) -> Result<PathBuf, GitError> {
+        let shadow = self.shadow_path(place.worktree);
+        if !shadow.join("commondir").exists() {
+            fs::create_dir_all(&shadow).map_err(io("create", &shadow))?;
+            replace_file(&shadow.join("HEAD"), b"ref: refs/heads/regatta.none\n")?;
+            replace_file(&shadow.join("commondir"), b"../..\n")?;
+        }
+        if let Some(head) = place.head {
+            replace_file(&shadow.join("HEAD"), format!("{head}\n").as_bytes())?;
+        }
+        Ok(shadow)
+    }
+
+    /// Forgets a worktree that is gone.
+    pub(crate) fn drop_shadow(&self, worktree: &Path) {
+        fs::remove_dir_all(self.shadow_path(worktree)).ok();
+    }
+
+    /// A path for a throw-away index or message file.
+    pub(crate) fn scratch_path(&self, what: &str) -> PathBuf {
+        self.trust.private_dir().join("tmp").join(format!("{what}-{}", unique_suffix()))
+    }
+
+    fn require_git_dir(worktree: &Path) -> Result<PathBuf, GitError> {
+        let none = || GitError::NotARepository { path: worktree.to_owned() };
+        worktrees::git_dir_of(worktree)?.ok_or_else(none)
+    }
+
+    /// Whether anything tracked or untracked differs from HEAD, whatever the user's status settings say.
+    pub fn is_dirty(&self, worktree: &Path) -> Result<bool, GitError> {
+        let git_dir = Self::require_git_dir(worktree)?;
+        let Some(head) = refs::head_oid(&self.repo, &git_dir)? else { return Ok(true) };
+        Ok(!self.status(worktree, &git_dir, &head)?.is_clean())
+    }
+
+    /// Every path that differs from `against`, committed or not, untracked ones included.
+    pub fn changed_paths(&self, worktree: &Path, against: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        let git_dir = Self::require_git_dir(worktree)?;
+        let Some(head) = refs::head_oid(&self.repo, &git_dir)? else { return Ok(Vec::new()) };
+        let mut paths = if head == *against { Vec::new() } else { self.paths_between(against, &head)? };
+        let status = self.status(worktree, &git_dir, &head)?;
+        paths.extend(status.changes.into_iter().map(|change| change.path));
+        paths.sort();
+        paths.dedup();
+        Ok(paths)
+    }
+
+    /// The tree of a commit.
+    pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        let name = format!("{commit}^{{tree}}");
+        oid_line(&self.bare().args(["rev-parse", "--verify", "--end-of-options", &name]).bytes()?)
+    }
+
+    /// Whether `ancestor` is reachable from `descendant`; a commit is its own ancestor.
+    pub fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
+        if ancestor == descendant {
+            return Ok(true);
+        }
+        let ran = self.bare().args(["merge-base", "--is-ancestor"]).arg(ancestor).arg(descendant).run()?;
+        match ran.code {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(ran.into_error()),
+        }
+    }
+
+    /// The best common ancestor, if the histories meet at all.
+    pub fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Option<Oid>, GitError> {
+        let ran = self.bare().arg("merge-base").arg(a).arg(b).run()?;
+        match ran.code {
+            Some(0) => oid_line(&ran.stdout).map(Some),
+            Some(1) => Ok(None),
+            _ => Err(ran.into_error()),
+        }
+    }
+}
