@@ -1,0 +1,252 @@
+//! Committing what an agent left uncommitted, on the user's behalf.
+//!
+//! Invariant: the commit holds the task's work and nothing else, and a commit that is refused loses nothing: the work
+//! stays in the lane and is under a salvage ref as well.
+
+use std::fs;
+use std::path::PathBuf;
+
+use regatta_core::time::Timestamp;
+
+use super::commit_hooks::{HookRun, InForce};
+use super::lane_head::Move;
+use super::{Hooks, Lane, Lanes, SalvageRef, message};
+use crate::git::{Change, ChangeKind, GitError, Oid, Operation, Status, io, oid_line};
+
+/// What to commit, and how.
+#[derive(Debug)]
+pub struct CommitRequest<'a> {
+    /// The message, before hooks see it.
+    pub message: String,
+    /// Author's and committer's date.
+    pub at: Timestamp,
+    /// More paths that are not the task's work, relative to the lane.
+    pub exclude: Vec<PathBuf>,
+    /// The user's commit hooks.
+    pub hooks: Hooks<'a>,
+}
+
+/// A commit that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The commit; the lane's HEAD is there now.
+    pub oid: Oid,
+    /// Its tree.
+    pub tree: Oid,
+    /// What it changes.
+    pub files: Vec<PathBuf>,
+    /// Brought-in files that the agent had committed by itself. They are out of this tree, but in the history before.
+    pub leaked: Vec<PathBuf>,
+    /// Repositories inside the lane, left out.
+    pub nested: Vec<PathBuf>,
+    /// Hook files that were not there when the agent began, and were not run.
+    pub unknown_hooks: Vec<String>,
+}
+
+/// How an attempt to commit ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum CommitOutcome {
+    /// Done.
+    Committed(Committed),
+    /// The lane's files are what HEAD has.
+    NothingToCommit,
+    /// A hook of the user's said no.
+    HookRefused { hook: String, output: String, salvaged: Option<SalvageRef> },
+    /// The user wants signed commits and signing failed.
+    SigningFailed { output: String, salvaged: Option<SalvageRef> },
+    /// A submodule holds uncommitted work, which a commit here would leave behind.
+    DirtySubmodule { path: PathBuf },
+    /// The agent changed the hooks of its lane. Ask again with [`Hooks::Skip`] to commit without them.
+    HookChanged { files: Vec<String>, salvaged: Option<SalvageRef> },
+    /// The agent left a merge with conflicts, or stopped within a rebase: its HEAD is not its work.
+    Unfinished { operation: Operation, paths: Vec<PathBuf>, salvaged: Option<SalvageRef> },
+}
+
+impl Lanes {
+    /// Commits the lane's work onto its HEAD.
+    pub fn commit(&self, lane: &Lane, mut request: CommitRequest<'_>) -> Result<CommitOutcome, GitError> {
+        self.clear_stale_locks(lane)?;
+        let head = lane.head()?;
+        if let Some(path) = self.dirty_submodule(lane)? {
+            return Ok(CommitOutcome::DirtySubmodule { path });
+        }
+        let mut status = self.own_status(lane, &head, &request.exclude)?;
+        let merging = match self.unfinished(lane, &status) {
+            Some((operation, paths)) => {
+                let salvaged = self.salvage(lane, &format!("an unfinished {operation}"), request.at)?;
+                return Ok(CommitOutcome::Unfinished { operation, paths, salvaged });
+            }
+            None => merge_heads(lane),
+        };
+        let leaked = self.take_out_leaked(lane, &head, &mut status)?;
+        if status.changes.is_empty() && merging.is_empty() {
+            return Ok(CommitOutcome::NothingToCommit);
+        }
+        let index = lane.git_dir.join("index");
+        self.stage(lane, &index, &status)?;
+        let in_force = match request.hooks {
+            Hooks::Skip => InForce::Unknown(Vec::new()),
+            Hooks::Run(_) => self.hooks_in_force(lane)?,
+        };
+        if let InForce::Changed(files) = in_force {
+            let salvaged = self.salvage(lane, "its hooks were changed", request.at)?;
+            return Ok(CommitOutcome::HookChanged { files, salvaged });
+        }
+        let mut hooks = match (&in_force, &mut request.hooks) {
+            (InForce::From(dir), Hooks::Run(run)) => {
+                let env = self.hook_env(lane, &head, request.at)?;
+                Some(HookRun { dir, lane, env, run: *run })
+            }
+            _ => None,
+        };
+        let message = match self.ask_hooks(hooks.as_mut(), &request.message)? {
+            Ok(message) => message,
+            Err((hook, output)) => {
+                let salvaged = self.salvage(lane, &format!("refused by {hook}"), request.at)?;
+                return Ok(CommitOutcome::HookRefused { hook: hook.to_owned(), output, salvaged });
+            }
+        };
+        let unmerged = || GitError::Unexpected {
+            command: "git write-tree".into(),
+            what: "conflicts in the index".into(),
+        };
+        let tree = self.write_tree(lane, &index)?.ok_or_else(unmerged)?;
+        let doubtful = hooks.is_some() || status.changes.iter().any(|change| change.staged_otherwise);
+        if doubtful && merging.is_empty() && tree == self.work.tree_of(&head)? {
+            return Ok(CommitOutcome::NothingToCommit);
+        }
+        let oid = match self.write_commit(&tree, &head, &merging, &message, request.at)? {
+            Ok(oid) => oid,
+            Err(output) => {
+                let salvaged = self.salvage(lane, "signing failed", request.at)?;
+                return Ok(CommitOutcome::SigningFailed { output, salvaged });
+            }
+        };
+        let (who, why) = (self.work.identity(), message.lines().next().unwrap_or_default());
+        self.move_head(lane, &Move { from: &head, to: &oid, who: &who, at: request.at, why })?;
+        for name in ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"] {
+            fs::remove_file(lane.git_dir.join(name)).ok();
+        }
+        let files = match &mut hooks {
+            // What a hook added is known only by looking.
+            Some(hooks) => {
+                hooks.env = self.hook_env(lane, &oid, request.at)?;
+                hooks.call("post-commit", &[]).ok();
+                self.work.paths_between(&head, &oid)?
+            }
+            None => status.changes.into_iter().map(|change| change.path).collect(),
+        };
+        let unknown_hooks = if let InForce::Unknown(names) = in_force { names } else { Vec::new() };
+        Ok(CommitOutcome::Committed(Committed {
+            oid,
+            tree,
+            files,
+            leaked,
+            nested: status.nested,
+            unknown_hooks,
+        }))
+    }
+
+    /// Runs the hooks before the commit; the message as they left it, or who refused and what it said.
+    #[expect(clippy::type_complexity, reason = "a refusal is an answer here, not an error")]
+    fn ask_hooks(
+        &self,
+        hooks: Option<&mut HookRun<'_, '_>>,
+        message: &str,
+    ) -> Result<Result<String, (&'static str, String)>, GitError> {
+        let Some(hooks) = hooks else { return Ok(Ok(message::tidy(message, message))) };
+        if let Err(output) = hooks.call("pre-commit", &[]) {
+            return Ok(Err(("pre-commit", output)));
+        }
+        let file = self.work.scratch_path("COMMIT_EDITMSG");
+        fs::write(&file, message::tidy(message, message)).map_err(io("write", &file))?;
+        for (hook, args) in [
+            ("prepare-commit-msg", &[file.as_os_str(), "message".as_ref()][..]),
+            ("commit-msg", &[file.as_os_str()]),
+        ] {
+            if let Err(output) = hooks.call(hook, args) {
+                fs::remove_file(&file).ok();
+                return Ok(Err((hook, output)));
+            }
+        }
+        let left = fs::read(&file).map_err(io("read", &file))?;
+        fs::remove_file(&file).ok();
+        let left = message::tidy(message, &String::from_utf8_lossy(&left));
+        if left.trim().is_empty() {
+            return Ok(Err(("commit-msg", "the hooks left an empty message".to_owned())));
+        }
+        Ok(Ok(left))
+    }
+
+    /// The commit, signed if the user signs theirs. The inner error is what the signing program said.
+    fn write_commit(
+        &self,
+        tree: &Oid,
+        head: &Oid,
+        merging: &[Oid],
+        message: &str,
+        at: Timestamp,
+    ) -> Result<Result<Oid, String>, GitError> {
+        let who = self.work.identity();
+        let date = format!("{} +0000", at.seconds());
+        let mut command = self.work.bare().durable().arg("commit-tree");
+        let signing = self.work.trust().signing();
+        if let Some(key) = signing {
+            command = command.arg(format!("-S{}", key.unwrap_or_default()));
+        }
+        command = command.arg(tree).arg("-p").arg(head);
+        for parent in merging {
+            command = command.arg("-p").arg(parent);
+        }
+        for (what, value) in [("NAME", &who.name), ("EMAIL", &who.email), ("DATE", &date)] {
+            command = command
+                .env(&format!("GIT_AUTHOR_{what}"), value)
+                .env(&format!("GIT_COMMITTER_{what}"), value);
+        }
+        let ran = command.args(["-F", "-"]).stdin(message).run()?;
+        match ran.code {
+            Some(0) => oid_line(&ran.stdout).map(Ok),
+            _ if signing.is_some() => Ok(Err(ran.stderr)),
+            _ => Err(ran.into_error()),
+        }
+    }
+
+    /// What makes HEAD something else than the agent's work.
+    fn unfinished(&self, lane: &Lane, status: &Status) -> Option<(Operation, Vec<PathBuf>)> {
+        let unmerged = status.changes.iter().filter(|change| change.kind == ChangeKind::Unmerged);
+        let paths: Vec<PathBuf> = unmerged.map(|change| change.path.clone()).collect();
+        match Operation::under_way(&lane.git_dir) {
+            Some(Operation::Merge) | None if paths.is_empty() => None,
+            operation => Some((operation.unwrap_or(Operation::Merge), paths)),
+        }
+    }
+
+    /// Brought-in files that the agent committed leave the tree again.
+    fn take_out_leaked(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        status: &mut Status,
+    ) -> Result<Vec<PathBuf>, GitError> {
+        let brought_in = self.load_brought_in(&lane.task)?;
+        if brought_in.is_empty() || *head == lane.base {
+            return Ok(Vec::new());
+        }
+        let mut leaked = self.work.paths_added(&lane.base, head)?;
+        leaked.retain(|path| path.ancestors().any(|above| brought_in.contains(above)));
+        let gone = |path: &PathBuf| Change {
+            path: path.clone(),
+            kind: ChangeKind::Deleted,
+            staged_otherwise: false,
+        };
+        status.changes.extend(leaked.iter().map(gone));
+        Ok(leaked)
+    }
+}
+
+/// The other parents of a merge the agent resolved but did not commit.
+fn merge_heads(lane: &Lane) -> Vec<Oid> {
+    let heads = fs::read_to_string(lane.git_dir.join("MERGE_HEAD")).unwrap_or_default();
+    heads.lines().filter_map(|line| Oid::parse(line).ok()).collect()
+}

@@ -1,0 +1,133 @@
+//! Running the user's commit hooks as git would, through a caller that can supervise them.
+//!
+//! Invariant: only hooks that were the user's before the agent began are handed to the caller (see
+//! `git/trusted_hooks.rs`), and the git commands inside them obey the trust snapshot, not what an agent wrote.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use regatta_core::time::Timestamp;
+
+use super::{Lane, Lanes};
+use crate::git::{GitError, HookSource, Oid, hook_fingerprint, is_executable};
+
+/// Whether hooks run, and who runs them.
+pub enum Hooks<'a> {
+    /// None run.
+    Skip,
+    /// The caller runs each: it can time it out, sandbox it and kill its tree.
+    Run(&'a mut dyn FnMut(HookCall) -> HookResult),
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Skip) { "Skip" } else { "Run" })
+    }
+}
+
+/// One program to run.
+#[derive(Clone, Debug)]
+pub struct HookCall {
+    /// `pre-commit`, `commit-msg`, …
+    pub hook: &'static str,
+    /// The file to execute.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The lane's root.
+    pub cwd: PathBuf,
+    /// The whole environment: clear the inherited one.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// What it did.
+#[derive(Clone, Debug)]
+pub struct HookResult {
+    /// It ended with 0.
+    pub ok: bool,
+    /// What it said.
+    pub output: String,
+}
+
+/// The hooks in force for one commit.
+pub(super) enum InForce {
+    From(PathBuf),
+    /// None were there when the agent began; these are there now and do not run.
+    Unknown(Vec<String>),
+    /// These are not what they were.
+    Changed(Vec<String>),
+}
+
+impl Lanes {
+    pub(super) fn hooks_in_force(&self, lane: &Lane) -> Result<InForce, GitError> {
+        match self.work.trust().hooks() {
+            None => Ok(InForce::Unknown(Vec::new())),
+            Some(HookSource::Shared(dir)) => self.work.trust().shared_hooks_dir(dir).map(InForce::From),
+            Some(HookSource::InLane(dir)) => {
+                let dir = lane.path.join(dir);
+                let then = self.load_record(&lane.task)?.map(|record| record.hooks).unwrap_or_default();
+                let now = hook_fingerprint(&dir)?;
+                if then == now {
+                    return Ok(InForce::From(dir));
+                }
+                let differs = |name: &&String| then.get(*name) != now.get(*name);
+                let mut names: Vec<String> = now.keys().chain(then.keys()).filter(differs).cloned().collect();
+                names.sort();
+                names.dedup();
+                Ok(if then.is_empty() { InForce::Unknown(names) } else { InForce::Changed(names) })
+            }
+        }
+    }
+
+    /// The environment in which a hook sees this lane.
+    pub(super) fn hook_env(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        at: Timestamp,
+    ) -> Result<Vec<(OsString, OsString)>, GitError> {
+        let who = self.work.identity();
+        let mut env = self.repo.env.variables().to_vec();
+        let date = format!("{} +0000", at.seconds());
+        let places = self.work.child_env(&lane.path, &lane.git_dir, head)?;
+        env.extend(places.into_iter().map(|(name, path)| (name.into(), path.into_os_string())));
+        let said = [
+            ("GIT_EDITOR", ":"),
+            ("GIT_PREFIX", ""),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_AUTHOR_NAME", &who.name),
+            ("GIT_AUTHOR_EMAIL", &who.email),
+            ("GIT_AUTHOR_DATE", &date),
+            ("GIT_COMMITTER_NAME", &who.name),
+            ("GIT_COMMITTER_EMAIL", &who.email),
+        ];
+        env.extend(said.map(|(name, value)| (name.into(), value.into())));
+        Ok(env)
+    }
+}
+
+/// One commit's hooks, called one after the other.
+pub(super) struct HookRun<'a, 'b> {
+    pub(super) dir: &'a Path,
+    pub(super) lane: &'a Lane,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) run: &'a mut (dyn FnMut(HookCall) -> HookResult + 'b),
+}
+
+impl HookRun<'_, '_> {
+    /// Whether there is such a hook to run.
+    pub(super) fn has(&self, hook: &str) -> bool {
+        is_executable(&self.dir.join(hook))
+    }
+
+    /// Runs a hook if there is one; `Err` holds what a refusing one said.
+    pub(super) fn call(&mut self, hook: &'static str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
+        if !self.has(hook) {
+            return Ok(());
+        }
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let (program, cwd, env) = (self.dir.join(hook), self.lane.path.clone(), self.env.clone());
+        let result = (self.run)(HookCall { hook, program, args, cwd, env });
+        if result.ok { Ok(()) } else { Err(result.output) }
+    }
+}

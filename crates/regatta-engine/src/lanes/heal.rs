@@ -1,0 +1,161 @@
+//! Mending a lane that a crash, a power cut or somebody's `rm` left broken.
+//!
+//! Invariant: healing adds what is missing and drops nothing. Files that are there stay as uncommitted work; what only
+//! the index still holds goes to a salvage ref.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use regatta_core::time::Timestamp;
+
+use super::record::LaneRecord;
+use super::register::{dot_git_content, write_dot_git};
+use super::{Lane, Lanes, lane_head};
+use crate::git::{GitError, Oid, checkout_path, io, oid_line};
+
+const GONE: &str = "its directory is gone";
+const UNKNOWN: &str = "git does not know it any more";
+
+/// What is wrong with a lane, found without a process.
+pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> {
+    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    match () {
+        () if !record.ready => Some("its first checkout never ended"),
+        () if !is_dir(&lane.git_dir) => Some(UNKNOWN),
+        () if !is_dir(&lane.path) => Some(GONE),
+        () if !has_dot_git(lane) => Some("its .git file is missing or points elsewhere"),
+        () if !has_pointers(lane) => Some("its admin files are damaged"),
+        () if lane_head::load(&lane.repo, &lane.git_dir).ok().flatten().is_none() => {
+            Some("its HEAD is unreadable")
+        }
+        () if !has_index(lane) => Some("its index is missing or damaged"),
+        () => None,
+    }
+}
+
+fn has_dot_git(lane: &Lane) -> bool {
+    let dot_git = lane.path.join(".git");
+    let is_file = dot_git.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    is_file && fs::read(&dot_git).is_ok_and(|content| content == dot_git_content(&lane.git_dir))
+}
+
+fn has_pointers(lane: &Lane) -> bool {
+    let common = fs::read(lane.git_dir.join("commondir")).unwrap_or_default();
+    common.trim_ascii_end() == b"../.." && checkout_path(&lane.git_dir).as_deref() == Some(&lane.path)
+}
+
+/// A link in place of the index would make git write through it, wherever it leads.
+fn has_index(lane: &Lane) -> bool {
+    let path = lane.git_dir.join("index");
+    let mut magic = [0; 4];
+    path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.len() >= 32)
+        && fs::File::open(&path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && &magic == b"DIRC"
+}
+
+impl Lanes {
+    /// Makes a broken lane whole. A lane whose directory is gone is checked out again at its own HEAD, not at base.
+    pub(super) fn heal(&self, lane: &mut Lane, record: &LaneRecord) -> Result<(), GitError> {
+        let _one_at_a_time = self.lock_admin()?;
+        let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        if !is_dir {
+            // A link or a file in its place is set aside, never followed.
+            if lane.path.symlink_metadata().is_ok() {
+                self.keep_aside(&lane.path)?;
+            }
+            fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
+        }
+        if !lane.git_dir.is_dir() {
+            let head = self.last_known_head(lane)?;
+            self.register(&lane.path, &record.admin, &head)?;
+        }
+        if !has_dot_git(lane) {
+            let dot_git = lane.path.join(".git");
+            // An agent that ran `git init` here made a repository of its own: out of the way, but kept.
+            if dot_git.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
+                self.keep_aside(&dot_git)?;
+            }
+            write_dot_git(&lane.path, &lane.git_dir)?;
+        }
+        if !has_pointers(lane) {
+            use std::os::unix::ffi::OsStrExt as _;
+            let mut pointer = lane.path.join(".git").as_os_str().as_bytes().to_vec();
+            pointer.push(b'\n');
+            for (name, content) in [("gitdir", pointer.as_slice()), ("commondir", b"../..\n")] {
+                let file = lane.git_dir.join(name);
+                fs::write(&file, content).map_err(io("write", &file))?;
+            }
+        }
+        let head = match lane_head::load(&self.repo, &lane.git_dir) {
+            Ok(Some(head)) => head,
+            _ => self.restore_head(lane)?,
+        };
+        self.clear_stale_locks(lane)?;
+        let staged = if has_index(lane) { None } else { Some(self.remove_index(lane)?) };
+        if !is_dir {
+            self.save_index(lane, &head)?;
+            self.work
+                .at(&lane.path, &lane.git_dir, None)?
+                .args(["read-tree", "--reset", "-u"])
+                .arg(&head)
+                .bytes()?;
+            lane.warnings = self.populate_submodules(lane)?;
+        } else if staged.is_some() {
+            self.work.at(&lane.path, &lane.git_dir, None)?.args(["read-tree"]).arg(&head).bytes()?;
+        }
+        Ok(())
+    }
+
+    fn remove_index(&self, lane: &Lane) -> Result<(), GitError> {
+        let index = lane.git_dir.join("index");
+        if index.symlink_metadata().is_ok() {
+            fs::remove_file(&index).map_err(io("remove", &index))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn restore_head(&self, lane: &Lane) -> Result<Oid, GitError> {
+        let head = self.last_known_head(lane)?;
+        let path = lane.git_dir.join("HEAD");
+        crate::git::replace_file(&path, format!("{head}\n").as_bytes())?;
+        Ok(head)
+    }
+
+    /// The newest commit that the reflog, the task's branch or the record name and that still exists.
+    fn last_known_head(&self, lane: &Lane) -> Result<Oid, GitError> {
+        let log = fs::read_to_string(lane.git_dir.join("logs/HEAD")).unwrap_or_default();
+        let logged = log
+            .lines()
+            .rev()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter_map(|oid| Oid::parse(oid).ok());
+        let branch = self.repo.read_ref(&format!("refs/heads/{}", lane.task.branch())).ok().flatten();
+        for oid in logged.take(3).chain(branch) {
+            if self.work.bare().args(["cat-file", "-e"]).arg(format!("{oid}^{{commit}}")).run()?.code
+                == Some(0)
+            {
+                return Ok(oid);
+            }
+        }
+        Ok(lane.base.clone())
+    }
+
+    /// The files are gone, but staged content may still be in the index.
+    fn save_index(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
+        let index = lane.git_dir.join("index");
+        let Ok(meta) = index.metadata() else { return Ok(()) };
+        let ran = self.work.at(&lane.path, &lane.git_dir, None)?.arg("write-tree").run()?;
+        if ran.code != Some(0) {
+            return Ok(());
+        }
+        let tree = oid_line(&ran.stdout)?;
+        if tree == self.work.tree_of(head)? {
+            return Ok(());
+        }
+        let staged_at = meta.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let at = Timestamp::from_millis(staged_at.map_or(0, |since| since.as_millis() as i64));
+        self.save_tree(lane, &tree, &[head], "staged work of a lane whose directory was gone", at).map(drop)
+    }
+}

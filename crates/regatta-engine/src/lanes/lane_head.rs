@@ -1,0 +1,105 @@
+//! A lane's HEAD: read and moved without a process, the way git does it, with a lock file and a reflog line.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use regatta_core::time::Timestamp;
+
+use super::{Lane, Lanes};
+use crate::git::{GitError, Identity, Oid, Repo, head_oid, io};
+
+/// How long a lock in a lane may stay while some process still stands there.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) fn load(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
+    head_oid(repo, git_dir)
+}
+
+/// Why and by whom HEAD moves, for the reflog.
+pub(super) struct Move<'a> {
+    pub(super) from: &'a Oid,
+    pub(super) to: &'a Oid,
+    pub(super) who: &'a Identity,
+    pub(super) at: Timestamp,
+    pub(super) why: &'a str,
+}
+
+impl Lanes {
+    /// Moves the lane's HEAD, which is detached by it. A branch the agent made stays where it is: it may be the
+    /// target itself, and no lane moves that.
+    pub(super) fn move_head(&self, lane: &Lane, step: &Move<'_>) -> Result<(), GitError> {
+        if self.repo.reftable {
+            let reflog = format!("regatta: {}", step.why);
+            let command =
+                self.repo.real_in(&lane.git_dir).durable().args(["update-ref", "--no-deref", "-m", &reflog]);
+            let command =
+                command.env("GIT_COMMITTER_NAME", &step.who.name).env("GIT_COMMITTER_EMAIL", &step.who.email);
+            return command.args(["HEAD"]).arg(step.to).arg(step.from).bytes().map(drop);
+        }
+        let head = lane.git_dir.join("HEAD");
+        let lock = lane.git_dir.join("HEAD.lock");
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).open(&lock).map_err(io("lock", &lock))?;
+        let moved = (|| {
+            let now = load(&self.repo, &lane.git_dir)?;
+            if now.as_ref() != Some(step.from) {
+                return Err(GitError::RefMoved { name: head.display().to_string(), now });
+            }
+            file.write_all(format!("{}\n", step.to).as_bytes()).map_err(io("write", &lock))?;
+            file.sync_all().map_err(io("sync", &lock))?;
+            fs::rename(&lock, &head).map_err(io("move", &head))
+        })();
+        if moved.is_err() {
+            fs::remove_file(&lock).ok();
+        }
+        moved?;
+        log_move(&lane.git_dir, step).map_err(io("write the reflog of", &head))
+    }
+
+    /// Takes away lock files that a killed agent left. Nobody may be at work in the lane; should a process still
+    /// stand there (a user's shell running git, say), its lock is given time and then respected.
+    pub(super) fn clear_stale_locks(&self, lane: &Lane) -> Result<(), GitError> {
+        let begun = Instant::now();
+        for name in ["index.lock", "HEAD.lock"] {
+            let lock = lane.git_dir.join(name);
+            while lock.symlink_metadata().is_ok() {
+                if !someone_stands_in(&lane.path) {
+                    fs::remove_file(&lock).ok();
+                } else if begun.elapsed() > LOCK_PATIENCE {
+                    let stderr = format!("{} is held by a process in the lane", lock.display());
+                    return Err(GitError::Locked { command: "git".into(), stderr });
+                } else {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {
+    let logs = git_dir.join("logs");
+    fs::create_dir_all(&logs)?;
+    let clean = |text: &str| text.replace(['\n', '<', '>'], " ");
+    let Move { from, to, who, at, why } = step;
+    let (name, email) = (clean(&who.name), clean(&who.email));
+    let line = format!("{from} {to} {name} <{email}> {} +0000\tregatta: {}\n", at.seconds(), clean(why));
+    OpenOptions::new().create(true).append(true).open(logs.join("HEAD"))?.write_all(line.as_bytes())
+}
+
+/// Whether a process we can see has its working directory in `dir`.
+fn someone_stands_in(dir: &Path) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        // Without /proc nobody can tell: take it that somebody does.
+        return true;
+    };
+    let own = std::process::id().to_string();
+    processes.flatten().any(|process| {
+        let name = process.file_name();
+        let is_process = name.as_encoded_bytes().iter().all(u8::is_ascii_digit) && name != own.as_str();
+        let cwd = |path: PathBuf| fs::read_link(path.join("cwd"));
+        is_process && cwd(process.path()).is_ok_and(|cwd| cwd.starts_with(dir))
+    })
+}

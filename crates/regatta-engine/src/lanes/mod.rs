@@ -1,0 +1,179 @@
+//! Lanes: one linked worktree per task, on a detached HEAD.
+//!
+//! Invariant: no work is ever lost. Every step here that could drop a file or a commit first puts it under
+//! `refs/regatta/salvage/`, and nothing is removed that was not saved.
+//!
+//! HEAD is detached so that an agent needs to write only its own admin directory and objects; the branch a user sees,
+//! `regatta/<id>`, is moved by Regatta. The work of a lane is whatever its HEAD is, even on a branch of the agent's
+//! own. Calls that change a lane assume that no agent runs in it.
+
+mod branch;
+mod bring_in;
+mod commit;
+mod commit_hooks;
+mod heal;
+mod lane_head;
+mod message;
+mod prepare;
+mod reader;
+mod record;
+mod register;
+mod retire;
+mod salvage;
+mod staging;
+mod submodules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+
+use crate::git::{GitError, Oid, Repo, Work, absent_is_none, io};
+
+pub use branch::BranchMove;
+pub use bring_in::{BroughtIn, Includes};
+pub use commit::{CommitOutcome, CommitRequest, Committed};
+pub use commit_hooks::{HookCall, HookResult, Hooks};
+pub use prepare::Fresh;
+pub use retire::{KeptBecause, RetireMode, Retired};
+pub use salvage::SalvageRef;
+
+/// All lanes of one repository.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    repo: Repo,
+    work: Work,
+    root: PathBuf,
+}
+
+/// One task's worktree.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Whose it is.
+    pub task: TaskId,
+    /// Where it is.
+    pub path: PathBuf,
+    /// The commit it was made from, recorded then: reading it later would be too late.
+    pub base: Oid,
+    /// What did not go as it should, but did not stop the lane: submodules that could not be filled.
+    pub warnings: Vec<String>,
+    git_dir: PathBuf,
+    repo: Repo,
+}
+
+/// A line of `regatta lanes`.
+#[derive(Clone, Debug)]
+pub struct LaneInfo {
+    /// Whose it is.
+    pub task: TaskId,
+    /// Where it is.
+    pub path: PathBuf,
+    /// The recorded base.
+    pub base: Oid,
+    /// HEAD, if it can be read.
+    pub head: Option<Oid>,
+    /// Why [`Lanes::prepare`] would have to heal it.
+    pub broken: Option<&'static str>,
+}
+
+impl Lane {
+    /// The commit this lane's work is at.
+    pub fn head(&self) -> Result<Oid, GitError> {
+        lane_head::load(&self.repo, &self.git_dir)?.ok_or_else(|| GitError::NoLane {
+            task: format!("{} (its HEAD is on an unborn branch)", self.task),
+        })
+    }
+
+    /// Its own directory below `.git/worktrees`: what a sandbox must let the agent write.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+}
+
+impl Lanes {
+    /// Lanes of `repo` below `lanes_root`, which must lie outside the checkout and the git directory.
+    pub fn new(repo: &Repo, work: &Work, lanes_root: &Path) -> Result<Self, GitError> {
+        let root = resolved(lanes_root)?;
+        let outside = [&repo.toplevel, &repo.root, &repo.common_dir];
+        for dir in outside.into_iter().chain(repo.main_worktree.as_ref()) {
+            let inside = resolved(dir)?;
+            if root.starts_with(&inside) {
+                return Err(GitError::LanesInside { lanes: root, inside });
+            }
+        }
+        Ok(Self { repo: repo.clone(), work: work.clone(), root })
+    }
+
+    /// `<repo>.lanes` beside the project.
+    pub fn default_root(repo: &Repo) -> PathBuf {
+        let mut name = repo.root.file_name().unwrap_or("repo".as_ref()).to_owned();
+        name.push(".lanes");
+        repo.root.with_file_name(name)
+    }
+
+    /// Where lanes are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Every lane Regatta has a record of.
+    pub fn list(&self) -> Result<Vec<LaneInfo>, GitError> {
+        let dir = self.records_dir();
+        let mut found = Vec::new();
+        let Some(entries) = absent_is_none(fs::read_dir(&dir)).map_err(io("list", &dir))? else {
+            return Ok(found);
+        };
+        for entry in entries {
+            let name = entry.map_err(io("list", &dir))?.file_name();
+            let task = name
+                .to_str()
+                .and_then(|name| name.strip_suffix(".json"))
+                .and_then(|id| TaskId::parse(id).ok());
+            let Some(task) = task else { continue };
+            let Some(record) = self.load_record(&task)? else { continue };
+            let lane = self.lane(&task, &record);
+            let broken = heal::ailment(&lane, &record);
+            found.push(LaneInfo { head: lane.head().ok(), task, path: lane.path, base: record.base, broken });
+        }
+        found.sort_by(|a, b| a.task.cmp(&b.task));
+        Ok(found)
+    }
+
+    /// The lane of a task, if it has one, without making or healing anything.
+    pub fn find(&self, task: &TaskId) -> Result<Option<Lane>, GitError> {
+        Ok(self.load_record(task)?.map(|record| self.lane(task, &record)))
+    }
+
+    fn lane(&self, task: &TaskId, record: &record::LaneRecord) -> Lane {
+        let path = match &record.reader {
+            Some(name) => self.root.join(".readers").join(name),
+            None => self.root.join(task.as_str()),
+        };
+        let git_dir = self.repo.common_dir.join("worktrees").join(&record.admin);
+        let (task, base, repo) = (task.clone(), record.base.clone(), self.repo.clone());
+        Lane { task, path, base, warnings: Vec::new(), git_dir, repo }
+    }
+}
+
+/// Where a path really is, even if its last parts do not exist yet.
+fn resolved(path: &Path) -> Result<PathBuf, GitError> {
+    let path = std::path::absolute(path).map_err(io("resolve", path))?;
+    let path = crate::git::normal_path(&path);
+    let mut missing = Vec::new();
+    let mut existing = path.as_path();
+    loop {
+        match fs::canonicalize(existing) {
+            Ok(mut real) => {
+                real.extend(missing.iter().rev());
+                return Ok(real);
+            }
+            Err(error) => match (existing.parent(), existing.file_name()) {
+                (Some(parent), Some(name)) => {
+                    missing.push(name.to_owned());
+                    existing = parent;
+                }
+                _ => return Err(io("resolve", &path)(error)),
+            },
+        }
+    }
+}

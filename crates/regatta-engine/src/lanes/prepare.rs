@@ -1,0 +1,192 @@
+//! Giving a task its lane: new, as it was left, healed, or fresh again at another base.
+
+use std::fs;
+use std::path::Path;
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+
+use super::lane_head::Move;
+use super::record::LaneRecord;
+use super::{Lane, Lanes, SalvageRef, heal};
+use crate::git::{ChangeKind, GitError, HookSource, Oid, absent_is_none, hook_fingerprint, io};
+
+/// A lane at its base again, and where what was in it went.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    /// The lane.
+    pub lane: Lane,
+    /// What was saved first.
+    pub salvaged: Option<SalvageRef>,
+}
+
+/// Files that say git is in the middle of something; all of it was saved before they go.
+const UNFINISHED: [&str; 11] = [
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "MERGE_RR",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "BISECT_LOG",
+];
+
+impl Lanes {
+    /// The lane of `task`. Makes one at `base`; one that exists is returned as the last attempt left it, and a
+    /// broken one is healed without dropping anything.
+    pub fn prepare(&self, task: &TaskId, base: &Oid) -> Result<Lane, GitError> {
+        let path = self.root.join(task.as_str());
+        let record = match self.load_record(task)? {
+            Some(record) => record,
+            None => match self.adopted(task, &path, base)? {
+                Some(record) => record,
+                None => return self.create(task, None, base),
+            },
+        };
+        let mut lane = self.lane(task, &record);
+        if !record.ready {
+            return self.create(task, None, base);
+        }
+        if heal::ailment(&lane, &record).is_some() {
+            self.heal(&mut lane, &record)?;
+        }
+        Ok(lane)
+    }
+
+    /// Salvages whatever is in the lane, then sets it to `base`. Ignored files (dependencies, build output) stay.
+    pub fn fresh(&self, task: &TaskId, base: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
+        if self.load_record(task)?.is_none_or(|record| !record.ready)
+            && !self.root.join(task.as_str()).exists()
+        {
+            return Ok(Fresh { lane: self.create(task, None, base)?, salvaged: None });
+        }
+        let mut lane = self.prepare(task, base)?;
+        let head = lane.head()?;
+        let salvaged = self.salvage(&lane, "before a fresh start", at)?;
+        self.keep_submodule_work(&lane)?;
+        self.clear_stale_locks(&lane)?;
+        self.work
+            .at(&lane.path, &lane.git_dir, None)?
+            .args(["read-tree", "--reset", "-u"])
+            .arg(base)
+            .bytes()?;
+        if head != *base {
+            let who = self.work.identity();
+            self.move_head(&lane, &Move { from: &head, to: base, who: &who, at, why: "fresh start" })?;
+        }
+        for name in UNFINISHED {
+            let path = lane.git_dir.join(name);
+            if path.is_dir() {
+                fs::remove_dir_all(path).ok()
+            } else {
+                fs::remove_file(path).ok()
+            };
+        }
+        self.remove_untracked(&lane, base)?;
+        base.clone_into(&mut lane.base);
+        let admin = lane.git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        lane.warnings = self.populate_submodules(&lane)?;
+        self.save_record(task, &self.record_for(&lane, admin, None)?)?;
+        Ok(Fresh { lane, salvaged })
+    }
+
+    /// Makes a lane where there is none, or finishes one whose first checkout never ended.
+    pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
+        let lane = {
+            let _one_at_a_time = self.lock_admin()?;
+            let mut record = LaneRecord {
+                base: base.clone(),
+                admin: String::new(),
+                ready: false,
+                hooks: Default::default(),
+                reader: reader.clone(),
+            };
+            let path = self.lane(task, &record).path;
+            record.admin = self.admin_name(task, &path);
+            let lane = self.lane(task, &record);
+            self.clear_unfinished(&lane)?;
+            fs::create_dir_all(&path).map_err(io("create", &path))?;
+            self.save_record(task, &record)?;
+            self.register(&path, &record.admin, base)?;
+            lane
+        };
+        // Empty index, empty directory: one-way merge fills both and has nothing to overwrite.
+        let checkout =
+            self.work.at(&lane.path, &lane.git_dir, None)?.args(["read-tree", "-m", "-u"]).arg(base).bytes();
+        if let Err(error) = checkout {
+            self.unregister(&lane)?;
+            return Err(error);
+        }
+        let lane = Lane { warnings: self.populate_submodules(&lane)?, ..lane };
+        let admin = lane.git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.save_record(task, &self.record_for(&lane, admin, reader)?)?;
+        Ok(lane)
+    }
+
+    /// A finished record, with what the hooks are before an agent begins.
+    fn record_for(&self, lane: &Lane, admin: String, reader: Option<String>) -> Result<LaneRecord, GitError> {
+        let hooks = match self.work.trust().hooks() {
+            Some(HookSource::InLane(dir)) => hook_fingerprint(&lane.path.join(dir))?,
+            _ => Default::default(),
+        };
+        Ok(LaneRecord { base: lane.base.clone(), admin, ready: true, hooks, reader })
+    }
+
+    /// Where the record was lost but the lane is there: take it over with all that is in it.
+    fn adopted(&self, task: &TaskId, path: &Path, base: &Oid) -> Result<Option<LaneRecord>, GitError> {
+        let Some(mut entries) = absent_is_none(fs::read_dir(path)).map_err(io("list", path))? else {
+            return Ok(None);
+        };
+        if entries.next().is_none() {
+            return Ok(None);
+        }
+        let ours = self.repo.common_dir.join("worktrees");
+        let git_dir = crate::git::git_dir_of(path)?.filter(|dir| dir.parent() == Some(ours.as_path()));
+        let Some(admin) = git_dir.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) else {
+            let why = "a directory of that name exists and is no worktree of this repository".to_owned();
+            return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
+        };
+        let hooks = Default::default();
+        let record =
+            LaneRecord { base: base.clone(), admin: admin.to_owned(), ready: true, hooks, reader: None };
+        self.save_record(task, &record)?;
+        Ok(Some(record))
+    }
+
+    /// Clears what a first checkout that never ended left behind; no agent was ever there.
+    fn clear_unfinished(&self, lane: &Lane) -> Result<(), GitError> {
+        if let Ok(mut entries) = fs::read_dir(&lane.path)
+            && entries.next().is_some()
+        {
+            match self.load_record(&lane.task)? {
+                Some(record) if !record.ready => self.trash(&lane.path)?,
+                _ => {
+                    let why = "something is already there".to_owned();
+                    return Err(GitError::LaneInTheWay { path: lane.path.clone(), why });
+                }
+            }
+        }
+        if lane.git_dir.exists() {
+            fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+        }
+        Ok(())
+    }
+
+    /// Removes untracked files, all of which were salvaged, but not what was brought in.
+    fn remove_untracked(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
+        let brought_in = self.load_brought_in(&lane.task)?;
+        for change in self.work.status(&lane.path, &lane.git_dir, head)?.changes {
+            if change.kind == ChangeKind::Untracked && !brought_in.contains(&change.path) {
+                let path = lane.path.join(&change.path);
+                fs::remove_file(&path).map_err(io("remove", &path))?;
+                let above = change.path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
+                above.take_while(|dir| fs::remove_dir(lane.path.join(dir)).is_ok()).for_each(drop);
+            }
+        }
+        Ok(())
+    }
+}

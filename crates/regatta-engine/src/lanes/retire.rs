@@ -1,0 +1,155 @@
+//! Taking a lane away, once nothing in it can be lost by that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+
+use super::{Lane, Lanes, SalvageRef, heal};
+use crate::git::{GitError, io, unique_suffix};
+
+/// What to do with work that is still in the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetireMode {
+    /// Keep the lane.
+    IfClean,
+    /// Save the work, then remove the lane.
+    SalvageFirst,
+}
+
+/// What became of the lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It is gone; what it still held is here.
+    Removed { salvaged: Option<SalvageRef> },
+    /// It stays, with its reason.
+    Kept(KeptBecause),
+    /// There was none.
+    NoLane,
+}
+
+/// Why a lane was not removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptBecause {
+    /// Uncommitted work, and the mode was [`RetireMode::IfClean`].
+    Uncommitted { paths: Vec<PathBuf> },
+    /// Commits no ref reaches, and the mode was [`RetireMode::IfClean`].
+    Unreferenced,
+    /// Repositories of the agent's own inside the lane: their content cannot be salvaged from here.
+    NestedRepository { paths: Vec<PathBuf> },
+    /// A submodule with uncommitted work.
+    DirtySubmodule { path: PathBuf },
+}
+
+impl Lanes {
+    /// Removes the lane of a task, never its unsaved work.
+    pub fn retire(&self, task: &TaskId, mode: RetireMode, at: Timestamp) -> Result<Retired, GitError> {
+        let Some(record) = self.load_record(task)? else { return Ok(Retired::NoLane) };
+        let mut lane = self.lane(task, &record);
+        if !record.ready {
+            self.unregister(&lane)?;
+            return Ok(Retired::Removed { salvaged: None });
+        }
+        if heal::ailment(&lane, &record).is_some() {
+            self.heal(&mut lane, &record)?;
+        }
+        if let Some(path) = self.dirty_submodule(&lane)? {
+            return Ok(Retired::Kept(KeptBecause::DirtySubmodule { path }));
+        }
+        let head = lane.head()?;
+        let status = self.own_status(&lane, &head, &[])?;
+        if !status.nested.is_empty() {
+            return Ok(Retired::Kept(KeptBecause::NestedRepository { paths: status.nested }));
+        }
+        if mode == RetireMode::IfClean {
+            if !status.changes.is_empty() {
+                let paths = status.changes.into_iter().map(|change| change.path).collect();
+                return Ok(Retired::Kept(KeptBecause::Uncommitted { paths }));
+            }
+            if !self.is_kept(&lane, &head)? {
+                return Ok(Retired::Kept(KeptBecause::Unreferenced));
+            }
+        }
+        self.keep_submodule_work(&lane)?;
+        let salvaged = self.salvage(&lane, "before the lane went", at)?;
+        self.unregister(&lane)?;
+        Ok(Retired::Removed { salvaged })
+    }
+
+    /// Removes a lane whose work is saved: first out of the way by a rename, then from git, then from the disk.
+    pub(super) fn unregister(&self, lane: &Lane) -> Result<(), GitError> {
+        let aside = {
+            let _one_at_a_time = self.lock_admin()?;
+            let aside = self.set_aside(&lane.path, ".trash")?;
+            if lane.git_dir.is_dir() {
+                fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+            }
+            if let Some(worktrees) = lane.git_dir.parent() {
+                fs::remove_dir(worktrees).ok();
+            }
+            self.forget_record(&lane.task);
+            aside
+        };
+        self.work.drop_shadow(&lane.path);
+        aside.map_or(Ok(()), |aside| self.delete_aside(&aside))
+    }
+
+    /// Moves something out of the way and deletes it.
+    pub(super) fn trash(&self, path: &Path) -> Result<(), GitError> {
+        self.set_aside(path, ".trash")?.map_or(Ok(()), |aside| self.delete_aside(&aside))
+    }
+
+    /// Moves something out of the way that is not ours to delete, to `<lanes>/.kept`.
+    pub(super) fn keep_aside(&self, path: &Path) -> Result<(), GitError> {
+        self.set_aside(path, ".kept").map(drop)
+    }
+
+    fn set_aside(&self, path: &Path, below: &str) -> Result<Option<PathBuf>, GitError> {
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let dir = self.root.join(below);
+        fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let aside = dir.join(format!("{name}-{}", unique_suffix()));
+        fs::rename(path, &aside).map_err(io("set aside", path))?;
+        Ok(Some(aside))
+    }
+
+    fn delete_aside(&self, aside: &Path) -> Result<(), GitError> {
+        let meta = aside.symlink_metadata().map_err(io("look at", aside))?;
+        let removed = if meta.is_dir() { remove_tree(aside) } else { fs::remove_file(aside) };
+        removed.map_err(io("delete", aside))?;
+        fs::remove_dir(self.root.join(".trash")).ok();
+        Ok(())
+    }
+
+    /// Deletes what an interrupted removal left. For the engine's start.
+    pub fn empty_trash(&self) -> Result<(), GitError> {
+        let trash = self.root.join(".trash");
+        let Ok(entries) = fs::read_dir(&trash) else { return Ok(()) };
+        entries.flatten().try_for_each(|entry| self.delete_aside(&entry.path()))
+    }
+}
+
+/// Deletes a directory even where tools made parts of it read-only, as module caches are.
+fn remove_tree(dir: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            make_writable(dir);
+            fs::remove_dir_all(dir)
+        }
+        other => other,
+    }
+}
+
+fn make_writable(dir: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).ok();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}

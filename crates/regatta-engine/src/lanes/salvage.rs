@@ -1,0 +1,168 @@
+//! Saving work before a step that could drop it.
+//!
+//! Invariant: when [`Lanes::salvage`] returns, everything in the lane that git can see and does not ignore is
+//! reachable from a ref. It changes neither the lane's files nor its index.
+
+use std::fs;
+
+use regatta_core::time::Timestamp;
+
+use super::{Lane, Lanes};
+use crate::git::{
+    Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, SALVAGE, Status, io, oid_line,
+};
+
+/// Where work was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SalvageRef {
+    /// Full ref name.
+    pub name: String,
+    /// The commit.
+    pub oid: Oid,
+}
+
+impl Lanes {
+    /// Saves uncommitted work, and commits no kept ref reaches. `None`: there was nothing to save.
+    pub fn salvage(&self, lane: &Lane, why: &str, at: Timestamp) -> Result<Option<SalvageRef>, GitError> {
+        let head = lane.head()?;
+        let status = self.own_status(lane, &head, &[])?;
+        if !status.changes.is_empty() {
+            return self.save_changes(lane, &head, &status, why, at).map(Some);
+        }
+        if self.is_kept(lane, &head)? { Ok(None) } else { self.create_salvage(lane, &head).map(Some) }
+    }
+
+    /// Whether the lane's commits would survive without it.
+    pub(super) fn is_kept(&self, lane: &Lane, head: &Oid) -> Result<bool, GitError> {
+        if *head == lane.base
+            || self.repo.read_ref(&format!("refs/heads/{}", lane.task.branch()))?.as_ref() == Some(head)
+        {
+            return Ok(true);
+        }
+        let contains = format!("--contains={head}");
+        let found =
+            self.repo.real().args(["for-each-ref", "--count=1", "--format=%(refname)", &contains]).bytes()?;
+        Ok(!found.is_empty())
+    }
+
+    fn save_changes(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        status: &Status,
+        why: &str,
+        at: Timestamp,
+    ) -> Result<SalvageRef, GitError> {
+        let index = self.work.scratch_path("salvage-index");
+        let saved = (|| {
+            let own = lane.git_dir.join("index");
+            fs::copy(&own, &index).map_err(io("copy", &own))?;
+            let mut parents = vec![head.clone()];
+            // Staged content that is neither in HEAD nor in the files: a parent of its own, as a stash has it.
+            if status.changes.iter().any(|change| change.staged_otherwise)
+                && let Some(staged) = self.write_tree(lane, &index)?
+            {
+                parents.push(self.commit_tree(&staged, &[head], "staged, then changed again", at)?);
+            }
+            self.stage(lane, &index, status)?;
+            let tree = self.write_tree(lane, &index)?.ok_or_else(|| GitError::Unexpected {
+                command: "git write-tree".into(),
+                what: "the index holds conflicts after staging".into(),
+            })?;
+            self.save_tree(lane, &tree, &parents.iter().collect::<Vec<_>>(), why, at)
+        })();
+        fs::remove_file(&index).ok();
+        saved
+    }
+
+    /// The tree of an index; `None` while it holds conflicts.
+    pub(super) fn write_tree(&self, lane: &Lane, index: &std::path::Path) -> Result<Option<Oid>, GitError> {
+        let objects = self.work.objects_dir();
+        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let ran = self.work.at_place(&place)?.durable().arg("write-tree").run()?;
+        match ran.code {
+            Some(0) => oid_line(&ran.stdout).map(Some),
+            _ if ran.stderr.contains("unmerged") => Ok(None),
+            _ => Err(ran.into_error()),
+        }
+    }
+
+    /// Commits a tree and gives it a salvage ref.
+    pub(super) fn save_tree(
+        &self,
+        lane: &Lane,
+        tree: &Oid,
+        parents: &[&Oid],
+        why: &str,
+        at: Timestamp,
+    ) -> Result<SalvageRef, GitError> {
+        if let Some(same) = self.same_salvage(lane, tree, parents)? {
+            return Ok(same);
+        }
+        let message = format!("salvage {}: {why}\n", lane.task);
+        let commit = self.commit_tree(tree, parents, &message, at)?;
+        self.create_salvage(lane, &commit)
+    }
+
+    /// A refused commit that is tried again must not leave a ref per try.
+    fn same_salvage(
+        &self,
+        lane: &Lane,
+        tree: &Oid,
+        parents: &[&Oid],
+    ) -> Result<Option<SalvageRef>, GitError> {
+        let format = "--format=%(refname)%09%(objectname)%09%(tree)%09%(parent)";
+        let prefix = format!("{SALVAGE}{}/", lane.task);
+        let listed = self.repo.real().args(["for-each-ref", format, "--", &prefix]).text()?;
+        let parents = parents.iter().map(|oid| oid.as_str()).collect::<Vec<_>>().join(" ");
+        let same = listed.lines().map(|line| line.split('\t').collect::<Vec<_>>()).find_map(|fields| {
+            match fields[..] {
+                [name, oid, its_tree, its_parents] if its_tree == tree.as_str() && its_parents == parents => {
+                    Some((name.to_owned(), oid.to_owned()))
+                }
+                _ => None,
+            }
+        });
+        same.map(|(name, oid)| Ok(SalvageRef { name, oid: Oid::parse(&oid)? })).transpose()
+    }
+
+    fn commit_tree(
+        &self,
+        tree: &Oid,
+        parents: &[&Oid],
+        message: &str,
+        at: Timestamp,
+    ) -> Result<Oid, GitError> {
+        let who = Identity::fallback();
+        let date = format!("{} +0000", at.seconds());
+        let mut command = self.work.bare().durable().arg("commit-tree").arg(tree);
+        for parent in parents {
+            command = command.arg("-p").arg(parent);
+        }
+        for (role, value) in [("NAME", &who.name), ("EMAIL", &who.email), ("DATE", &date)] {
+            command = command
+                .env(&format!("GIT_AUTHOR_{role}"), value)
+                .env(&format!("GIT_COMMITTER_{role}"), value);
+        }
+        oid_line(&command.args(["-F", "-"]).stdin(message).bytes()?)
+    }
+
+    /// The next free number under the task's directory; losing a race for one means taking the next.
+    pub(super) fn create_salvage(&self, lane: &Lane, commit: &Oid) -> Result<SalvageRef, GitError> {
+        let prefix = format!("{SALVAGE}{}/", lane.task);
+        let taken = self.repo.refs_below(&prefix)?;
+        if let Some((name, oid)) = taken.iter().find(|(_, oid)| oid == commit) {
+            return Ok(SalvageRef { name: name.clone(), oid: oid.clone() });
+        }
+        let numbers = taken.iter().filter_map(|(name, _)| name[prefix.len()..].parse::<u64>().ok());
+        for n in numbers.max().unwrap_or(0) + 1.. {
+            let name = format!("{prefix}{n}");
+            let edit = RefEdit { name: name.clone(), new: Some(commit.clone()), old: Expect::Absent };
+            match self.repo.update_refs(&[edit], "regatta: salvage")? {
+                RefOutcome::Done => return Ok(SalvageRef { name, oid: commit.clone() }),
+                RefOutcome::Moved { .. } => {}
+            }
+        }
+        unreachable!("the numbers do not end")
+    }
+}

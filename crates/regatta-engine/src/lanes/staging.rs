@@ -1,0 +1,63 @@
+//! What of a lane's files is the task's work, and putting exactly that into an index.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Lane, Lanes};
+use crate::git::{ChangeKind, GitError, Oid, Place, Status};
+
+/// Files in which a worker reports to Regatta; they are read as evidence and belong to no commit.
+fn is_marker(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let name = name.as_bytes();
+    (name.starts_with(b"PARCEL_DONE-") && name.ends_with(b".md"))
+        || name.starts_with(b"REGATTA_DONE")
+        || path.as_os_str().as_bytes().starts_with(b".regatta")
+}
+
+impl Lanes {
+    /// The lane's uncommitted work, without what was brought in, markers and `also_not`.
+    pub(super) fn own_status(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        also_not: &[PathBuf],
+    ) -> Result<Status, GitError> {
+        let brought_in = self.load_brought_in(&lane.task)?;
+        let status = self.work.status(&lane.path, &lane.git_dir, head)?;
+        Ok(status.filtered(|path| {
+            !is_marker(path)
+                && !is_below(path, &brought_in)
+                && !also_not.iter().any(|not| path.starts_with(not))
+        }))
+    }
+
+    /// Puts every change of `status` into the index at `index`, named path by named path: no second scan, and no
+    /// pattern that a file name could be mistaken for.
+    pub(super) fn stage(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
+        let objects = self.work.objects_dir();
+        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let list = |gone: bool| {
+            let wanted = status.changes.iter().filter(|change| (change.kind == ChangeKind::Deleted) == gone);
+            wanted
+                .flat_map(|change| [change.path.as_os_str().as_bytes(), b"\0"].concat())
+                .collect::<Vec<u8>>()
+        };
+        // Deletions first and by force: a directory or a link may now stand where the file was.
+        for (flags, paths) in
+            [(&["--force-remove"][..], list(true)), (&["--add", "--remove", "--replace"][..], list(false))]
+        {
+            if !paths.is_empty() {
+                let command = self.work.at_place(&place)?.durable().arg("update-index").args(flags);
+                command.args(["-z", "--stdin"]).stdin(paths).bytes()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `path` is one of `set` or lies below one of it.
+fn is_below(path: &Path, set: &BTreeSet<PathBuf>) -> bool {
+    !set.is_empty() && path.ancestors().any(|above| set.contains(above))
+}
