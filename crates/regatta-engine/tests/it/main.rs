@@ -3,3 +3,7 @@
 mod agents;
 mod process;
 mod tail;
+mod fixture;
+mod git;
+mod landing;
+mod lanes;

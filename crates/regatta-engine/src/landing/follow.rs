@@ -1,0 +1,179 @@
+//! Bringing a user's checkout along when the branch it is on moves.
+//!
+//! Invariant: a file of the user's (changed, staged, untracked or ignored) is never overwritten. While we look, move the
+//! ref and update the files we hold `index.lock`, as any git command would, so that no commit of the user's can fall
+//! between: it would silently take the landing back.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::git::{Checkout, GitError, Oid, Place, Work, io, unique_suffix};
+
+const MARK: &str = "regatta landing";
+
+/// A checkout with its index locked by us.
+#[derive(Debug)]
+pub(super) struct Follower<'a> {
+    work: &'a Work,
+    pub(super) checkout: Checkout,
+    objects: PathBuf,
+    /// The index we work on; it takes the place of the real one at the end.
+    scratch: PathBuf,
+    lock: PathBuf,
+}
+
+/// Whether the files can follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Free,
+    Blocked(Vec<PathBuf>),
+}
+
+impl<'a> Follower<'a> {
+    /// Takes the index lock; `None` if somebody else has it.
+    pub(super) fn lock(work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
+        let index = checkout.git_dir.join("index");
+        let lock = checkout.git_dir.join("index.lock");
+        match OpenOptions::new().write(true).create_new(true).open(&lock) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(io("lock", &lock)(error)),
+            Ok(mut file) => writeln!(file, "{MARK} {}", std::process::id()).map_err(io("write", &lock))?,
+        }
+        let scratch = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
+        let follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock };
+        fs::copy(&index, &follower.scratch).map_err(io("copy", &index))?;
+        Ok(Some(follower))
+    }
+
+    /// Removes a lock that a landing of ours left when it was killed. Whoever calls this holds the train.
+    pub(super) fn clear_own_lock(checkout: &Checkout) {
+        let lock = checkout.git_dir.join("index.lock");
+        if fs::read(&lock).is_ok_and(|content| content.starts_with(MARK.as_bytes())) {
+            fs::remove_file(&lock).ok();
+        }
+        for entry in fs::read_dir(&checkout.git_dir).into_iter().flatten().flatten() {
+            if entry.file_name().as_bytes().starts_with(b"index.regatta-") {
+                fs::remove_file(entry.path()).ok();
+            }
+        }
+    }
+
+    fn git(&self, head: Option<&Oid>) -> Result<crate::git::GitCommand, GitError> {
+        let place =
+            Place { worktree: &self.checkout.path, index: &self.scratch, objects: &self.objects, head };
+        self.work.at_place(&place)
+    }
+
+    /// The tree of the index as the user has it; `None` with conflicts in it.
+    pub(super) fn index_tree(&self) -> Result<Option<Oid>, GitError> {
+        let ran = self.git(None)?.arg("write-tree").run()?;
+        if ran.code == Some(0) { crate::git::oid_line(&ran.stdout).map(Some) } else { Ok(None) }
+    }
+
+    /// Whether files can go from `old` to `new` with everything of the user's kept. Changes nothing but the scratch
+    /// index.
+    pub(super) fn way(&self, old: &Oid, new: &Oid) -> Result<Way, GitError> {
+        let hidden = self.ignored_in_the_way(old, new)?;
+        let dry_run = || self.git(None)?.args(["read-tree", "-m", "-u", "-n"]).arg(old).arg(new).run();
+        if hidden.is_empty() && dry_run()?.code == Some(0) {
+            return Ok(Way::Free);
+        }
+        // Touched but unchanged files look changed until the index is refreshed.
+        self.git(None)?.args(["update-index", "-q", "--refresh"]).run()?;
+        if hidden.is_empty() && dry_run()?.code == Some(0) {
+            return Ok(Way::Free);
+        }
+        self.stage_what_is_there_already(old, new)?;
+        let ran = dry_run()?;
+        if ran.code == Some(0) {
+            return Ok(Way::Free);
+        }
+        let mut paths: Vec<PathBuf> = self.dirty_and_touched(old, new)?;
+        paths.extend(hidden);
+        paths.sort();
+        paths.dedup();
+        if paths.is_empty() {
+            // A directory in place of a file, say: git names it in its message.
+            paths.extend(ran.stderr.split('\'').nth(1).map(PathBuf::from));
+        }
+        Ok(Way::Blocked(paths))
+    }
+
+    /// Files the landing adds that exist here untracked. Git would overwrite those that are ignored.
+    fn ignored_in_the_way(&self, old: &Oid, new: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        let mut added = self.work.paths_added(old, new)?;
+        added.retain(|path| self.checkout.path.join(path).symlink_metadata().is_ok());
+        Ok(added)
+    }
+
+    fn dirty_and_touched(&self, old: &Oid, new: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        let touched: BTreeSet<PathBuf> = self.work.paths_between(old, new)?.into_iter().collect();
+        let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
+        let listed =
+            self.git(Some(old))?.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?;
+        let mut dirty: Vec<PathBuf> =
+            crate::git::parse_status(&listed)?.changes.into_iter().map(|c| c.path).collect();
+        dirty.retain(|path| touched.contains(path));
+        Ok(dirty)
+    }
+
+    /// A file that already has the content the landing brings is not in its way: after a crash half of them may.
+    fn stage_what_is_there_already(&self, old: &Oid, new: &Oid) -> Result<(), GitError> {
+        let mut paths = self.dirty_and_touched(old, new)?;
+        paths.extend(self.ignored_in_the_way(old, new)?);
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<u8> =
+            paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+        let aside = self.scratch.with_extension("before");
+        fs::copy(&self.scratch, &aside).map_err(io("copy", &self.scratch))?;
+        let staged = self
+            .git(None)?
+            .args(["update-index", "--add", "--remove", "-z", "--stdin"])
+            .stdin(list.clone())
+            .run()?;
+        // Equal to what lands, every one of them? Else the user's index stays as it was.
+        let differs = self
+            .git(None)?
+            .args(["diff-index", "--cached", "-z", "--name-only", "--no-renames"])
+            .arg(new)
+            .arg("--");
+        let differing = differs.bytes()?;
+        let differing: BTreeSet<&[u8]> = differing.split(|b| *b == 0).collect();
+        if staged.code != Some(0) || paths.iter().any(|path| differing.contains(path.as_os_str().as_bytes()))
+        {
+            fs::rename(&aside, &self.scratch).map_err(io("restore", &self.scratch))?;
+        }
+        fs::remove_file(&aside).ok();
+        Ok(())
+    }
+
+    /// Moves files and index from `old` to `new`. Git checks once more; on refusal nothing has changed.
+    pub(super) fn go(self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
+        let checkout =
+            ["checkout", "--quiet", "--detach", "--no-overwrite-ignore", "--no-recurse-submodules"];
+        let ran = self.git(Some(old))?.args(checkout).arg(new).arg("--").run()?;
+        if ran.code != Some(0) {
+            return Ok(false);
+        }
+        let index = self.checkout.git_dir.join("index");
+        fs::rename(&self.scratch, &index).map_err(io("replace", &index))?;
+        Ok(true)
+    }
+
+    /// The directory that follows.
+    pub(super) fn path(&self) -> &Path {
+        &self.checkout.path
+    }
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        fs::remove_file(&self.scratch).ok();
+        fs::remove_file(&self.lock).ok();
+    }
+}

@@ -1,0 +1,11 @@
+//! Landing: building the commit that is to be tested, and moving the target to exactly that commit.
+//!
+//! Invariants: the user's checkout is theirs (a candidate is built without one, and publishing changes files only where
+//! nothing of the user's is in the way); a candidate is a pure function of its request, so that a landing interrupted
+//! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
+
+pub mod candidate;
+pub mod publish;
+
+mod follow;
+mod merge;

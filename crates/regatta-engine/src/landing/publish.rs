@@ -1,0 +1,141 @@
+//! Moving the target to a commit that passed.
+//!
+//! Invariant: the one irreversible step is the compare-and-swap of the target ref. Before it everything that could
+//! refuse has been asked; after it the checkouts that have the branch follow, or are left exactly as they were.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::follow::{Follower, Way};
+use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work};
+
+const LOCK_TRIES: u32 = 8;
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// What to publish.
+#[derive(Clone, Debug)]
+pub struct PublishRequest {
+    /// Short branch name.
+    pub target: String,
+    /// Where it must be; `None` to create it.
+    pub old: Option<Oid>,
+    /// Where it goes.
+    pub new: Oid,
+    /// For the reflog.
+    pub message: String,
+}
+
+/// How it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Published {
+    /// The target is at `new`. `behind` are checkouts in which something appeared at the last moment.
+    Moved { followed: Vec<PathBuf>, behind: Vec<PathBuf> },
+    /// Somebody moved it first.
+    TargetMoved { now: Option<Oid> },
+    /// A checkout of the target is in use; nothing was changed.
+    WaitingForCheckout { worktree: PathBuf, paths: Vec<PathBuf>, why: WaitingFor },
+}
+
+/// What the user has to finish first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitingFor {
+    /// Changes in files the landing touches, or untracked files in its way.
+    LocalChanges,
+    /// A merge, rebase or the like.
+    Unfinished(Operation),
+    /// A git command is running there, or was killed and left its `index.lock`.
+    Locked,
+}
+
+/// Moves the target and brings the checkouts that have it along.
+pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Published, GitError> {
+    let name = format!("refs/heads/{}", request.target);
+    let now = repo.read_ref(&name)?;
+    if now != request.old {
+        return Ok(Published::TargetMoved { now });
+    }
+    let mut followers = Vec::new();
+    for checkout in users_of(repo, &name)? {
+        let waiting =
+            |paths, why| Published::WaitingForCheckout { worktree: checkout.path.clone(), paths, why };
+        if let Some(operation) = Operation::under_way(&checkout.git_dir) {
+            return Ok(waiting(Vec::new(), WaitingFor::Unfinished(operation)));
+        }
+        // A worktree without files has nothing to follow with.
+        if !checkout.git_dir.join("index").exists() {
+            continue;
+        }
+        let Some(follower) = lock_patiently(work, &checkout)? else {
+            return Ok(waiting(vec![checkout.git_dir.join("index.lock")], WaitingFor::Locked));
+        };
+        if let Some(old) = &request.old
+            && let Way::Blocked(paths) = follower.way(old, &request.new)?
+        {
+            return Ok(waiting(paths, WaitingFor::LocalChanges));
+        }
+        followers.push(follower);
+    }
+    let old = request.old.clone().map_or(Expect::Absent, Expect::Is);
+    let edit = RefEdit { name, new: Some(request.new.clone()), old };
+    if let RefOutcome::Moved { now, .. } = repo.update_refs(&[edit], &request.message)? {
+        return Ok(Published::TargetMoved { now });
+    }
+    let (mut followed, mut behind) = (Vec::new(), Vec::new());
+    for follower in followers {
+        let path = follower.path().to_owned();
+        let went = match &request.old {
+            Some(old) => follower.go(old, &request.new)?,
+            None => false,
+        };
+        if went { followed.push(path) } else { behind.push(path) }
+    }
+    Ok(Published::Moved { followed, behind })
+}
+
+/// After a crash between the move of the ref and the files: brings along every checkout whose index is still exactly the
+/// old tree. One that the user has changed since is left alone.
+pub fn resume_follow(
+    repo: &Repo,
+    work: &Work,
+    target: &str,
+    old: &Oid,
+    new: &Oid,
+) -> Result<Vec<PathBuf>, GitError> {
+    let name = format!("refs/heads/{target}");
+    let mut followed = Vec::new();
+    let users = users_of(repo, &name)?;
+    users.iter().for_each(Follower::clear_own_lock);
+    if repo.read_ref(&name)?.as_ref() != Some(new) {
+        return Ok(followed);
+    }
+    for checkout in users {
+        let busy =
+            Operation::under_way(&checkout.git_dir).is_some() || !checkout.git_dir.join("index").exists();
+        let Some(follower) = (if busy { None } else { lock_patiently(work, &checkout)? }) else { continue };
+        let untouched = follower.index_tree()? == Some(work.tree_of(old)?);
+        if untouched && follower.way(old, new)? == Way::Free && follower.go(old, new)? {
+            followed.push(checkout.path);
+        }
+    }
+    Ok(followed)
+}
+
+/// Worktrees of the user's that are on the branch or rebasing it.
+fn users_of(repo: &Repo, name: &str) -> Result<Vec<Checkout>, GitError> {
+    let mut users = repo.checkouts()?;
+    users.retain(|checkout| !checkout.is_lane && checkout.holds(name));
+    Ok(users)
+}
+
+fn lock_patiently<'a>(work: &'a Work, checkout: &Checkout) -> Result<Option<Follower<'a>>, GitError> {
+    let mut wait = FIRST_WAIT;
+    for _ in 0..LOCK_TRIES {
+        if let Some(follower) = Follower::lock(work, checkout.clone())? {
+            return Ok(Some(follower));
+        }
+        std::thread::sleep(crate::git::jittered(wait));
+        wait *= 2;
+    }
+    Ok(None)
+}

@@ -1,0 +1,305 @@
+//! Lanes: made, kept, healed, committed, saved and taken away.
+
+use std::fs;
+
+use regatta_engine::lanes::{CommitOutcome, KeptBecause, RetireMode, Retired};
+use regatta_testkit::repo::{ScratchRepo, script, write};
+
+use crate::fixture::{AT, Bench, id, paths};
+
+#[test]
+fn a_lane_is_a_clean_worktree_that_git_knows_and_an_agent_can_commit_in() {
+    let bench = Bench::new();
+    let before = bench.scratch.snapshot();
+    let lane = bench.lane("PRD-010");
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+    assert!(bench.scratch.git(["worktree", "list"]).contains("PRD-010"));
+    write(&lane.path.join("x"), "1");
+    let commit = bench.scratch.commit_all_in(&lane.path, "agent's own");
+    assert_eq!(lane.head().unwrap().as_str(), commit);
+    assert_eq!(bench.scratch.snapshot(), before);
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+    bench.scratch.git(["fsck", "--strict"]);
+}
+
+#[test]
+fn a_retry_finds_the_lane_as_the_last_attempt_left_it() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    write(&lane.path.join("half"), "done");
+    bench.scratch.commit_file("later", "x", "the target moved");
+    let again = bench.lane("t");
+    assert_eq!((&again.base, again.head().unwrap()), (&lane.base, lane.base.clone()));
+    assert!(again.path.join("half").exists());
+}
+
+#[test]
+fn many_lanes_at_once_never_fail() {
+    let bench = Bench::new();
+    let base = bench.rev("main");
+    std::thread::scope(|scope| {
+        for n in 0..64 {
+            let (lanes, base) = (&bench.lanes, &base);
+            scope.spawn(move || lanes.prepare(&id(&format!("t{n}")), base).unwrap());
+        }
+    });
+    assert_eq!(bench.scratch.git(["worktree", "list"]).lines().count(), 65);
+    assert_eq!(bench.lanes.list().unwrap().iter().filter(|lane| lane.broken.is_none()).count(), 64);
+    assert!(!bench.repo.common_dir.join("regatta.aside").exists());
+}
+
+#[test]
+fn uncommitted_work_is_committed_without_markers() {
+    let bench = Bench::new();
+    bench.scratch.commit_file("gone", "x", "to be deleted");
+    let lane = bench.lane("t");
+    write(&lane.path.join("README.md"), "changed\n");
+    write(&lane.path.join("dir/new"), "new");
+    fs::remove_file(lane.path.join("gone")).unwrap();
+    for marker in ["PARCEL_DONE-t.md", "REGATTA_DONE.md", ".regatta-report"] {
+        write(&lane.path.join(marker), "done");
+    }
+    let committed = bench.committed(&lane, "subject\n\nbody");
+    let mut files = committed.files.clone();
+    files.sort();
+    assert_eq!(files, paths(&["README.md", "dir/new", "gone"]));
+    assert_eq!(lane.head().unwrap(), committed.oid);
+    assert_eq!(bench.work.tree_of(&committed.oid).unwrap(), committed.tree);
+    let log = bench.git_in(&lane.path, &["log", "-1", "--format=%an %ae %at %s|%b"]);
+    assert_eq!(log, "Ada ada@example.org 1763182800 subject|body");
+    assert_eq!(bench.commit(&lane, "again"), CommitOutcome::NothingToCommit);
+    assert!(bench.git_in(&lane.path, &["reflog", "-1"]).contains("regatta: subject"));
+}
+
+#[test]
+fn directories_and_files_may_change_places() {
+    let bench = Bench::new();
+    bench.scratch.write("d/inner", "x");
+    bench.scratch.write("f", "x");
+    bench.scratch.write("l/inner", "x");
+    bench.scratch.commit_all("shapes");
+    let lane = bench.lane("t");
+    fs::remove_dir_all(lane.path.join("d")).unwrap();
+    write(&lane.path.join("d"), "now a file");
+    fs::remove_file(lane.path.join("f")).unwrap();
+    write(&lane.path.join("f/inner"), "now a directory");
+    fs::remove_dir_all(lane.path.join("l")).unwrap();
+    std::os::unix::fs::symlink("d", lane.path.join("l")).unwrap();
+    bench.committed(&lane, "swap");
+    assert_eq!(
+        bench.git_in(&lane.path, &["ls-tree", "-r", "--name-only", "HEAD"]),
+        "README.md\nd\nf/inner\nl"
+    );
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn the_users_hooks_run_and_what_they_stage_is_committed() {
+    let scratch = ScratchRepo::new();
+    let hooks = scratch.root().join(".git/hooks");
+    script(
+        &hooks.join("pre-commit"),
+        "git rev-parse --show-toplevel > formatted && git add formatted && git diff --cached --name-only >&2",
+    );
+    script(&hooks.join("commit-msg"), "echo 'Reviewed-by: hook' >> \"$1\"; echo '# a comment' >> \"$1\"");
+    script(&hooks.join("post-commit"), "git log -1 --format=%s > .git-post-commit");
+    let bench = Bench::over(scratch);
+    let lane = bench.lane("t");
+    write(&lane.path.join("x"), "1");
+    let committed = bench.committed(&lane, "#7: subject");
+    assert_eq!(committed.files, paths(&["formatted", "x"]));
+    assert_eq!(bench.git_in(&lane.path, &["log", "-1", "--format=%B"]), "#7: subject\nReviewed-by: hook");
+    assert_eq!(
+        fs::read_to_string(lane.path.join(".git-post-commit")).unwrap(),
+        "#7: subject Reviewed-by: hook\n"
+    );
+    assert_eq!(fs::read_to_string(lane.path.join("formatted")).unwrap().trim(), lane.path.to_str().unwrap());
+}
+
+#[test]
+fn a_refusing_hook_keeps_the_work_in_the_lane_and_in_one_salvage() {
+    let scratch = ScratchRepo::new();
+    script(&scratch.root().join(".git/hooks/pre-commit"), "echo no good; exit 1");
+    let bench = Bench::over(scratch);
+    let lane = bench.lane("t");
+    write(&lane.path.join("x"), "work");
+    for _ in 0..2 {
+        let CommitOutcome::HookRefused { hook, output, salvaged } = bench.commit(&lane, "m") else {
+            panic!("not refused")
+        };
+        assert_eq!((hook.as_str(), output.as_str()), ("pre-commit", "no good\n"));
+        let saved = salvaged.unwrap();
+        assert_eq!(bench.scratch.git(["show", &format!("{}:x", saved.oid)]), "work");
+        assert_eq!(saved.name, "refs/regatta/salvage/t/1");
+    }
+    assert_eq!(fs::read_to_string(lane.path.join("x")).unwrap(), "work");
+    assert_eq!(lane.head().unwrap(), lane.base);
+}
+
+#[test]
+fn failed_signing_is_an_answer_and_the_work_stays() {
+    let scratch = ScratchRepo::new();
+    scratch.git(["config", "gpg.program", "/bin/false"]);
+    scratch.git(["config", "commit.gpgsign", "true"]);
+    let bench = Bench::over(scratch);
+    let lane = bench.lane("t");
+    write(&lane.path.join("x"), "work");
+    let CommitOutcome::SigningFailed { salvaged, .. } = bench.commit(&lane, "m") else {
+        panic!("signed with /bin/false")
+    };
+    assert!(salvaged.is_some());
+    assert_eq!(lane.head().unwrap(), lane.base);
+}
+
+#[test]
+fn salvage_keeps_untracked_staged_and_deleted_work_and_leaves_the_lane_alone() {
+    let bench = Bench::new();
+    bench.scratch.commit_file("doomed", "x", "more");
+    let lane = bench.lane("t");
+    write(&lane.path.join("README.md"), "staged\n");
+    bench.git_in(&lane.path, &["add", "README.md"]);
+    write(&lane.path.join("README.md"), "and changed again\n");
+    write(&lane.path.join("new"), "untracked");
+    fs::remove_file(lane.path.join("doomed")).unwrap();
+    let before = bench.git_in(&lane.path, &["status", "--porcelain"]);
+    let saved = bench.lanes.salvage(&lane, "testing", AT).unwrap().unwrap();
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), before);
+    let show = |what: &str| bench.scratch.git(["show", &format!("{}{what}", saved.oid)]);
+    assert_eq!((show(":README.md"), show(":new")), ("and changed again".into(), "untracked".into()));
+    assert_eq!(show("^2:README.md"), "staged");
+    assert_eq!(bench.scratch.git(["ls-tree", "--name-only", saved.oid.as_str()]), "README.md\nnew");
+    let listed = regatta_engine::git::salvages(&bench.repo).unwrap();
+    assert_eq!(
+        (listed[0].task.as_str(), listed[0].subject.as_str(), listed[0].at),
+        ("t", "salvage t: testing", AT)
+    );
+}
+
+#[test]
+fn fresh_saves_everything_first_and_starts_again_at_the_new_base() {
+    let bench = Bench::new();
+    let (lane, first) = bench.lane_with("t", &[("x", "committed")]);
+    write(&lane.path.join("y"), "uncommitted");
+    write(&lane.path.join("README.md"), "changed");
+    let base = bench.scratch.commit_file("moved", "on", "target moved");
+    let fresh = bench.lanes.fresh(&id("t"), &bench.rev(&base), AT).unwrap();
+    assert_eq!(fresh.lane.head().unwrap().as_str(), base);
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain", "-uall"]), "");
+    assert!(!lane.path.join("y").exists() && lane.path.join("moved").exists());
+    let saved = fresh.salvaged.unwrap().oid;
+    assert_eq!(bench.scratch.git(["show", &format!("{saved}:y")]), "uncommitted");
+    assert_eq!(bench.rev(&format!("{saved}^")), first);
+}
+
+#[test]
+fn retiring_a_clean_lane_leaves_nothing_behind() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    let retired = bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap();
+    assert_eq!(retired, Retired::Removed { salvaged: None });
+    assert!(!lane.path.exists() && !lane.git_dir().exists());
+    assert_eq!(bench.scratch.git(["worktree", "list"]).lines().count(), 1);
+    assert_eq!(fs::read_dir(bench.lanes.root()).unwrap().count(), 0);
+    assert_eq!(bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap(), Retired::NoLane);
+}
+
+#[test]
+fn retiring_never_deletes_unsaved_work() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    write(&lane.path.join("x"), "work");
+    let kept = bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap();
+    assert_eq!(kept, Retired::Kept(KeptBecause::Uncommitted { paths: paths(&["x"]) }));
+    bench.committed(&lane, "m");
+    let kept = bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap();
+    assert_eq!(kept, Retired::Kept(KeptBecause::Unreferenced));
+    let head = lane.head().unwrap();
+    write(&lane.path.join("nested/file"), "x");
+    bench.git_in(&lane.path.join("nested"), &["init", "-q"]);
+    let kept = bench.lanes.retire(&id("t"), RetireMode::SalvageFirst, AT).unwrap();
+    assert_eq!(kept, Retired::Kept(KeptBecause::NestedRepository { paths: paths(&["nested"]) }));
+    fs::remove_dir_all(lane.path.join("nested")).unwrap();
+    let Retired::Removed { salvaged: Some(saved) } =
+        bench.lanes.retire(&id("t"), RetireMode::SalvageFirst, AT).unwrap()
+    else {
+        panic!("not salvaged")
+    };
+    assert_eq!(saved.oid, head);
+    assert!(!lane.path.exists());
+}
+
+#[test]
+fn the_branch_follows_the_lane_and_a_tip_made_by_hand_is_saved() {
+    let bench = Bench::new();
+    let (lane, head) = bench.lane_with("t", &[("x", "1")]);
+    bench.lanes.set_branch(&lane).unwrap();
+    assert_eq!(bench.rev("regatta/t"), head);
+    let by_hand = bench.scratch.git(["commit-tree", "main^{tree}", "-p", "main", "-m", "by hand"]);
+    bench.scratch.git(["update-ref", "refs/heads/regatta/t", &by_hand]);
+    bench.lanes.set_branch(&lane).unwrap();
+    assert_eq!(bench.rev("regatta/t"), head);
+    assert_eq!(bench.scratch.rev("refs/regatta/salvage/t/1"), by_hand);
+    let retired = bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap();
+    assert_eq!(retired, Retired::Removed { salvaged: None });
+}
+
+#[test]
+fn broken_lanes_are_healed_with_their_work() {
+    for breakage in 0..6 {
+        let bench = Bench::new();
+        let (lane, head) = bench.lane_with("t", &[("x", "committed")]);
+        write(&lane.path.join("y"), "uncommitted");
+        match breakage {
+            0 => fs::remove_file(lane.path.join(".git")).unwrap(),
+            1 => fs::write(lane.git_dir().join("index"), "").unwrap(),
+            2 => fs::write(lane.git_dir().join("HEAD"), "").unwrap(),
+            3 => fs::remove_dir_all(&lane.path).unwrap(),
+            4 => fs::write(lane.path.join(".git"), "gitdir: /somewhere/else\n").unwrap(),
+            _ => fs::write(lane.git_dir().join("index.lock"), "").unwrap(),
+        }
+        let healed = bench.lane("t");
+        assert_eq!(healed.head().unwrap(), head, "{breakage}");
+        if breakage == 5 {
+            bench.committed(&healed, "despite a stale lock");
+            continue;
+        }
+        let expected = if breakage == 3 { "" } else { "?? y" };
+        assert_eq!(bench.git_in(&healed.path, &["status", "--porcelain"]), expected, "{breakage}");
+        assert_eq!(fs::read_to_string(healed.path.join("x")).unwrap(), "committed");
+    }
+}
+
+#[test]
+fn a_lane_that_git_forgot_keeps_its_files() {
+    let bench = Bench::new();
+    let (lane, head) = bench.lane_with("t", &[("x", "committed")]);
+    bench.lanes.set_branch(&lane).unwrap();
+    write(&lane.path.join("y"), "uncommitted");
+    fs::remove_dir_all(lane.git_dir()).unwrap();
+    let healed = bench.lane("t");
+    assert_eq!(healed.head().unwrap(), head);
+    assert_eq!(bench.git_in(&healed.path, &["status", "--porcelain"]), "?? y");
+}
+
+#[test]
+fn lanes_inside_the_checkout_are_refused() {
+    let bench = Bench::new();
+    for inside in ["lanes", ".git/lanes", "a/../lanes"] {
+        let error =
+            regatta_engine::lanes::Lanes::new(&bench.repo, &bench.work, &bench.scratch.root().join(inside));
+        assert!(error.is_err(), "{inside}");
+    }
+}
+
+#[test]
+fn readers_share_one_checkout_per_commit() {
+    let bench = Bench::new();
+    let base = bench.rev("main");
+    let one = bench.lanes.reader(&base, AT).unwrap();
+    let two = bench.lanes.reader(&base, AT).unwrap();
+    assert_eq!(one.path, two.path);
+    write(&one.path.join("oops"), "x");
+    let three = bench.lanes.reader(&base, AT).unwrap();
+    assert!(!three.path.join("oops").exists());
+    assert_eq!(regatta_engine::git::salvages(&bench.repo).unwrap().len(), 1);
+}
