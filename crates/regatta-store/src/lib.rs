@@ -1,6 +1,6 @@
 //! The store: the only thing that Regatta's processes share.
 //!
-//! The trait is the contract, and the conformance suite in [`conformance`] is its meaning. Rules that every
+//! The trait is the contract, and the conformance suite (feature `conformance`) is its meaning. Rules that every
 //! backend keeps, and every caller may rely on:
 //!
 //! * **Atomic.** A call happens whole or not at all; a state and its event are one step.
@@ -15,7 +15,9 @@ mod error;
 mod model;
 pub mod sqlite;
 
+#[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "conformance")]
 pub mod faulty;
 
 use std::path::PathBuf;

@@ -1,0 +1,184 @@
+//! One suite for every backend: the meaning of [`Store`](crate::Store).
+//!
+//! A case is an ordinary function over a [`Fixture`], which hands out independent handles ("machines") on one
+//! fresh store. [`conformance!`](crate::conformance!) turns all of them into tests of one backend, so that a
+//! name reads `sqlite::claim::two_sessions_never_hold_one_task`. A case says what is true of all backends,
+//! plain or behind [`Faulty`](crate::faulty::Faulty), and so compares no times and no beats for more than
+//! equality.
+
+pub mod advance;
+pub mod claim;
+pub mod dependents;
+pub mod event;
+pub mod node;
+pub mod operate;
+pub mod queue;
+pub mod read;
+pub mod report;
+pub mod session;
+pub mod train;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Store;
+
+/// A fresh, empty store, and as many independent handles on it as a case asks for.
+#[async_trait]
+pub trait Fixture: Send + Sync {
+    /// A handle as another process would have it.
+    async fn machine(&self) -> Arc<dyn Store>;
+}
+
+/// Expands every case into a test. `$fixture` is an expression that makes a fresh fixture, seen from any module.
+#[macro_export]
+macro_rules! conformance {
+    ($fixture:expr) => {
+        $crate::conformance_tests! { $fixture;
+            session {
+                opening_twice_changes_nothing,
+                a_session_that_expired_is_never_opened_again,
+                a_session_that_was_closed_is_never_opened_again,
+                a_session_that_never_was_can_do_nothing,
+                expiry_compares_the_beat,
+                expiring_twice_names_the_same_tasks,
+                expiry_releases_claims_uncharged,
+                closing_releases_claims_and_frees_roles,
+                an_heir_keeps_attempt_and_token_and_fences_the_old_owner,
+                an_heir_that_is_gone_inherits_nothing,
+                a_claim_that_races_expiry_never_hangs_on_a_dead_session,
+                settling_that_races_expiry_is_whole_or_nothing,
+            }
+            queue {
+                a_repeated_call_changes_nothing,
+                an_id_that_is_there_is_refused_and_nothing_of_the_call_happens,
+                ids_that_differ_in_case_are_one,
+                higher_priority_then_order_of_arrival,
+                ready_is_read_page_by_page,
+                queues_do_not_mix,
+                an_unknown_dependency_refuses_the_whole_call,
+                a_cycle_is_refused_and_printed,
+                a_value_that_not_every_backend_can_hold_is_refused,
+                odd_text_comes_back_as_it_went_in,
+                restart_brings_any_task_back_with_a_new_spec,
+                resume_keeps_what_is_good_and_what_is_under_way,
+                what_waits_for_a_time_is_listed_by_it_and_not_ready,
+            }
+            claim {
+                two_sessions_never_hold_one_task,
+                eight_clients_take_every_task_once,
+                the_same_request_gets_the_same_claim,
+                a_request_is_good_for_one_claim_only,
+                what_is_not_ready_is_not_given,
+                a_claim_says_all_that_its_holder_needs,
+            }
+            advance {
+                the_ordinary_way_writes_state_record_and_events,
+                a_repeated_step_is_taken_once_even_after_the_claim_ended,
+                only_the_exact_claim_moves_a_task,
+                a_step_the_state_does_not_allow_is_refused_whole,
+                every_outcome_leads_where_it_says_from_every_claimed_state,
+                charges_and_environment_failures_are_counted,
+                a_wish_to_cancel_outlives_the_claim_it_was_said_to,
+            }
+            report {
+                the_last_verdict_counts,
+                a_repeated_word_is_heard_once,
+                only_the_worker_of_the_live_attempt_is_heard,
+            }
+            dependents {
+                a_child_is_ready_when_its_last_parent_is_met,
+                parents_that_finish_at_once_free_their_child,
+                a_child_that_arrives_while_its_parent_finishes_is_ready,
+                a_child_that_arrives_while_its_parents_holder_expires_waits,
+                a_dead_parent_skips_all_that_descends_from_it,
+                a_cancelled_parent_skips_parked_children_too,
+                what_was_skipped_comes_back_with_its_parent,
+                two_dead_parents_must_both_come_back,
+                a_blocked_parent_leaves_its_children_waiting,
+                a_met_parent_that_starts_over_makes_its_children_wait_again,
+                a_plan_that_is_restarted_whole_starts_from_its_roots,
+                new_dependencies_replace_the_old,
+                a_long_chain_falls_and_rises_whole,
+            }
+            operate {
+                cancel_ends_what_nobody_holds,
+                a_holder_is_asked_to_cancel,
+                requeue_starts_over_uncharged,
+                park_and_due_hold_back_and_let_go,
+            }
+            event {
+                the_same_request_appends_once,
+                events_are_read_page_by_page_and_by_task,
+                an_event_that_tells_of_a_state_is_not_appended_from_outside,
+                a_reader_that_follows_misses_nothing,
+                a_change_wakes_its_own_handle,
+                a_change_wakes_other_handles_at_once,
+            }
+            read {
+                tasks_are_listed_in_order_of_arrival_and_by_page,
+                tasks_are_found_by_state_queue_and_prefix,
+                what_is_not_there_is_not_found,
+                counts_follow_the_order_of_a_tasks_life,
+            }
+            train {
+                one_holder_at_a_time_and_terms_grow,
+                a_car_goes_its_way_and_leaves_with_its_task_landed,
+                a_step_that_contradicts_the_car_is_a_conflict,
+                a_rejected_car_leaves_and_its_task_is_blocked,
+                work_that_is_in_already_counts_as_landed,
+                a_lander_that_was_replaced_moves_nothing,
+                a_role_lands_on_its_own_target_only,
+                a_car_can_be_cancelled_until_its_gate_has_passed,
+                cars_keep_the_order_of_their_approval,
+            }
+        }
+    };
+}
+
+/// One module of tests per module of cases.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fixture:expr; $($module:ident { $($case:ident,)* })*) => {
+        $(mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let fixture = $fixture;
+                    $crate::conformance::$module::$case(&fixture).await;
+                }
+            )*
+        })*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_case_is_in_the_list() {
+        let list = include_str!("mod.rs");
+        for (module, text) in [
+            ("session", include_str!("session.rs")),
+            ("queue", include_str!("queue.rs")),
+            ("claim", include_str!("claim.rs")),
+            ("advance", include_str!("advance.rs")),
+            ("report", include_str!("report.rs")),
+            ("dependents", include_str!("dependents.rs")),
+            ("operate", include_str!("operate.rs")),
+            ("event", include_str!("event.rs")),
+            ("read", include_str!("read.rs")),
+            ("train", include_str!("train.rs")),
+        ] {
+            for line in text.lines() {
+                let Some(rest) = line.strip_prefix("pub async fn ") else { continue };
+                let case = rest.split('(').next().unwrap_or_default();
+                assert!(
+                    list.contains(&format!("                {case},\n")),
+                    "add `{case}` to `{module}` in the list of conformance!"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The hands of a case: one node with its own handle and session, and short names for what it does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::spec::{TaskSpec, TimeLimits};
+use regatta_core::state::TaskState;
+use regatta_core::time::Timestamp;
+use regatta_core::train::{LandRequest, Strategy};
+use regatta_core::verdict::VerdictAdapter;
+
+use super::Fixture;
+use crate::{
+    Beat, Claim, ClaimRequest, IfPresent, NewTask, NodeInfo, Operation, Outcome, RequestId, Result,
+    SessionId, Step, Store,
+};
+
+/// The queue of all cases that do not care.
+pub const QUEUE: &str = "main";
+
+/// An instant; which one decides nothing.
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+/// A task id that is known to be one.
+pub fn id(text: &str) -> TaskId {
+    TaskId::parse(text).expect("a case names valid ids")
+}
+
+/// A plain task.
+pub fn task(name: &str) -> NewTask {
+    NewTask {
+        spec: TaskSpec {
+            id: id(name),
+            title: name.to_owned(),
+            prompt: format!("do {name}"),
+            agent: "fake".into(),
+            model: None,
+            persona: None,
+            priority: 0,
+            deps: Vec::new(),
+            writes: Vec::new(),
+            concurrency_group: None,
+            read_only: false,
+            env: BTreeMap::new(),
+            checks: Vec::new(),
+            max_attempts: 3,
+            limits: TimeLimits::default(),
+            verdict_adapter: VerdictAdapter::Chain,
+            auto_commit: true,
+            land: true,
+            workdir: "".into(),
+            plan: None,
+            source: String::new(),
+        },
+        queue: QUEUE.into(),
+        if_present: IfPresent::Refuse,
+    }
+}
+
+impl NewTask {
+    /// With this priority.
+    pub(crate) fn priority(mut self, priority: i32) -> Self {
+        self.spec.priority = priority;
+        self
+    }
+
+    /// Waiting for these.
+    pub(crate) fn after(mut self, deps: &[&str]) -> Self {
+        self.spec.deps = deps.iter().map(|dep| id(dep)).collect();
+        self
+    }
+
+    /// In this queue.
+    pub(crate) fn queued(mut self, queue: &str) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// With this to do if the id is there already.
+    pub(crate) fn or(mut self, if_present: IfPresent) -> Self {
+        self.if_present = if_present;
+        self
+    }
+}
+
+/// A request to land on `main`.
+pub fn landing(head: &str) -> LandRequest {
+    LandRequest {
+        target: "main".into(),
+        strategy: Strategy::Rebase,
+        base: "base".into(),
+        head: head.into(),
+        message: "m".into(),
+    }
+}
+
+/// One machine with one session.
+#[derive(Clone)]
+pub struct Node {
+    /// Its handle.
+    pub store: Arc<dyn Store>,
+    /// Its session.
+    pub session: SessionId,
+}
+
+impl Node {
+    /// A new machine that joins under `name`.
+    pub async fn join(fixture: &dyn Fixture, name: &str) -> Self {
+        Self::over(fixture.machine().await, name).await
+    }
+
+    /// A new session over an existing handle.
+    pub async fn over(store: Arc<dyn Store>, name: &str) -> Self {
+        let session = SessionId::fresh(name);
+        store.open_session(&session, &node_info(name)).await.expect("a fresh session opens");
+        Self { store, session }
+    }
+
+    /// Adds tasks, which must succeed.
+    pub async fn add(&self, tasks: &[NewTask]) {
+        self.try_add(tasks).await.expect("the tasks are enqueued");
+    }
+
+    /// Adds tasks.
+    pub async fn try_add(&self, tasks: &[NewTask]) -> Result<()> {
+        self.store.enqueue(tasks, &RequestId::fresh(), at(1)).await
+    }
+
+    /// Asks for a task under a fresh request.
+    pub async fn try_claim(&self, name: &str) -> Result<Option<Claim>> {
+        self.store.claim(&self.asking_for(name), at(2)).await
+    }
+
+    /// A request for a task.
+    pub fn asking_for(&self, name: &str) -> ClaimRequest {
+        ClaimRequest {
+            task: id(name),
+            session: self.session.clone(),
+            token_hash: format!("token of {name}"),
+            request: RequestId::fresh(),
+        }
+    }
+
+    /// Takes a task that must be ready.
+    pub async fn claim(&self, name: &str) -> Claim {
+        self.try_claim(name)
+            .await
+            .expect("the store answers")
+            .unwrap_or_else(|| panic!("{name} is not ready"))
+    }
+
+    /// Takes one step.
+    pub async fn step(&self, claim: &Claim, step: Step) -> Result<()> {
+        self.store.advance(claim, &step, &RequestId::fresh(), at(3)).await
+    }
+
+    /// The agent runs.
+    pub async fn start(&self, claim: &Claim) {
+        let step = Step::Started { attempt: record(claim), pid: 7 };
+        self.step(claim, step).await.expect("a claimed task starts");
+    }
+
+    /// Settles with an uncharged record.
+    pub async fn settle(&self, claim: &Claim, outcome: Outcome) -> Result<()> {
+        self.step(claim, Step::Settled { attempt: record(claim), outcome }).await
+    }
+
+    /// Takes a task and ends it with `outcome`.
+    pub async fn bring(&self, name: &str, outcome: Outcome) {
+        let claim = self.claim(name).await;
+        self.settle(&claim, outcome).await.expect("the holder settles");
+    }
+
+    /// Takes a task and has it done.
+    pub async fn finish(&self, name: &str) {
+        self.bring(name, Outcome::Done { head: None }).await;
+    }
+
+    /// Takes a task and gives it up.
+    pub async fn fail(&self, name: &str) {
+        self.bring(name, Outcome::Fail { why: "no".into() }).await;
+    }
+
+    /// Takes a task and puts it into the train.
+    pub async fn approve(&self, name: &str) {
+        self.bring(name, Outcome::Approve(landing(&format!("head of {name}")))).await;
+    }
+
+    /// A change by a person.
+    pub async fn operate(&self, name: &str, operation: Operation) -> Result<()> {
+        self.store.operate(&id(name), &operation, &RequestId::fresh(), at(4)).await
+    }
+
+    /// The state.
+    pub async fn state(&self, name: &str) -> TaskState {
+        self.store.task(&id(name)).await.expect("the task is there").state
+    }
+
+    /// The states' names, in the order asked for.
+    pub async fn states<const N: usize>(&self, names: [&str; N]) -> [&'static str; N] {
+        let mut states = [""; N];
+        for (state, name) in states.iter_mut().zip(names) {
+            *state = self.state(name).await.name();
+        }
+        states
+    }
+
+    /// What is ready in the usual queue.
+    pub async fn ready(&self) -> Vec<String> {
+        let ready = self.store.ready(QUEUE, None, 1000).await.expect("the store answers");
+        ready.into_iter().map(|ready| ready.spec.id.to_string()).collect()
+    }
+
+    /// What happened to a task.
+    pub async fn events(&self, name: &str) -> Vec<EventBody> {
+        let events = self.store.events(0, Some(&id(name)), 10_000).await.expect("the store answers");
+        events.into_iter().map(|event| event.body).collect()
+    }
+
+    /// How often something of a kind happened to a task.
+    pub async fn happened(&self, name: &str, what: impl Fn(&EventBody) -> bool) -> usize {
+        self.events(name).await.iter().filter(|body| what(body)).count()
+    }
+
+    /// Another session's beat.
+    pub async fn beat_of(&self, other: &Node) -> Beat {
+        let sessions = self.store.sessions().await.expect("the store answers");
+        sessions.into_iter().find(|info| info.session == other.session).expect("the session is open").beat
+    }
+
+    /// Ends another node's session.
+    pub async fn expire(&self, other: &Node, heir: Option<&SessionId>) -> Vec<TaskId> {
+        let beat = self.beat_of(other).await;
+        self.store.expire_session(&other.session, beat, heir, at(5)).await.expect("the beat is right")
+    }
+}
+
+/// A node's description.
+pub fn node_info(name: &str) -> NodeInfo {
+    NodeInfo { node: name.into(), what: "daemon".into(), boot_id: "boot".into(), pid: 1, starttime: 2 }
+}
+
+/// The record of the claim's attempt with nothing in it.
+pub fn record(claim: &Claim) -> Attempt {
+    Attempt::new(claim.attempt, "fake")
+}
