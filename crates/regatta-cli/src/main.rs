@@ -1,2 +1,25 @@
-//! placeholder
-fn main() {}
+//! `regatta`: the one binary. Two hidden commands come before everything else, because they have to be small and
+//! quick: the shim that supervises one attempt, and the simulated agent.
+
+mod cli;
+mod commands;
+mod error;
+mod exit;
+mod project;
+mod render;
+mod ui;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    match args.next().as_deref().and_then(|word| word.to_str()) {
+        Some("shim") => exit_code(regatta_engine::shim::main(args)),
+        Some("sim-agent") => exit_code(regatta_engine::agents::sim::main(&args.collect::<Vec<_>>())),
+        _ => cli::main(),
+    }
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

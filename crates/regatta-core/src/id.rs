@@ -43,7 +43,8 @@ impl TaskId {
         if !(first.is_ascii_alphanumeric() || first == '_') {
             return Err(IdError::BadStart);
         }
-        if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
+        if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
+        {
             return Err(IdError::BadChar(bad));
         }
         if text.len() > MAX_ID_LEN {

@@ -103,7 +103,9 @@ impl Report {
             "- cost: ${:.4}, {} tokens in, {} tokens out\n",
             self.cost_usd, self.tokens_in, self.tokens_out
         );
-        text.push_str("| task | state | attempts | verdict | cost | commit | reason |\n|---|---|---|---|---|---|---|\n");
+        text.push_str(
+            "| task | state | attempts | verdict | cost | commit | reason |\n|---|---|---|---|---|---|---|\n",
+        );
         for task in &self.tasks {
             let last = task.attempts.last();
             let verdict = last.and_then(|attempt| attempt.verdict).map_or("", |verdict| verdict.as_str());
@@ -150,7 +152,8 @@ impl TaskReport {
             let exit = attempt.exit.as_ref().map_or_else(String::new, |exit| format!(", {exit}"));
             let class = attempt.class.as_ref().map_or_else(String::new, |class| format!(", {class}"));
             let verdict = attempt.verdict.map_or_else(String::new, |verdict| format!(", verdict {verdict}"));
-            let _ = write!(text, "\nAttempt {} by {} ({took}{exit}{class}{verdict})", attempt.n, attempt.agent);
+            let _ =
+                write!(text, "\nAttempt {} by {} ({took}{exit}{class}{verdict})", attempt.n, attempt.agent);
             if !attempt.summary.is_empty() {
                 let _ = write!(text, ": {}", cell(&attempt.summary));
             }
@@ -183,12 +186,18 @@ fn cell(text: &str) -> String {
 /// A piece of evidence in one line.
 pub fn describe_evidence(evidence: &Evidence) -> String {
     match evidence {
-        Evidence::Said { by, statement } if statement.summary.is_empty() => format!("{by} says {}", statement.verdict),
-        Evidence::Said { by, statement } => format!("{by} says {}: {}", statement.verdict, cell(&statement.summary)),
+        Evidence::Said { by, statement } if statement.summary.is_empty() => {
+            format!("{by} says {}", statement.verdict)
+        }
+        Evidence::Said { by, statement } => {
+            format!("{by} says {}: {}", statement.verdict, cell(&statement.summary))
+        }
         Evidence::Check { command, exit, millis, tree, .. } => {
             format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
         }
-        Evidence::Diff { files, tree, .. } => format!("{files} files changed, tree {}", &tree[..tree.len().min(12)]),
+        Evidence::Diff { files, tree, .. } => {
+            format!("{files} files changed, tree {}", &tree[..tree.len().min(12)])
+        }
         Evidence::Note { text } => cell(text),
         Evidence::CommitRefused { by, salvage, .. } => {
             let kept = salvage.as_deref().map_or_else(String::new, |salvage| format!("; kept as {salvage}"));
@@ -210,7 +219,9 @@ pub fn describe(body: &EventBody) -> String {
             Some(detail) => format!("{} ({})", cell(label), cell(detail)),
             None => cell(label),
         },
-        EventBody::Reported { statement } => format!("reported {}: {}", statement.verdict, cell(&statement.summary)),
+        EventBody::Reported { statement } => {
+            format!("reported {}: {}", statement.verdict, cell(&statement.summary))
+        }
         EventBody::Stuck { why } => format!("stuck: {}", cell(why)),
         EventBody::Judged { verdict, summary } if summary.is_empty() => format!("verdict {verdict}"),
         EventBody::Judged { verdict, summary } => format!("verdict {verdict}: {}", cell(summary)),
@@ -222,13 +233,18 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Done { .. } => "done".to_owned(),
         EventBody::Landing { landing } => match landing {
             LandStep::Intend { intent } => {
-                format!("landing on {}", intent.onto.as_deref().map_or_else(|| "a new branch".to_owned(), short))
+                format!(
+                    "landing on {}",
+                    intent.onto.as_deref().map_or_else(|| "a new branch".to_owned(), short)
+                )
             }
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), cell(note)),
             LandStep::Wait { why } => format!("waits to land: {}", cell(why)),
             LandStep::Landed { commit } => format!("landed as {}", short(commit)),
             LandStep::AlreadyIn { commit } => format!("nothing left to land, {} has it", short(commit)),
-            LandStep::Reject { reason, detail, .. } => format!("refused by the train ({reason}): {}", cell(detail)),
+            LandStep::Reject { reason, detail, .. } => {
+                format!("refused by the train ({reason}): {}", cell(detail))
+            }
         },
         EventBody::Failed { why } => format!("failed: {}", cell(why)),
         EventBody::Blocked { reason, detail } => format!("blocked ({reason}): {}", cell(detail)),

@@ -1,9 +1,27 @@
-//! What runs: agents, their processes and lanes, judging and landing.
+//! What runs: lanes and git, processes and their shims, agents, scheduling, judging, landing and recovery.
+//!
+//! Knows no SQL, no HTTP and no terminal: it is told things as values and tells things as [`notice::Notice`]s.
 
 pub mod agents;
-pub mod redact;
-pub mod process;
-pub mod shim;
+pub mod clock;
+mod commands;
+pub mod context;
+pub mod engine;
+mod environment;
+pub mod failpoint;
+mod files;
 pub mod git;
+mod judge;
 pub mod landing;
 pub mod lanes;
+pub mod notice;
+mod persist;
+pub mod process;
+pub mod redact;
+pub mod run;
+pub mod scratch;
+pub mod session;
+pub mod shim;
+#[cfg(test)]
+mod testing;
+mod worker;

@@ -162,6 +162,10 @@ impl<S: Store> Store for Faulty<S> {
         lossy!(self, self.inner.events(after, task, limit))
     }
 
+    async fn last_seq(&self) -> Result<u64> {
+        lossy!(self, self.inner.last_seq())
+    }
+
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
         lossy!(self, self.inner.subscribe())
     }

@@ -158,6 +158,9 @@ pub trait Store: Send + Sync {
     /// Events after `seq`, oldest first; only those of `task` if one is given. Following the last `seq` misses none.
     async fn events(&self, after: u64, task: Option<&TaskId>, limit: usize) -> Result<Vec<Event>>;
 
+    /// The `seq` of the last event, zero where there is none: following from here shows only what comes.
+    async fn last_seq(&self) -> Result<u64>;
+
     /// Wakes whenever something may have changed, by this process or another. A hint, coalesced: truth is read.
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>>;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use regatta_core::config::{Agent, AgentKind};
 use regatta_core::id::TaskId;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,46 @@ pub struct AgentProfile {
     pub args: Vec<String>,
     /// Variables set for the agent.
     pub env: BTreeMap<String, String>,
+}
+
+impl AgentProfile {
+    /// The profile of a configured agent.
+    pub fn of(name: &str, agent: &Agent) -> Self {
+        let kind = match agent.kind {
+            AgentKind::Claude => Kind::Claude,
+            AgentKind::Command => Kind::Command,
+            AgentKind::Sim => Kind::Sim,
+        };
+        let argv = match &agent.exe {
+            Some(exe) => vec![exe.clone()],
+            None => agent.argv.clone(),
+        };
+        Self {
+            name: name.to_owned(),
+            kind,
+            argv,
+            model: agent.model.clone(),
+            args: agent.args.clone(),
+            env: agent.env.clone(),
+        }
+    }
+}
+
+/// The file that `program` means: itself where it names a place, else the first on `PATH` that can be executed.
+pub fn find_program(program: &str, from: &Path) -> Option<PathBuf> {
+    let executable = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt;
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if program.is_empty() {
+        return None;
+    }
+    if program.contains('/') {
+        let path = from.join(program);
+        return executable(&path).then_some(path);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| executable(file))
 }
 
 /// Everything about one attempt that the agent must be told.

@@ -21,7 +21,7 @@ pub mod sim;
 
 pub use decoder::{AgentEnd, Decoder, Ending};
 pub use event::AgentEvent;
-pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, SessionPlan};
+pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, SessionPlan, find_program};
 pub use lines::{LineBuffer, MAX_LINE};
 
 /// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:

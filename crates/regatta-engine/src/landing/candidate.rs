@@ -6,20 +6,10 @@
 use std::path::PathBuf;
 
 use regatta_core::time::Timestamp;
+use regatta_core::train::Strategy;
 
 use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
 use crate::git::{GitError, Identity, LoggedCommit, Oid, Work};
-
-/// How a lane's commits get onto the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// One by one on top of it, each with its author and message.
-    Rebase,
-    /// As one commit.
-    Squash,
-    /// By a merge commit.
-    Merge,
-}
 
 /// Everything a candidate is made of.
 #[derive(Clone, Debug)]

@@ -5,7 +5,9 @@
 //! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
 
 pub mod candidate;
+mod gate;
 pub mod publish;
+pub mod train;
 
 mod follow;
 mod merge;

@@ -11,6 +11,7 @@ mod branch;
 mod bring_in;
 mod commit;
 mod commit_hooks;
+mod gate;
 mod heal;
 mod lane_head;
 mod message;

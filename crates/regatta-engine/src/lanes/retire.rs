@@ -16,6 +16,8 @@ pub enum RetireMode {
     IfClean,
     /// Save the work, then remove the lane.
     SalvageFirst,
+    /// Its commits are in the target, maybe as others: only uncommitted work keeps the lane.
+    Landed,
 }
 
 /// What became of the lane.
@@ -62,17 +64,20 @@ impl Lanes {
         if !status.nested.is_empty() {
             return Ok(Retired::Kept(KeptBecause::NestedRepository { paths: status.nested }));
         }
-        if mode == RetireMode::IfClean {
+        if mode != RetireMode::SalvageFirst {
             if !status.changes.is_empty() {
                 let paths = status.changes.into_iter().map(|change| change.path).collect();
                 return Ok(Retired::Kept(KeptBecause::Uncommitted { paths }));
             }
-            if !self.is_kept(&lane, &head)? {
+            if mode == RetireMode::IfClean && !self.is_kept(&lane, &head)? {
                 return Ok(Retired::Kept(KeptBecause::Unreferenced));
             }
         }
         self.keep_submodule_work(&lane)?;
-        let salvaged = self.salvage(&lane, "before the lane went", at)?;
+        let salvaged = match mode {
+            RetireMode::Landed => None,
+            _ => self.salvage(&lane, "before the lane went", at)?,
+        };
         self.unregister(&lane)?;
         Ok(Retired::Removed { salvaged })
     }

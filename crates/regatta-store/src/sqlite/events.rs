@@ -102,3 +102,9 @@ pub(super) fn after(db: &Connection, seq: u64, task: Option<&TaskId>, limit: usi
     }
     Ok(events)
 }
+
+pub(super) fn last_seq(db: &Connection) -> Result<u64> {
+    let seq: i64 =
+        db.prepare_cached("select coalesce(max(seq), 0) from event")?.query_row([], |row| row.get(0))?;
+    Ok(seq.cast_unsigned())
+}

@@ -140,6 +140,10 @@ impl Store for SqliteStore {
         self.readers.call(move |db| events::after(db, after, task.as_ref(), limit)).await
     }
 
+    async fn last_seq(&self) -> Result<u64> {
+        self.readers.call(events::last_seq).await
+    }
+
     async fn subscribe(&self) -> Result<tokio::sync::watch::Receiver<u64>> {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if watch.is_none()

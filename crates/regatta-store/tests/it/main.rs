@@ -1,9 +1,6 @@
 //! What the backends promise, tried from outside.
 
-mod durability;
 mod fixture;
-mod migrations;
-mod model;
 
 /// The conformance suite as it stands.
 mod sqlite {

@@ -1,0 +1,97 @@
+//! `regatta report`: what a run, or everything in the store, came to.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_core::report::{Report, TaskReport};
+use regatta_core::spec::TaskSpec;
+use regatta_store::{Store, StoreError, TaskQuery};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::ui::Ui;
+
+/// Write a report of tasks: every attempt, verdict, check, cost, commit and the time line.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these tasks; all of them where none is named.
+    #[arg(value_name = "ID")]
+    pub(crate) tasks: Vec<String>,
+    /// Write it to this file: JSON if it ends in .json, else Markdown.
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let mut specs = Vec::new();
+    for text in &args.tasks {
+        specs.push(find_task(store.as_ref(), text).await?.spec);
+    }
+    if args.tasks.is_empty() {
+        specs = store.tasks(&TaskQuery::default()).await?.into_iter().map(|record| record.spec).collect();
+    }
+    let target = project.target().unwrap_or_default();
+    let plan = specs.iter().find_map(|spec| spec.plan.clone()).unwrap_or_else(|| "all tasks".to_owned());
+    let report = build(store.as_ref(), &plan, &target, &specs, 0).await?;
+    match &args.output {
+        Some(path) => write(path, &report)?,
+        None if ui.json => ui.document(&report),
+        None => ui.out(&report.markdown()),
+    }
+    Ok(Exit::Ok)
+}
+
+/// Puts the report of `tasks` together, with the events after `since`.
+pub(crate) async fn build(
+    store: &dyn Store,
+    plan: &str,
+    target: &str,
+    tasks: &[TaskSpec],
+    since: u64,
+) -> Result<Report, CliError> {
+    let mut reports = Vec::new();
+    for spec in tasks {
+        let record = match store.task(&spec.id).await {
+            Ok(record) => record,
+            Err(StoreError::NotFound(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        reports.push(TaskReport {
+            id: spec.id.clone(),
+            title: record.spec.title.clone(),
+            state: record.state.name().to_owned(),
+            reason: record.state.reason(),
+            deps: record.spec.deps.clone(),
+            waiting_on: record.waiting_on,
+            landed_commit: TaskReport::landed_commit(&record.state),
+            attempts: store.attempts(&spec.id).await?,
+        });
+    }
+    let ours = |task: &Option<TaskId>| task.as_ref().is_none_or(|id| tasks.iter().any(|spec| spec.id == *id));
+    let mut timeline = Vec::new();
+    let mut after = since;
+    loop {
+        let events = store.events(after, None, 1000).await?;
+        let Some(last) = events.last() else { break };
+        after = last.seq;
+        timeline.extend(events.into_iter().filter(|event| ours(&event.task)));
+    }
+    Ok(Report::new(plan, target, reports, timeline))
+}
+
+/// Writes a report as its file name wants it.
+pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
+    let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let text = match json {
+        true => serde_json::to_string_pretty(report).expect("our own values serialise") + "\n",
+        false => report.markdown(),
+    };
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    }
+    std::fs::write(path, text).map_err(|error| CliError::io("writing", path, &error))
+}

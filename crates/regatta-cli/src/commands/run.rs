@@ -1,0 +1,428 @@
+//! `regatta run PLAN…`: from plan files to landed commits, in the foreground.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::admission::Limits;
+use regatta_core::config::AgentKind;
+use regatta_core::diagnostic::has_errors;
+use regatta_core::graph;
+use regatta_core::report::Report;
+use regatta_core::taskfile::Loaded;
+use regatta_engine::context::{Assembly, Context, RunOptions};
+use regatta_engine::engine::{Ended, Interrupt};
+use regatta_engine::git::Head;
+use regatta_engine::notice::Notice;
+use regatta_engine::run::{RunRequest, run as run_engine};
+use regatta_store::SessionId;
+use tokio::sync::mpsc;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, shown};
+use crate::render::dashboard::Dashboard;
+use crate::render::lines::Lines;
+use crate::render::state::mark;
+use crate::ui::{Style, Ui};
+
+/// Run plan files or task files to the end, in the foreground.
+///
+/// Each task gets an agent in its own lane (a git worktree); what passes is committed, checked and landed on the
+/// target branch. Ctrl-C stops cleanly and keeps all work; `--resume` goes on.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Plan files or task files (Markdown with YAML frontmatter).
+    #[arg(required = true, value_name = "PLAN")]
+    pub(crate) plans: Vec<PathBuf>,
+    /// Agents at once.
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) max_workers: Option<u32>,
+    /// Show what would run together, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Go on where an earlier run of these tasks stopped: landed and done tasks are left alone, live agents are
+    /// adopted, everything else is tried again.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Start nothing more after the first failure.
+    #[arg(long, overrides_with = "keep_going")]
+    pub(crate) fail_fast: bool,
+    /// Run what does not depend on a failure (the default).
+    #[arg(long, overrides_with = "fail_fast")]
+    pub(crate) keep_going: bool,
+    /// Write a report to this file: JSON if it ends in .json, else Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Use this agent for every task.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// The program to start for agents of kind claude.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) claude_exe: Option<PathBuf>,
+    /// Keep agents' output in this directory instead of .regatta/logs.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
+    /// Throw the output of agents that succeeded away.
+    #[arg(long)]
+    pub(crate) no_log: bool,
+    /// Show the dashboard even where standard output is no terminal.
+    #[arg(long, overrides_with = "no_dashboard")]
+    pub(crate) dashboard: bool,
+    /// Print plain lines instead of the dashboard.
+    #[arg(long, overrides_with = "dashboard")]
+    pub(crate) no_dashboard: bool,
+    /// Land nothing: passing work stays on its branch regatta/<id>.
+    #[arg(long)]
+    pub(crate) no_land: bool,
+    /// Refuse plans in which tasks that could run at once declare overlapping writes.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// The branch to land on.
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) target: Option<String>,
+    /// Keep the lanes of settled tasks (also PO_KEEP_WORKTREE=1).
+    #[arg(long)]
+    pub(crate) keep_lanes: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let mut project = Project::open(global)?;
+    apply_flags(&mut project, &args)?;
+    let loaded = load(&project, &args, ui)?;
+    if args.dry_run {
+        dry_run(&loaded, &project, ui);
+        return Ok(Exit::Ok);
+    }
+    preflight(&project, &loaded, &args)?;
+    execute(&project, loaded, &args, ui).await
+}
+
+/// Flags win over everything else, and show up so in `config show`.
+fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
+    let mut diagnostics = Vec::new();
+    if let Some(target) = &args.target {
+        diagnostics.extend(project.config.apply_flag("--target", "target", target));
+    }
+    if let Some(workers) = args.max_workers {
+        diagnostics.extend(project.config.apply_flag("--max-workers", "max_workers", &workers.to_string()));
+    }
+    if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
+}
+
+/// Reads every file, finds every mistake, changes nothing.
+pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, CliError> {
+    let mut files = Vec::new();
+    for path in &args.plans {
+        let bytes = std::fs::read(path).map_err(|error| {
+            CliError::new(Exit::Usage, format!("reading {}: {error}", path.display()))
+                .hinted("give the path of a plan or task file; `regatta new ID` makes one")
+        })?;
+        files.push((path.clone(), bytes));
+    }
+    let loaded = crate::commands::validate::parse_files(project, &files, |settings| {
+        settings.agent_override = args.agent.as_deref();
+        settings.no_land = args.no_land;
+        settings.strict = args.strict;
+    });
+    if has_errors(&loaded.diagnostics) {
+        return Err(CliError::diagnosed(loaded.diagnostics));
+    }
+    for warning in project.warnings.iter().chain(&loaded.diagnostics) {
+        ui.note(warning.to_string());
+    }
+    Ok(loaded)
+}
+
+fn dry_run(loaded: &Loaded, project: &Project, ui: &Ui) {
+    let limits = limits(project, loaded);
+    let stages = graph::stages(&loaded.tasks, &limits.groups);
+    if ui.json {
+        ui.document(&serde_json::json!({ "plan": loaded.plan_name, "stages": stages }));
+        return;
+    }
+    for (n, stage) in stages.iter().enumerate() {
+        ui.line(ui.paint(Style::Strong, &format!("Stage {}", n + 1)));
+        for id in stage {
+            let Some(spec) = loaded.tasks.iter().find(|spec| spec.id == *id) else { continue };
+            let after = match spec.deps.as_slice() {
+                [] => String::new(),
+                deps => {
+                    format!("  after {}", deps.iter().map(|dep| dep.as_str()).collect::<Vec<_>>().join(", "))
+                }
+            };
+            ui.line(format!("  {id}  ({}){after}  {}", spec.agent, ui.paint(Style::Dim, &spec.title)));
+        }
+    }
+    ui.line(format!(
+        "{} tasks in {} stages, at most {} at once; nothing was run.",
+        loaded.tasks.len(),
+        stages.len(),
+        limits.max_workers
+    ));
+}
+
+fn limits(project: &Project, loaded: &Loaded) -> Limits {
+    let mut groups = project.config.limits.groups.clone();
+    groups.extend(loaded.concurrency_limits.clone());
+    Limits { max_workers: project.config.max_workers, groups }
+}
+
+/// What would make every task fail is said before anything starts.
+fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliError> {
+    if let Head::Unborn(branch) = &project.repo.head {
+        return Err(CliError::new(
+            Exit::Git,
+            format!("the repository is empty: branch {branch} has no commit yet"),
+        )
+        .hinted("make a first commit: git commit --allow-empty -m init"));
+    }
+    let target = project.target()?;
+    if project.repo.branch_tip(&target)?.is_none() {
+        return Err(CliError::new(Exit::Git, format!("there is no branch {target} to land on"))
+            .hinted("name another: --target BRANCH, or `target:` in regatta.yaml"));
+    }
+    for spec in &loaded.tasks {
+        let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
+        let program = match agent.kind {
+            AgentKind::Sim => continue,
+            AgentKind::Claude => {
+                let named = args.claude_exe.as_ref().map(|path| path.display().to_string());
+                named
+                    .or_else(|| agent.exe.clone())
+                    .or_else(|| agent.argv.first().cloned())
+                    .unwrap_or_else(|| "claude".into())
+            }
+            AgentKind::Command => agent.argv.first().cloned().unwrap_or_default(),
+        };
+        if regatta_engine::agents::find_program(&program, &project.repo.toplevel).is_none() {
+            return Err(CliError::new(
+                Exit::CannotWork,
+                format!("task {} needs the agent {}, but its program {program:?} was not found", spec.id, spec.agent),
+            )
+            .hinted(match agent.kind {
+                AgentKind::Claude => "install it (npm install -g @anthropic-ai/claude-code), or give --claude-exe PATH",
+                _ => "put it on PATH, or correct `agents:` in regatta.yaml; `regatta doctor` shows what is found",
+            }));
+        }
+    }
+    Ok(())
+}
+
+async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
+    let store = project.create_store().await?;
+    let (notices, watching) = mpsc::unbounded_channel();
+    let target = project.target()?;
+    let exe =
+        std::env::current_exe().map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
+    let keep_lanes = args.keep_lanes
+        || project.config.lane.keep == regatta_core::config::Keep::Always
+        || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1");
+    let options = RunOptions {
+        fail_fast: args.fail_fast,
+        resume: args.resume,
+        keep_lanes,
+        log_dir: args.log_dir.as_ref().map(|dir| absolute(dir)),
+        no_log: args.no_log,
+        claude_exe: args.claude_exe.as_ref().map(|path| program_path(path)),
+        grace: Duration::from_secs(5),
+    };
+    let assembly = Assembly {
+        repo: project.repo.clone(),
+        lanes_root: project.lanes_root(),
+        store: store.clone(),
+        store_url: project.store_url.clone(),
+        session: SessionId::fresh("run"),
+        config: project.config.clone(),
+        options,
+        target: target.clone(),
+        regatta_exe: exe,
+        inherited: std::env::vars_os().collect(),
+        notices,
+    };
+    let ctx = tokio::task::spawn_blocking(move || Context::assemble(assembly))
+        .await
+        .expect("assembling does not panic")?;
+    let ctx = Arc::new(ctx);
+    let names: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
+    let plan = loaded.plan_name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| names.join(" "));
+    let title = format!("{plan} → {target}");
+    let start = regatta_engine::clock::now();
+    let first_seq = store.last_seq().await?;
+    let live = live_view(args, ui, &title, &loaded, start, watching);
+    let request = RunRequest {
+        what: format!("run {}", names.join(" ")),
+        limits: limits(project, &loaded),
+        tasks: loaded.tasks.clone(),
+    };
+    let interrupts = interrupts(ui)?;
+    let session = ctx.session.clone();
+    let result = run_engine(ctx.clone(), request, interrupts).await;
+    // The view ends when the last sender of notices is gone.
+    drop(ctx);
+    let _ = live.await;
+    let ended = result.map_err(|error| CliError::from(error))?;
+    let report = super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq).await?;
+    if let Some(path) = &args.report {
+        super::report::write(path, &report)?;
+    }
+    finish(project, &report, ended, &loaded, args, ui);
+    let _ = session;
+    Ok(match ended {
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::Settled if report.is_good() => Exit::Ok,
+        Ended::Settled => Exit::TaskFailed,
+    })
+}
+
+/// Shows notices until their last sender is gone.
+fn live_view(
+    args: &Args,
+    ui: &Ui,
+    title: &str,
+    loaded: &Loaded,
+    start: regatta_core::time::Timestamp,
+    mut watching: mpsc::UnboundedReceiver<Notice>,
+) -> tokio::task::JoinHandle<()> {
+    let dashboard = !ui.json && !args.no_dashboard && (args.dashboard || ui.terminal && !ui.quiet);
+    let ui = ui.clone();
+    if ui.json {
+        return tokio::spawn(async move { while watching.recv().await.is_some() {} });
+    }
+    if !dashboard {
+        let mut lines = Lines::new(&ui, start);
+        if !ui.quiet {
+            ui.line(format!("{title}: {} tasks", loaded.tasks.len()));
+        }
+        return tokio::spawn(async move {
+            while let Some(notice) = watching.recv().await {
+                lines.show(&notice);
+            }
+        });
+    }
+    let mut board = Dashboard::new(&ui, title, &loaded.tasks, start);
+    tokio::spawn(async move {
+        let mut clock = tokio::time::interval(Duration::from_secs(1));
+        // Bursts are drawn once: at most ten pictures a second.
+        let mut last = tokio::time::Instant::now() - Duration::from_secs(1);
+        let mut pending = true;
+        loop {
+            let due = last + Duration::from_millis(100);
+            tokio::select! {
+                notice = watching.recv() => match notice {
+                    Some(notice) => { board.update(&notice); pending = true; }
+                    None => break,
+                },
+                () = tokio::time::sleep_until(due), if pending => {
+                    draw(&ui, &mut board);
+                    last = tokio::time::Instant::now();
+                    pending = false;
+                }
+                _ = clock.tick() => pending = true,
+            }
+        }
+        draw(&ui, &mut board);
+    })
+}
+
+fn draw(ui: &Ui, board: &mut Dashboard) {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let (columns, lines) =
+        size.map_or((100, 40), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+    let (columns, lines) = (if columns == 0 { 100 } else { columns }, if lines == 0 { 40 } else { lines });
+    ui.out(&board.draw(regatta_engine::clock::now(), columns, lines));
+}
+
+/// Ctrl-C and SIGTERM once: stop cleanly. Twice: kill.
+fn interrupts(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Interrupt>, CliError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let watch =
+        |kind| signal(kind).map_err(|error| CliError::new(Exit::CannotWork, format!("signals: {error}")));
+    let (mut int, mut term, mut hup) =
+        (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
+    let (send, receive) = mpsc::unbounded_channel();
+    let ui = ui.clone();
+    tokio::spawn(async move {
+        let mut count = 0;
+        loop {
+            tokio::select! {
+                _ = int.recv() => {}
+                _ = term.recv() => {}
+                _ = hup.recv() => {}
+            }
+            count += 1;
+            if !ui.json {
+                ui.note(match count {
+                    1 => "\nstopping: agents are asked to end, their work is kept (again to kill at once)",
+                    _ => "\nkilling",
+                });
+            }
+            let level = if count == 1 { Interrupt::Stop } else { Interrupt::Kill };
+            if send.send(level).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receive)
+}
+
+/// The graph, the sums, and what to do next.
+fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
+    if ui.json {
+        ui.document(report);
+        return;
+    }
+    if !ui.quiet {
+        ui.line("");
+        let label = |id: &regatta_core::id::TaskId| {
+            let task = report.tasks.iter().find(|task| task.id == *id);
+            let state = task.map_or("pending", |task| task.state.as_str());
+            let (glyph, style) = mark(state);
+            let commit = task
+                .and_then(|task| task.landed_commit.as_deref())
+                .map_or_else(String::new, |commit| format!(" {}", &commit[..commit.len().min(8)]));
+            format!("{} {id} {state}{commit}", ui.paint(style, glyph))
+        };
+        ui.out(&graph::render(&loaded.tasks, label));
+        ui.line("");
+    }
+    for task in report.tasks.iter().filter(|task| task.state != "done" && task.state != "landed") {
+        let reason = task.reason.clone().unwrap_or_else(|| {
+            let on: Vec<&str> = task.waiting_on.iter().map(|id| id.as_str()).collect();
+            if on.is_empty() { String::new() } else { format!("waits for {}", on.join(", ")) }
+        });
+        let (glyph, style) = mark(&task.state);
+        ui.line(format!("{} {} {}: {reason}", ui.paint(style, glyph), task.id, task.state));
+    }
+    let counts: Vec<String> = report.counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
+    let took = match (report.started_at, report.ended_at) {
+        (Some(start), Some(end)) => format!(" in {}", regatta_core::time::human(end.since(start))),
+        _ => String::new(),
+    };
+    let cost = if report.cost_usd > 0.0 { format!(", ${:.4}", report.cost_usd) } else { String::new() };
+    ui.line(format!("{}{took}{cost} on {}", counts.join(", "), report.target));
+    if let Some(path) = &args.report {
+        ui.line(format!("report: {}", path.display()));
+    }
+    if ended == Ended::Interrupted || !report.is_good() {
+        let plans: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
+        ui.note(format!(
+            "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` tries again",
+            ui.paint(Style::Busy, "hint:"),
+            plans.join(" ")
+        ));
+    }
+    let _ = project;
+    let _ = std::io::stdout().flush();
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A program given with a slash is meant from here; a bare name is looked up on PATH.
+fn program_path(path: &Path) -> PathBuf {
+    if path.components().count() > 1 { absolute(path) } else { path.to_owned() }
+}

@@ -1,0 +1,133 @@
+//! `regatta done`, `progress`, `stuck` (and `parcel …`): what a worker says from inside its lane.
+//!
+//! They read the `REGATTA_*` environment of the attempt; the token in it is what the store believes.
+
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use regatta_core::verdict::{Metrics, Statement, Verdict};
+use regatta_engine::context::token_hash;
+use regatta_store::{RequestId, Store, Word, WorkerReport};
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// For workers: hand in the verdict on your own work.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DoneArgs {
+    /// pass, warn, block or unknown (and the words other tools use for them).
+    #[arg(long, value_name = "VERDICT", value_parser = parse_verdict)]
+    verdict: Verdict,
+    /// One line that says what was done; it becomes the commit's subject.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    summary: String,
+    /// Tokens read by the model.
+    #[arg(long, value_name = "N")]
+    tokens_in: Option<u64>,
+    /// Tokens written by the model.
+    #[arg(long, value_name = "N")]
+    tokens_out: Option<u64>,
+    /// Seconds of work.
+    #[arg(long, value_name = "S")]
+    duration_s: Option<f64>,
+    /// Tests that passed.
+    #[arg(long, value_name = "N")]
+    tests_passed: Option<u64>,
+    /// Tests that failed.
+    #[arg(long, value_name = "N")]
+    tests_failed: Option<u64>,
+    /// Files changed.
+    #[arg(long, value_name = "N")]
+    files_changed: Option<u64>,
+    /// Dollars.
+    #[arg(long, value_name = "USD")]
+    cost_usd: Option<f64>,
+}
+
+/// For workers: say how far you are.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ProgressArgs {
+    /// In a few words.
+    label: String,
+    /// More of it.
+    #[arg(long, value_name = "TEXT")]
+    detail: Option<String>,
+    /// The phase it belongs to.
+    #[arg(long, value_name = "NAME")]
+    phase: Option<String>,
+}
+
+/// For workers: say that you cannot go on without a person.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct StuckArgs {
+    /// What is needed.
+    why: String,
+}
+
+/// For workers written for rookery: `parcel done` and `parcel progress`, and files: `parcel new`, `parcel validate`.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum ParcelCommand {
+    /// The same as `regatta done`.
+    Done(DoneArgs),
+    /// The same as `regatta progress`.
+    Progress(ProgressArgs),
+    /// The same as `regatta validate`.
+    Validate(super::validate::Args),
+}
+
+fn parse_verdict(text: &str) -> Result<Verdict, String> {
+    text.parse().map_err(|error: regatta_core::verdict::NoVerdict| error.to_string())
+}
+
+pub(crate) async fn done(args: DoneArgs, ui: &Ui) -> Result<Exit, CliError> {
+    let metrics = Metrics {
+        tokens_in: args.tokens_in,
+        tokens_out: args.tokens_out,
+        duration_s: args.duration_s,
+        tests_passed: args.tests_passed,
+        tests_failed: args.tests_failed,
+        files_changed: args.files_changed,
+        cost_usd: args.cost_usd,
+    };
+    let statement = Statement { verdict: args.verdict, summary: args.summary, metrics };
+    say(Word::Done(statement), ui, &format!("verdict {} recorded", args.verdict)).await
+}
+
+pub(crate) async fn progress(args: ProgressArgs, ui: &Ui) -> Result<Exit, CliError> {
+    let word = Word::Progress { label: args.label, detail: args.detail, phase: args.phase };
+    say(word, ui, "progress recorded").await
+}
+
+pub(crate) async fn stuck(args: StuckArgs, ui: &Ui) -> Result<Exit, CliError> {
+    say(Word::Stuck(args.why), ui, "recorded: a person is needed").await
+}
+
+async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
+    let task = TaskId::parse(&variable("REGATTA_TASK")?)
+        .map_err(|error| CliError::usage(format!("REGATTA_TASK {error}")))?;
+    let attempt = variable("REGATTA_ATTEMPT")?;
+    let attempt: u32 =
+        attempt.parse().map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+    let report = WorkerReport { task, attempt, token_hash: token_hash(&variable("REGATTA_TOKEN")?), word };
+    let store: Arc<dyn Store> = regatta_store::open(&variable("REGATTA_STORE")?).await?;
+    store.report(&report, &RequestId::fresh(), regatta_engine::clock::now()).await?;
+    if ui.json {
+        ui.document(&serde_json::json!({ "ok": true, "task": report.task, "attempt": report.attempt }));
+    } else if !ui.quiet {
+        ui.line(format!("{} attempt {}: {answer}", report.task, report.attempt));
+    }
+    Ok(Exit::Ok)
+}
+
+fn variable(name: &str) -> Result<String, CliError> {
+    match std::env::var(name) {
+        Ok(value) if !value.is_empty() => Ok(value),
+        _ => Err(CliError::usage(format!(
+            "{name} is not set: this command is for workers, inside their lane"
+        ))
+        .hinted(
+            "an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN",
+        )),
+    }
+}

@@ -1,0 +1,128 @@
+//! The one error of the command line: what went wrong, the causes, and the next step.
+
+use regatta_core::diagnostic::Diagnostic;
+use regatta_engine::engine::EngineError;
+use regatta_engine::git::GitError;
+use regatta_store::StoreError;
+
+use crate::exit::Exit;
+
+/// What a command ends with when it cannot do what it was asked.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl CliError {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None, diagnostics: Vec::new() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, message)
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, message)
+    }
+
+    /// Files could not be understood; the diagnostics say where.
+    pub(crate) fn diagnosed(diagnostics: Vec<Diagnostic>) -> Self {
+        let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        let plural = if errors == 1 { "" } else { "s" };
+        let mut error = Self::usage(format!("{errors} mistake{plural} found; nothing was changed"));
+        error.diagnostics = diagnostics;
+        error
+    }
+
+    /// The next step.
+    pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A file could not be read or written.
+    pub(crate) fn io(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        let exit = match error.kind() {
+            std::io::ErrorKind::NotFound => Exit::NotFound,
+            _ => Exit::CannotWork,
+        };
+        Self::new(exit, format!("{doing} {}: {error}", path.display()))
+    }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let next_text = next.to_string();
+        if !text.contains(&next_text) {
+            text = format!("{text}: {next_text}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let exit = match &error {
+            StoreError::NotFound(_) => Exit::NotFound,
+            StoreError::Fenced(_) | StoreError::Conflict(_) | StoreError::Refused(_) => Exit::Refused,
+            StoreError::Invalid(_) => Exit::Usage,
+            StoreError::SessionExpired | StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
+                Exit::CannotWork
+            }
+        };
+        let made = CliError::new(exit, with_causes(&error));
+        match error {
+            StoreError::NotFound(_) => made.hinted("`regatta list --status all` shows what there is"),
+            StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
+                made.hinted("`regatta doctor` looks at the store")
+            }
+            StoreError::Fenced(_) => made.hinted("this attempt is over; what it says no longer counts"),
+            _ => made,
+        }
+    }
+}
+
+impl From<GitError> for CliError {
+    fn from(error: GitError) -> Self {
+        let text = with_causes(&error);
+        match &error {
+            GitError::NotInstalled(_) | GitError::TooOld { .. } => {
+                CliError::new(Exit::CannotWork, text).hinted("install git 2.40 or newer")
+            }
+            GitError::NotARepository { .. } => {
+                CliError::new(Exit::Git, text).hinted("go to a git repository, or make one: git init")
+            }
+            GitError::Bare { .. } => {
+                CliError::new(Exit::Git, text).hinted("work from a checkout: git worktree add ../work")
+            }
+            _ => CliError::new(Exit::Git, text)
+                .hinted("`regatta doctor` looks at the repository and its lanes"),
+        }
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Git(error) => error.into(),
+            EngineError::Refused(why) => CliError::refused(why),
+            EngineError::CutOff(_) => CliError::new(Exit::CannotWork, with_causes(&error))
+                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+            other => CliError::new(Exit::Git, with_causes(&other))
+                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+        }
+    }
+}

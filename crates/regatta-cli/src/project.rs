@@ -1,0 +1,188 @@
+//! A repository with its settings and its store, as every command needs them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use regatta_core::config::{self, Config};
+use regatta_core::diagnostic::{Diagnostic, has_errors};
+use regatta_core::id::TaskId;
+use regatta_engine::git::Repo;
+use regatta_store::{Store, TaskQuery, TaskRecord};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+
+/// The name of the configuration file.
+pub(crate) const CONFIG_FILE: &str = "regatta.yaml";
+
+/// An opened project.
+pub(crate) struct Project {
+    pub(crate) repo: Repo,
+    pub(crate) config: Config,
+    /// Where the configuration came from, if from a file.
+    pub(crate) config_file: Option<PathBuf>,
+    /// What the configuration was warned about.
+    pub(crate) warnings: Vec<Diagnostic>,
+    pub(crate) store_url: String,
+}
+
+impl Project {
+    /// Finds the repository, reads its settings.
+    pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
+        let start = start_dir(global)?;
+        let repo = Repo::discover(&start, None)?;
+        let (config, config_file, warnings) = load_config(global, &repo.toplevel)?;
+        let store_url = store_url(global, &config, &repo);
+        Ok(Self { repo, config, config_file, warnings, store_url })
+    }
+
+    /// Opens the store, making it if it is not there.
+    pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
+        self.make_state_dir()?;
+        Ok(regatta_store::open(&self.store_url).await?)
+    }
+
+    /// Opens the store if there is one.
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, CliError> {
+        if let Some(path) = self.store_url.strip_prefix("sqlite:") {
+            if !Path::new(path).exists() {
+                return Err(CliError::not_found(format!("there is no store at {path} yet"))
+                    .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
+            }
+        }
+        Ok(regatta_store::open(&self.store_url).await?)
+    }
+
+    /// `.regatta`, private to the user and kept out of git.
+    pub(crate) fn make_state_dir(&self) -> Result<(), CliError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let dir = &self.repo.state_dir;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|error| CliError::io("making", dir, &error))?;
+        self.repo.exclude(&["/.regatta/"])?;
+        Ok(())
+    }
+
+    /// Where lanes are, relative settings anchored at the configuration file's directory or the repository root.
+    pub(crate) fn lanes_root(&self) -> PathBuf {
+        let name = self.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        let text = self.config.lanes_root.replace("{repo}", &name.unwrap_or_else(|| "repo".to_owned()));
+        let anchor = match self.config.origin("lanes_root") {
+            config::Origin::File => self.config_file.as_deref().and_then(Path::parent).map(Path::to_owned),
+            _ => None,
+        };
+        normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
+    }
+
+    /// The branch work lands on.
+    pub(crate) fn target(&self) -> Result<String, CliError> {
+        if let Some(target) = &self.config.target {
+            return Ok(target.clone());
+        }
+        self.repo.default_branch().ok_or_else(|| {
+            CliError::new(Exit::Git, "HEAD is detached, so there is no branch to land on")
+                .hinted("name one: --target BRANCH, or `target:` in regatta.yaml, or check a branch out: git switch main")
+        })
+    }
+}
+
+/// The directory a command starts from.
+pub(crate) fn start_dir(global: &Global) -> Result<PathBuf, CliError> {
+    match &global.project {
+        Some(dir) if dir.is_dir() => Ok(dir.clone()),
+        Some(dir) => Err(CliError::not_found(format!("there is no directory {}", dir.display()))),
+        None => std::env::current_dir().map_err(|error| CliError::io("reading", Path::new("."), &error)),
+    }
+}
+
+/// Flag over environment over file over default.
+pub(crate) fn load_config(
+    global: &Global,
+    root: &Path,
+) -> Result<(Config, Option<PathBuf>, Vec<Diagnostic>), CliError> {
+    let default = root.join(CONFIG_FILE);
+    let file = match &global.config {
+        Some(file) => Some(file.clone()),
+        None => default.exists().then_some(default),
+    };
+    let (mut config, mut diagnostics) = match &file {
+        None => (Config::default(), Vec::new()),
+        Some(path) => {
+            let text = std::fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+            let shown = shown(path);
+            let text = String::from_utf8(text).map_err(|error| {
+                CliError::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+            })?;
+            config::parse(&shown, &text)
+        }
+    };
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    diagnostics.extend(config.apply_env(variables));
+    match has_errors(&diagnostics) {
+        true => Err(CliError::diagnosed(diagnostics)),
+        false => Ok((config, file, diagnostics)),
+    }
+}
+
+fn store_url(global: &Global, config: &Config, repo: &Repo) -> String {
+    let wanted = global.store.clone().unwrap_or_else(|| config.store.clone());
+    let plain = |path: &str| format!("sqlite:{}", normal(&repo.root.join(expand_home(path))).display());
+    match wanted.as_str() {
+        "sqlite" => format!("sqlite:{}", repo.state_dir.join("regatta.db").display()),
+        url if url.contains("://") => url.to_owned(),
+        url => plain(url.strip_prefix("sqlite:").unwrap_or(url)),
+    }
+}
+
+/// A path as a person would write it from where they stand.
+pub(crate) fn shown(path: &Path) -> String {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&cwd).unwrap_or(path).display().to_string()
+}
+
+fn expand_home(text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(text),
+    }
+}
+
+/// Without `.` and `..`, by the text alone.
+fn normal(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
+}
+
+/// The task that `text` names: by its id, or by the only id that begins with it.
+pub(crate) async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, CliError> {
+    if let Ok(id) = TaskId::parse(text) {
+        match store.task(&id).await {
+            Err(regatta_store::StoreError::NotFound(_)) => {}
+            other => return Ok(other?),
+        }
+    }
+    let query = TaskQuery { prefix: Some(text.to_owned()), limit: 6, ..TaskQuery::default() };
+    let mut found = if text.is_empty() { Vec::new() } else { store.tasks(&query).await? };
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(CliError::not_found(format!("there is no task {text:?}"))
+            .hinted("`regatta list --status all` shows what there is")),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|record| record.spec.id.as_str()).collect();
+            Err(CliError::usage(format!("{text:?} could be {}", names.join(", ")))
+                .hinted("give more of the id"))
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The live view on a terminal: one line per task, redrawn in place, static marks, no spinners.
+
+use std::collections::BTreeMap;
+
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::report::describe;
+use regatta_core::spec::TaskSpec;
+use regatta_core::time::{Timestamp, human};
+use regatta_core::train::LandStep;
+use regatta_engine::notice::{Live, Notice};
+
+use super::state::mark;
+use super::text::{fit, pad};
+use crate::ui::{Style, Ui};
+
+/// What is shown of one task.
+#[derive(Clone, Debug)]
+struct Row {
+    state: &'static str,
+    since: Timestamp,
+    until: Option<Timestamp>,
+    attempt: u32,
+    doing: String,
+    cost: f64,
+    cost_before: f64,
+    deps: Vec<TaskId>,
+}
+
+/// The dashboard's picture of a run. `update` and `draw` are functions of what they are given.
+pub(crate) struct Dashboard {
+    ui: Ui,
+    title: String,
+    start: Timestamp,
+    order: Vec<TaskId>,
+    rows: BTreeMap<TaskId, Row>,
+    drawn: usize,
+    /// Sentences to be printed above the picture before it is drawn again.
+    said: Vec<String>,
+}
+
+impl Dashboard {
+    pub(crate) fn new(ui: &Ui, title: &str, tasks: &[TaskSpec], start: Timestamp) -> Self {
+        let rows = tasks.iter().map(|spec| {
+            let row = Row {
+                state: "pending",
+                since: start,
+                until: None,
+                attempt: 0,
+                doing: String::new(),
+                cost: 0.0,
+                cost_before: 0.0,
+                deps: spec.deps.clone(),
+            };
+            (spec.id.clone(), row)
+        });
+        Self {
+            ui: ui.clone(),
+            title: title.to_owned(),
+            start,
+            order: tasks.iter().map(|spec| spec.id.clone()).collect(),
+            rows: rows.collect(),
+            drawn: 0,
+            said: Vec::new(),
+        }
+    }
+
+    /// Takes a notice in.
+    pub(crate) fn update(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Event(event) => self.event(event),
+            Notice::Live { task, live } => {
+                let Some(row) = self.rows.get_mut(task) else { return };
+                match live {
+                    Live::Tool { name, summary } => row.doing = format!("{name} {summary}"),
+                    Live::Text(text) => {
+                        if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                            row.doing = line.trim().to_owned();
+                        }
+                    }
+                    Live::Usage { cost_usd, .. } => row.cost = row.cost_before + cost_usd.unwrap_or(0.0),
+                    Live::Retrying(why) => row.doing = format!("waits for the API: {why}"),
+                }
+            }
+            Notice::Held { task, why } => {
+                if let Some(row) = self.rows.get_mut(task) {
+                    row.doing = format!("held: {why}");
+                }
+            }
+            Notice::Say(text) => self.said.push(text.clone()),
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task)) else { return };
+        let state = match &event.body {
+            EventBody::Enqueued { .. } | EventBody::Due | EventBody::Rearmed => "pending",
+            EventBody::Claimed { .. } => "claimed",
+            EventBody::Started { .. } => "running",
+            EventBody::Exited { .. } => "judging",
+            EventBody::Approved { .. } => "landing",
+            EventBody::Done { .. } => "done",
+            EventBody::Failed { .. } => "failed",
+            EventBody::Cancelled { .. } => "cancelled",
+            EventBody::Skipped { .. } => "skipped",
+            EventBody::Blocked { .. } => "blocked",
+            EventBody::Parked { .. } => "parked",
+            EventBody::Retrying { .. } | EventBody::Released { .. } => "pending",
+            EventBody::Landing { landing } => match landing {
+                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => "landed",
+                LandStep::Reject { .. } => "blocked",
+                _ => "landing",
+            },
+            EventBody::Progressed { .. } => {
+                row.doing = describe(&event.body);
+                return;
+            }
+            _ => return,
+        };
+        if let Some(attempt) = event.attempt {
+            if attempt != row.attempt {
+                row.cost_before = row.cost;
+            }
+            row.attempt = attempt;
+        }
+        if row.state != state {
+            row.since = event.at;
+        }
+        row.state = state;
+        row.until = match &event.body {
+            EventBody::Parked { until, .. } => Some(*until),
+            EventBody::Retrying { not_before, .. } => *not_before,
+            _ => None,
+        };
+        row.doing = match &event.body {
+            EventBody::Enqueued { .. }
+            | EventBody::Claimed { .. }
+            | EventBody::Started { .. }
+            | EventBody::Due => String::new(),
+            EventBody::Exited { .. } | EventBody::Approved { .. } | EventBody::Done { .. } => String::new(),
+            body => describe(body),
+        };
+    }
+
+    /// The picture as text: clears what was drawn before, prints what was said, draws anew.
+    pub(crate) fn draw(&mut self, now: Timestamp, columns: usize, lines: usize) -> String {
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text.push_str(&format!("\x1b[{}A\r\x1b[J", self.drawn));
+        }
+        for said in self.said.drain(..) {
+            text.push_str(&said);
+            text.push('\n');
+        }
+        let room = lines.saturating_sub(3).max(3);
+        let picture = self.picture(now, columns.max(40), room);
+        self.drawn = picture.len();
+        for line in picture {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn picture(&self, now: Timestamp, columns: usize, room: usize) -> Vec<String> {
+        let count = |wanted: &[&str]| self.rows.values().filter(|row| wanted.contains(&row.state)).count();
+        let total: f64 = self.rows.values().map(|row| row.cost).sum();
+        let mut head = format!(
+            "{} · {} of {} settled · {} running · {}",
+            self.title,
+            count(&["done", "landed", "failed", "cancelled", "skipped", "blocked"]),
+            self.rows.len(),
+            count(&["claimed", "running"]),
+            human(now.since(self.start))
+        );
+        if total > 0.0 {
+            head.push_str(&format!(" · ${total:.2}"));
+        }
+        let mut picture = vec![self.ui.paint(Style::Strong, &fit(&head, columns))];
+        let name = self.order.iter().map(|task| task.as_str().len()).max().unwrap_or(4).clamp(4, columns / 3);
+        let shown = self.shown(room);
+        let hidden = self.order.len() - shown.len();
+        for task in shown {
+            picture.push(self.line(task, &self.rows[task], now, columns, name));
+        }
+        if hidden > 0 {
+            picture.push(self.ui.paint(Style::Dim, &format!("  … and {hidden} more")));
+        }
+        picture
+    }
+
+    /// All tasks where there is room; else what moves or needs a person, then the rest in order.
+    fn shown(&self, room: usize) -> Vec<&TaskId> {
+        if self.order.len() <= room {
+            return self.order.iter().collect();
+        }
+        let weight = |task: &TaskId| match self.rows[task].state {
+            "claimed" | "running" | "judging" | "landing" => 0,
+            "blocked" | "failed" | "parked" => 1,
+            "pending" => 2,
+            _ => 3,
+        };
+        let mut wanted: Vec<(usize, usize)> =
+            self.order.iter().enumerate().map(|(n, task)| (weight(task), n)).collect();
+        wanted.sort_unstable();
+        let mut kept: Vec<usize> = wanted.into_iter().take(room.saturating_sub(1)).map(|(_, n)| n).collect();
+        kept.sort_unstable();
+        kept.into_iter().map(|n| &self.order[n]).collect()
+    }
+
+    fn line(&self, task: &TaskId, row: &Row, now: Timestamp, columns: usize, name: usize) -> String {
+        let (glyph, style) = mark(row.state);
+        let time = match (row.state, row.until) {
+            (_, Some(until)) => format!("in {}", human(until.since(now))),
+            ("pending", _) => String::new(),
+            ("done" | "landed" | "failed" | "cancelled" | "skipped" | "blocked", _) => String::new(),
+            _ => human(now.since(row.since)),
+        };
+        let cost = if row.cost > 0.0 { format!("${:.2}", row.cost) } else { String::new() };
+        let attempt = if row.attempt > 1 { format!("#{}", row.attempt) } else { String::new() };
+        let doing = match row.state {
+            "pending" if row.doing.is_empty() => self.waits_for(row),
+            _ => row.doing.clone(),
+        };
+        let left =
+            format!("{glyph} {} {} {} ", pad(task.as_str(), name), pad(row.state, 9), pad(&attempt, 3));
+        let right = format!("{} {} ", pad(&time, 9), pad(&cost, 7));
+        let used = name + 2 + 10 + 4 + 1 + 10 + 8;
+        let rest = fit(&doing, columns.saturating_sub(used + 1));
+        format!("{}{}{}", self.ui.paint(style, &left), right, self.ui.paint(Style::Dim, &rest))
+            .trim_end()
+            .to_owned()
+    }
+
+    fn waits_for(&self, row: &Row) -> String {
+        let unmet: Vec<&str> = row
+            .deps
+            .iter()
+            .filter(|task| !self.rows.get(*task).is_some_and(|row| matches!(row.state, "done" | "landed")))
+            .map(TaskId::as_str)
+            .collect();
+        if unmet.is_empty() { String::new() } else { format!("waits for {}", unmet.join(", ")) }
+    }
+}

@@ -1,0 +1,94 @@
+//! The live view where there is no terminal: one plain line for each thing worth knowing.
+
+use regatta_core::event::{Event, EventBody};
+use regatta_core::report::describe;
+use regatta_core::time::Timestamp;
+use regatta_core::train::LandStep;
+use regatta_engine::notice::Notice;
+
+use crate::ui::{Style, Ui};
+
+/// How much is worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Shown even when quiet.
+    Trouble,
+    /// Shown usually.
+    News,
+    /// Shown when more is asked for.
+    Detail,
+}
+
+/// Prints notices as lines.
+pub(crate) struct Lines {
+    ui: Ui,
+    start: Timestamp,
+}
+
+impl Lines {
+    pub(crate) fn new(ui: &Ui, start: Timestamp) -> Self {
+        Self { ui: ui.clone(), start }
+    }
+
+    pub(crate) fn show(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Event(event) => self.event(event),
+            Notice::Say(text) => self.ui.note(text),
+            Notice::Held { task, why } if self.ui.verbose => {
+                self.ui.line(format!("        {task}: held, {why}"))
+            }
+            Notice::Held { .. } | Notice::Live { .. } => {}
+        }
+    }
+
+    fn event(&self, event: &Event) {
+        let (weight, style) = weigh(&event.body);
+        let wanted = match weight {
+            Weight::Trouble => true,
+            Weight::News => !self.ui.quiet,
+            Weight::Detail => self.ui.verbose && !self.ui.quiet,
+        };
+        if !wanted {
+            return;
+        }
+        let at = event.at.since(self.start).as_secs_f64();
+        let task = event.task.as_ref().map_or("", |task| task.as_str());
+        let attempt = match event.attempt {
+            Some(n) if n > 1 => format!(" #{n}"),
+            _ => String::new(),
+        };
+        let text = describe(&event.body);
+        self.ui.line(format!(
+            "{at:7.1}s {}{attempt}  {}",
+            self.ui.paint(Style::Strong, task),
+            self.ui.paint(style, &text)
+        ));
+    }
+}
+
+fn weigh(body: &EventBody) -> (Weight, Style) {
+    match body {
+        EventBody::Failed { .. } | EventBody::Skipped { .. } | EventBody::Cancelled { .. } => {
+            (Weight::Trouble, Style::Bad)
+        }
+        EventBody::Blocked { .. } | EventBody::Parked { .. } | EventBody::Stuck { .. } => {
+            (Weight::Trouble, Style::Wait)
+        }
+        EventBody::Retrying { .. } | EventBody::Salvaged { .. } => (Weight::Trouble, Style::Wait),
+        EventBody::Done { .. } => (Weight::News, Style::Good),
+        EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
+        EventBody::Adopted { .. }
+        | EventBody::Released { .. }
+        | EventBody::Noted { .. }
+        | EventBody::Rearmed => (Weight::News, Style::Dim),
+        EventBody::Landing { landing } => match landing {
+            LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),
+            LandStep::Wait { .. } => (Weight::Trouble, Style::Wait),
+            // The Blocked event that follows says it.
+            LandStep::Reject { .. } | LandStep::Intend { .. } | LandStep::Gate { .. } => {
+                (Weight::Detail, Style::Dim)
+            }
+        },
+        _ => (Weight::Detail, Style::Dim),
+    }
+}

@@ -1,0 +1,78 @@
+//! Text that fits: widths are counted in terminal columns, not in characters.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// `text` on one line, at most `width` columns, without anything a terminal would obey.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if clean.width() <= width {
+        return clean;
+    }
+    let mut fitted = String::new();
+    let mut used = 0;
+    for c in clean.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used + wide + 1 > width {
+            break;
+        }
+        used += wide;
+        fitted.push(c);
+    }
+    fitted.push('…');
+    fitted
+}
+
+/// `text` fitted and filled up to exactly `width` columns.
+pub(crate) fn pad(text: &str, width: usize) -> String {
+    let fitted = fit(text, width);
+    let missing = width.saturating_sub(fitted.width());
+    fitted + &" ".repeat(missing)
+}
+
+/// A table with aligned columns; the last column is not filled up.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let columns = header.len();
+    let mut widths: Vec<usize> = header.iter().map(|text| text.width()).collect();
+    for row in rows {
+        for (n, cell) in row.iter().enumerate().take(columns) {
+            widths[n] = widths[n].max(cell.width());
+        }
+    }
+    let line = |cells: Vec<&str>| -> String {
+        let mut text = String::new();
+        for (n, cell) in cells.iter().enumerate() {
+            if n + 1 == columns {
+                text.push_str(cell);
+            } else {
+                text.push_str(&pad(cell, widths[n]));
+                text.push_str("  ");
+            }
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(header.to_vec());
+    for row in rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_and_cannot_move_the_cursor() {
+        assert_eq!(fit("short", 10), "short");
+        assert_eq!(fit("a much longer line", 8), "a much …");
+        assert_eq!(fit("日本語のタスク", 7), "日本語…");
+        assert_eq!(fit("evil\x1b[2Jtext\n", 40), "evil [2Jtext ");
+        assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn columns_of_a_table_line_up() {
+        let rows = vec![vec!["a".into(), "x y".into()], vec!["longer".into(), String::new()]];
+        assert_eq!(table(&["ID", "WHY"], &rows), "ID      WHY\na       x y\nlonger\n");
+    }
+}

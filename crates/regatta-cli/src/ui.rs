@@ -1,0 +1,102 @@
+//! Where everything is printed. A reader that went away is no error.
+
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::cli::{Color, Global};
+
+/// How a person, or a program, wants to be talked to.
+#[derive(Clone, Debug)]
+pub(crate) struct Ui {
+    /// One JSON document instead of text.
+    pub(crate) json: bool,
+    /// Colours on standard output.
+    pub(crate) color: bool,
+    /// Only what was asked for.
+    pub(crate) quiet: bool,
+    /// More than was asked for.
+    pub(crate) verbose: bool,
+    /// Standard output is a terminal.
+    pub(crate) terminal: bool,
+}
+
+impl Ui {
+    pub(crate) fn new(global: &Global) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let color = match global.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        Self {
+            json: global.json,
+            color: color && !global.json,
+            quiet: global.quiet,
+            verbose: global.verbose > 0,
+            terminal,
+        }
+    }
+
+    /// A line on standard output.
+    pub(crate) fn line(&self, text: impl AsRef<str>) {
+        self.out(&format!("{}\n", text.as_ref()));
+    }
+
+    /// Text on standard output, as it is.
+    pub(crate) fn out(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            // The reader is gone (`regatta list | head`): nothing is left to do for it.
+            #[expect(clippy::exit, reason = "nobody is left to tell")]
+            std::process::exit(0);
+        }
+    }
+
+    /// A line on standard error, for people.
+    pub(crate) fn note(&self, text: impl AsRef<str>) {
+        let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
+    }
+
+    /// One JSON document on standard output.
+    pub(crate) fn document(&self, value: &impl Serialize) {
+        self.line(serde_json::to_string_pretty(value).expect("our own values serialise"));
+    }
+
+    /// One JSON object on a line of its own.
+    pub(crate) fn object(&self, value: &impl Serialize) {
+        self.line(serde_json::to_string(value).expect("our own values serialise"));
+    }
+
+    /// `text` in a colour, where colours are wanted.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        match self.color {
+            true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// The few styles there are. Nothing is told by colour alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Good,
+    Bad,
+    Wait,
+    Busy,
+    Dim,
+    Strong,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Good => "32",
+            Style::Bad => "31",
+            Style::Wait => "33",
+            Style::Busy => "36",
+            Style::Dim => "2",
+            Style::Strong => "1",
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Commands of the user that Regatta itself runs: checks, hooks, lane setup, the gate. Supervised like agents.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use regatta_store::Claim;
+use tokio::sync::watch;
+
+use crate::context::Context;
+use crate::environment::Environment;
+use crate::files::end_of;
+use crate::lanes::{HookCall, HookResult};
+use crate::process::{Launch, Stdin};
+use crate::worker::Stop;
+
+/// How long a commit hook may take.
+const HOOK_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Where the user wants no limit: a year.
+pub(crate) const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How much output is read back.
+const OUTPUT: u64 = 256 * 1024;
+
+/// A place in which commands are run.
+pub(crate) struct Shell {
+    cwd: PathBuf,
+    dir: PathBuf,
+    environment: Environment,
+    run_id: String,
+}
+
+/// How a command ended, and the end of what it said on both streams.
+pub(crate) struct Ran {
+    pub(crate) exit: Exit,
+    pub(crate) output: String,
+}
+
+impl Shell {
+    /// In a task's lane, with what a check may know: the task, not its token.
+    pub(crate) fn for_lane(ctx: &Context, claim: &Claim, lane: &Path, dir: &Path) -> Self {
+        let mut environment = ctx.environment.clone();
+        environment
+            .set("REGATTA_TASK", claim.task.as_str())
+            .set("REGATTA_ATTEMPT", claim.attempt.to_string());
+        environment.set("REGATTA_LANE", lane.as_os_str());
+        for (name, value) in &claim.spec.env {
+            environment.set(name, value);
+        }
+        let run_id = format!("{}.{}", ctx.run_id(claim), name_of(dir));
+        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id }
+    }
+
+    /// In a checkout of a candidate.
+    pub(crate) fn for_gate(ctx: &Context, checkout: &Path, dir: &Path, run_id: String) -> Self {
+        let mut environment = ctx.environment.clone();
+        environment.set("REGATTA_LANE", checkout.as_os_str());
+        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id }
+    }
+
+    /// Runs a line of the user's own configuration or task file, which is shell text by definition.
+    pub(crate) async fn run(
+        &self,
+        ctx: &Context,
+        command: &str,
+        limit: Duration,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> Ran {
+        let argv = ["sh", "-c", command].map(OsString::from).to_vec();
+        self.launch(ctx, argv, self.environment.clone(), limit, stop).await
+    }
+
+    /// Runs one of the user's commit hooks.
+    pub(crate) async fn hook(&self, ctx: &Context, call: HookCall) -> HookResult {
+        let mut environment = self.environment.clone();
+        for (name, value) in call.env {
+            environment.set(name, value);
+        }
+        let mut argv = vec![call.program.into_os_string()];
+        argv.extend(call.args);
+        let (_never, stop) = watch::channel(None);
+        let ran = self.launch(ctx, argv, environment, HOOK_LIMIT, stop).await;
+        HookResult { ok: ran.exit.success(), output: format!("{}\n({})", ran.output.trim_end(), ran.exit) }
+    }
+
+    async fn launch(
+        &self,
+        ctx: &Context,
+        argv: Vec<OsString>,
+        environment: Environment,
+        limit: Duration,
+        mut stop: watch::Receiver<Option<Stop>>,
+    ) -> Ran {
+        // One directory per launch: a shim never shares its records.
+        let dir = fresh_dir(&self.dir);
+        let dir = match dir {
+            Ok(dir) => dir,
+            Err(error) => {
+                let error = format!("{}: {error}", self.dir.display());
+                return Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+            }
+        };
+        let (stdout, stderr) = (dir.join("stdout"), dir.join("stderr"));
+        let launch = Launch {
+            run_dir: dir,
+            argv,
+            cwd: self.cwd.clone(),
+            env: environment.into_vars(),
+            stdin: Stdin::Null,
+            stdout: stdout.clone(),
+            stderr: stderr.clone(),
+            run_id: self.run_id.clone(),
+            limit: Some(limit),
+            grace: ctx.options.grace,
+        };
+        let asked = async {
+            loop {
+                let now = stop.borrow_and_update().clone();
+                match now {
+                    Some(Stop::Cancel { by }) => return format!("cancelled by {by}"),
+                    Some(Stop::Interrupt { why, .. }) => return why,
+                    None => {}
+                }
+                if stop.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let exit = ctx.supervisor.run(&launch, asked).await;
+        let mut output = end_of(&stdout, OUTPUT);
+        let errors = end_of(&stderr, OUTPUT);
+        if !errors.trim().is_empty() {
+            if !output.is_empty() && !output.ends_with('\n') {
+                output.push('\n');
+            }
+            output.push_str(&errors);
+        }
+        if let Exit::NeverStarted { error } = &exit {
+            output.push_str(error);
+        }
+        Ran { exit, output }
+    }
+}
+
+fn name_of(dir: &Path) -> String {
+    dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// `dir/1`, `dir/2`, …: the first that is not there yet.
+fn fresh_dir(dir: &Path) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    for n in 1.. {
+        let path = dir.join(n.to_string());
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("there are more numbers than directories")
+}

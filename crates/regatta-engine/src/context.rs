@@ -1,0 +1,325 @@
+//! What every part of a running engine needs at hand. Made once, shared, never changed.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::config::Config;
+use regatta_core::failure::Backoff;
+use regatta_core::id::TaskId;
+use regatta_store::{Claim, SessionId, Store};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::agents::{self, AgentProfile, Kind};
+use crate::engine::EngineError;
+use crate::environment::Environment;
+use crate::git::{GitError, Repo, TrustSnapshot, Work};
+use crate::lanes::{Lane, Lanes, RetireMode};
+use crate::notice::Notice;
+use crate::process::Supervisor;
+use crate::redact::Redactor;
+use crate::worker::WorkerError;
+
+/// What the person who started this run wanted.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Start nothing more after the first failure.
+    pub fail_fast: bool,
+    /// Goes on with what an earlier run left.
+    pub resume: bool,
+    /// Keep lanes of settled tasks.
+    pub keep_lanes: bool,
+    /// Where logs go instead of the state directory.
+    pub log_dir: Option<PathBuf>,
+    /// Throw the log of a good attempt away.
+    pub no_log: bool,
+    /// The program to run for agents of kind claude.
+    pub claude_exe: Option<PathBuf>,
+    /// How long an agent may take to end by itself after it was asked to.
+    pub grace: Duration,
+}
+
+/// What a context is put together from.
+pub struct Assembly {
+    /// The repository.
+    pub repo: Repo,
+    /// Where lanes go.
+    pub lanes_root: PathBuf,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its address.
+    pub store_url: String,
+    /// The session to be opened in it.
+    pub session: SessionId,
+    /// The settings.
+    pub config: Config,
+    /// What was asked on the command line.
+    pub options: RunOptions,
+    /// The branch work lands on.
+    pub target: String,
+    /// This program.
+    pub regatta_exe: PathBuf,
+    /// The environment of this process.
+    pub inherited: Vec<(OsString, OsString)>,
+    /// Who watches.
+    pub notices: UnboundedSender<Notice>,
+}
+
+/// The shared parts.
+pub struct Context {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its address, as workers are told it.
+    pub store_url: String,
+    /// This engine's session in it.
+    pub session: SessionId,
+    /// The settings.
+    pub config: Config,
+    /// What was asked on the command line.
+    pub options: RunOptions,
+    /// The branch work lands on.
+    pub target: String,
+    /// `.regatta`.
+    pub state_dir: PathBuf,
+    /// The user's checkout, from which files are brought into lanes.
+    pub checkout: PathBuf,
+    /// The repository.
+    pub repo: Repo,
+    /// Git on content, safe from what agents plant.
+    pub work: Work,
+    /// The lanes.
+    pub lanes: Lanes,
+    /// Starts shims.
+    pub supervisor: Supervisor,
+    /// This program.
+    pub regatta_exe: PathBuf,
+    /// What agents, checks and hooks inherit.
+    pub environment: Environment,
+    /// The agents that can be named.
+    pub agents: BTreeMap<String, AgentProfile>,
+    /// The waits after failures.
+    pub backoff: Backoff,
+    /// Takes secrets out of what is shown.
+    pub redactor: Redactor,
+    /// Who watches.
+    pub notices: UnboundedSender<Notice>,
+}
+
+impl Context {
+    /// Puts the parts together. Takes the trust snapshot, so no agent may have been started before by this process.
+    pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
+        let (repo, config) = (&assembly.repo, &assembly.config);
+        let trust = match assembly.options.resume {
+            true => TrustSnapshot::load(repo).or_else(|_| TrustSnapshot::take(repo))?,
+            false => TrustSnapshot::take(repo)?,
+        };
+        let work = Work::new(repo, trust);
+        let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?;
+        let bin = repo.state_dir.join("bin");
+        link_self(&bin, &assembly.regatta_exe)?;
+        let environment = Environment::passed_on(assembly.inherited, &bin);
+        let agents: BTreeMap<String, AgentProfile> =
+            config.agents.iter().map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent))).collect();
+        let secrets = agents.values().flat_map(|agent| agent.env.clone());
+        let inherited = environment.texts().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let redactor = Redactor::new(inherited.chain(secrets).collect::<Vec<_>>());
+        Ok(Self {
+            store: assembly.store,
+            store_url: assembly.store_url,
+            session: assembly.session,
+            options: assembly.options,
+            target: assembly.target,
+            state_dir: assembly.repo.state_dir.clone(),
+            checkout: assembly.repo.toplevel.clone(),
+            repo: assembly.repo,
+            work,
+            lanes,
+            supervisor: Supervisor::new(&assembly.regatta_exe),
+            regatta_exe: assembly.regatta_exe,
+            environment,
+            agents,
+            backoff: Backoff::default(),
+            redactor,
+            notices: assembly.notices,
+            config: assembly.config,
+        })
+    }
+
+    /// Tells whoever watches; nobody may be watching any more.
+    pub fn tell(&self, notice: Notice) {
+        let _ = self.notices.send(notice);
+    }
+
+    /// A sentence for the person at the terminal.
+    pub fn say(&self, text: String) {
+        self.tell(Notice::Say(self.redact(&text)));
+    }
+
+    /// `text` without secrets.
+    pub fn redact(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
+    }
+
+    /// The agent of that name.
+    pub fn agent(&self, name: &str) -> Result<&AgentProfile, WorkerError> {
+        self.agents
+            .get(name)
+            .ok_or_else(|| WorkerError::Setup(format!("there is no agent {name:?} in regatta.yaml")))
+    }
+
+    /// Where the shim of an attempt keeps its records.
+    pub fn run_dir(&self, task: &TaskId, attempt: u32) -> PathBuf {
+        self.state_dir.join("runs").join(task.as_str()).join(attempt.to_string())
+    }
+
+    /// Stdout and stderr of an attempt.
+    pub fn log_files(&self, task: &TaskId, attempt: u32) -> (PathBuf, PathBuf) {
+        let base = self.options.log_dir.clone().unwrap_or_else(|| self.state_dir.join("logs"));
+        let dir = base.join(task.as_str());
+        (dir.join(format!("{attempt}.jsonl")), dir.join(format!("{attempt}.stderr")))
+    }
+
+    /// The marker in the environment of everything an attempt starts.
+    pub fn run_id(&self, claim: &Claim) -> String {
+        format!("{}.{}.{}", claim.task, claim.attempt, claim.session)
+    }
+
+    /// The variables by which a worker finds its way back, and those that rookery's tasks expect.
+    pub fn worker_variables(&self, environment: &mut Environment, claim: &Claim, lane: &Path, token: &str) {
+        let attempt = claim.attempt.to_string();
+        let database = self.store_url.strip_prefix("sqlite:").unwrap_or(&self.store_url);
+        let pairs: [(&str, &OsStr); 9] = [
+            ("REGATTA_STORE", OsStr::new(&self.store_url)),
+            ("REGATTA_TASK", OsStr::new(claim.task.as_str())),
+            ("REGATTA_ATTEMPT", OsStr::new(&attempt)),
+            ("REGATTA_TOKEN", OsStr::new(token)),
+            ("REGATTA_LANE", lane.as_os_str()),
+            ("ROOKERY_DB", OsStr::new(database)),
+            ("ROOKERY_PARCEL_ID", OsStr::new(claim.task.as_str())),
+            ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
+            ("ROOKERY_WORKTREE", lane.as_os_str()),
+        ];
+        for (name, value) in pairs {
+            environment.set(name, value);
+        }
+    }
+
+    /// The conversation for the next attempt, and whether it exists: the last one where its file is still there.
+    pub fn conversation(
+        &self,
+        profile: &AgentProfile,
+        workdir: &Path,
+        history: &[Attempt],
+        task_env: &BTreeMap<String, String>,
+    ) -> (String, bool) {
+        if profile.kind == Kind::Claude {
+            let last = history.iter().rev().find(|attempt| attempt.agent == profile.name);
+            if let Some(session) = last.and_then(|attempt| attempt.session.clone()) {
+                let config_dir = self.claude_config_dir(profile, task_env);
+                return match agents::claude::session_file_exists(&config_dir, workdir, &session) {
+                    true => (session, true),
+                    false => (fresh_uuid(), false),
+                };
+            }
+        }
+        (fresh_uuid(), false)
+    }
+
+    fn claude_config_dir(&self, profile: &AgentProfile, task_env: &BTreeMap<String, String>) -> PathBuf {
+        let named = task_env.get("CLAUDE_CONFIG_DIR").or_else(|| profile.env.get("CLAUDE_CONFIG_DIR"));
+        let named = named
+            .map(PathBuf::from)
+            .or_else(|| self.environment.value("CLAUDE_CONFIG_DIR").map(PathBuf::from));
+        named.unwrap_or_else(|| {
+            Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(".claude")
+        })
+    }
+}
+
+/// Puts a link named `regatta` into `bin`, so that workers find the program that started them.
+fn link_self(bin: &Path, exe: &Path) -> Result<(), EngineError> {
+    let link = bin.join("regatta");
+    let failed = |source| EngineError::Io { doing: "linking", path: link.clone(), source };
+    if std::fs::read_link(&link).is_ok_and(|target| target == exe) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(bin).map_err(failed)?;
+    // Replaced by a rename: a worker that looks it up right now finds the old one or the new one.
+    let fresh = bin.join(format!(".regatta.{}", std::process::id()));
+    let _ = std::fs::remove_file(&fresh);
+    std::os::unix::fs::symlink(exe, &fresh).map_err(failed)?;
+    std::fs::rename(&fresh, &link).map_err(failed)
+}
+
+/// 64 random hexadecimal digits: an attempt's secret.
+pub(crate) fn fresh_token() -> String {
+    random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The form in which the store keeps a token.
+pub fn token_hash(token: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A random UUID, version 4.
+fn fresh_uuid() -> String {
+    let mut bytes = random_bytes::<16>();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
+    bytes
+}
+
+impl Context {
+    /// Runs git work off the runtime's own threads.
+    pub(crate) async fn blocking<T, F>(self: &Arc<Self>, work: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Context) -> Result<T, GitError> + Send + 'static,
+    {
+        let ctx = self.clone();
+        tokio::task::spawn_blocking(move || work(&ctx)).await.expect("git work does not panic")
+    }
+
+    /// Takes a settled task's lane away, if nothing in it would be lost. A lane that stays is no failure.
+    pub(crate) async fn retire(self: Arc<Self>, task: &TaskId, mode: RetireMode) {
+        if self.options.keep_lanes {
+            return;
+        }
+        let id = task.clone();
+        if let Err(error) = self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await {
+            self.say(format!("{task}: its lane stays: {error}"));
+        }
+    }
+
+    /// Brings the user's own files into a lane; what could not be brought is told.
+    pub(crate) async fn furnish(
+        self: &Arc<Self>,
+        lane: &Lane,
+        _workdir: &Path,
+    ) -> Result<Vec<String>, GitError> {
+        let _ = lane;
+        Ok(Vec::new())
+    }
+
+    /// How cars become commits of the target.
+    pub(crate) fn strategy(&self) -> regatta_core::train::Strategy {
+        use regatta_core::config::Strategy as Configured;
+        use regatta_core::train::Strategy;
+        match self.config.land.strategy {
+            Configured::Rebase => Strategy::Rebase,
+            Configured::Squash => Strategy::Squash,
+            Configured::Merge | Configured::Pr => Strategy::Merge,
+        }
+    }
+}

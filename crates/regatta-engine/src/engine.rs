@@ -1,0 +1,426 @@
+//! The engine: schedules, supervises, lands, until nothing can move any more.
+//!
+//! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through
+//! the store, and never polls: workers that end, the store that changed, a timer, a signal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::admission::{Active, Hold, Limits, admit};
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_store::{ClaimRequest, Operation, ReadyKey, RequestId, StoreError, TaskQuery};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::context::{Context, fresh_token, token_hash};
+use crate::landing::train::{self, LandError, Round};
+use crate::notice::Notice;
+use crate::persist::until_answered;
+use crate::worker::{self, Stop};
+use crate::{clock, failpoint};
+
+/// Ready tasks looked at in one step.
+const PAGE: usize = 64;
+/// A car that waits for the user's checkout is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
+const SAFETY_NET: Duration = Duration::from_secs(5);
+
+/// How urgently the run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interrupt {
+    /// Stop workers, keep their work, keep the state.
+    Stop,
+    /// The same without any grace.
+    Kill,
+}
+
+/// Why the engine gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store refused or is gone.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Landing failed for a reason that is no car's fault.
+    #[error("landing failed")]
+    Landing(#[from] LandError),
+    /// Git could not do its part.
+    #[error(transparent)]
+    Git(#[from] crate::git::GitError),
+    /// Another node ended this engine's session, or the store was away for too long.
+    #[error("this run was cut off: {0}")]
+    CutOff(String),
+    /// A file could not be read or written.
+    #[error("{doing} {}", path.display())]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// Where.
+        path: std::path::PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The state of a task does not allow this run.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing could move any more.
+    Settled,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+/// What wakes the engine.
+#[derive(Debug)]
+enum Wake {
+    Worker(TaskId),
+    Landed(Result<Round, LandError>),
+    StoreChanged,
+    Timer,
+    Interrupt(Interrupt),
+    CutOff(String),
+}
+
+/// A worker in flight.
+struct Live {
+    spec: TaskSpec,
+    stop: watch::Sender<Option<Stop>>,
+}
+
+/// The engine of one run.
+pub(crate) struct Engine {
+    ctx: Arc<Context>,
+    queue: String,
+    limits: Limits,
+    live: BTreeMap<TaskId, Live>,
+    /// Begun and not settled: their declared writes stay reserved.
+    reserved: BTreeMap<TaskId, TaskSpec>,
+    workers: JoinSet<TaskId>,
+    landing: Option<tokio::task::JoinHandle<Result<Round, LandError>>>,
+    land_stop: watch::Sender<Option<Stop>>,
+    /// What the last round left waiting; `None` when cars may have come since.
+    waiting_cars: Option<Vec<TaskId>>,
+    train_elsewhere: bool,
+    stopping: Option<Interrupt>,
+    failed_fast: bool,
+    last_seq: u64,
+    told_holds: BTreeMap<TaskId, String>,
+}
+
+impl Engine {
+    pub(crate) fn new(ctx: Arc<Context>, queue: String, limits: Limits, last_seq: u64) -> Self {
+        Self {
+            ctx,
+            queue,
+            limits,
+            live: BTreeMap::new(),
+            reserved: BTreeMap::new(),
+            workers: JoinSet::new(),
+            landing: None,
+            land_stop: watch::channel(None).0,
+            waiting_cars: None,
+            train_elsewhere: false,
+            stopping: None,
+            failed_fast: false,
+            last_seq,
+            told_holds: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on with a worker that another engine began.
+    pub(crate) fn adopt(&mut self, claim: regatta_store::Claim, record: regatta_core::attempt::Attempt) {
+        let (task, spec) = (claim.task.clone(), claim.spec.clone());
+        let stop = self.enter(spec);
+        let ctx = self.ctx.clone();
+        self.workers.spawn(async move {
+            worker::adopt(ctx, claim, record, stop).await;
+            task
+        });
+    }
+
+    /// Tasks of this queue that were begun before keep their places reserved.
+    pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
+        let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
+        for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
+            if record.attempts > 0
+                && !record.state.is_terminal()
+                && !matches!(record.state, TaskState::Blocked { .. })
+            {
+                self.reserved.insert(record.spec.id.clone(), record.spec);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs until nothing can move, or somebody stops it.
+    pub(crate) async fn run(
+        mut self,
+        mut interrupts: mpsc::UnboundedReceiver<Interrupt>,
+        mut cut_off: watch::Receiver<Option<String>>,
+    ) -> Result<Ended, EngineError> {
+        let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
+        loop {
+            self.tell_events().await?;
+            if self.stopping.is_none() {
+                self.obey_cancels().await?;
+                self.ring_timers().await?;
+                if !self.failed_fast {
+                    self.start_what_may().await?;
+                }
+            }
+            self.start_landing().await?;
+            if self.live.is_empty() && self.landing.is_none() {
+                if self.stopping.is_some() {
+                    self.tell_events().await?;
+                    return Ok(Ended::Interrupted);
+                }
+                if self.nothing_can_move().await? {
+                    self.tell_events().await?;
+                    return Ok(Ended::Settled);
+                }
+            }
+            let next = self.next_timer().await?;
+            let wake = tokio::select! {
+                Some(done) = self.workers.join_next() => Wake::Worker(done.expect("workers do not panic")),
+                round = join(&mut self.landing) => Wake::Landed(round),
+                Some(interrupt) = interrupts.recv() => Wake::Interrupt(interrupt),
+                Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
+                Ok(()) = changed.changed() => Wake::StoreChanged,
+                () = tokio::time::sleep(next) => Wake::Timer,
+            };
+            match wake {
+                Wake::CutOff(why) => return Err(self.abandon(why).await),
+                wake => self.handle(wake)?,
+            }
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) -> Result<(), EngineError> {
+        match wake {
+            Wake::Worker(task) => {
+                self.live.remove(&task);
+                self.waiting_cars = None;
+            }
+            Wake::Landed(round) => {
+                self.landing = None;
+                let round = round?;
+                self.train_elsewhere = round.held_elsewhere;
+                self.waiting_cars = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
+            }
+            Wake::StoreChanged => {}
+            Wake::Timer => self.waiting_cars = None,
+            Wake::Interrupt(level) => self.stop_all(level),
+            // The loop has left by then.
+            Wake::CutOff(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Ends every worker without asking the store, which belongs to somebody else now.
+    async fn abandon(mut self, why: String) -> EngineError {
+        self.stop_all(Interrupt::Kill);
+        while self.workers.join_next().await.is_some() {}
+        EngineError::CutOff(why)
+    }
+
+    fn stop_all(&mut self, level: Interrupt) {
+        self.stopping = self.stopping.max(Some(level));
+        let stop = Stop::Interrupt { why: "the run was stopped".to_owned(), now: level == Interrupt::Kill };
+        for live in self.live.values() {
+            let _ = live.stop.send(Some(stop.clone()));
+        }
+        let _ = self.land_stop.send(Some(stop));
+    }
+
+    fn enter(&mut self, spec: TaskSpec) -> watch::Receiver<Option<Stop>> {
+        let (stop, receiver) = watch::channel(None);
+        self.reserved.insert(spec.id.clone(), spec.clone());
+        self.live.insert(spec.id.clone(), Live { spec, stop });
+        receiver
+    }
+
+    /// Starts what admission allows, page by page while there is room.
+    async fn start_what_may(&mut self) -> Result<(), EngineError> {
+        let mut after: Option<ReadyKey> = None;
+        let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
+        loop {
+            let page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+            let active = self.active();
+            let admission = admit(&self.limits, &active, page.iter().map(|ready| &ready.spec));
+            for task in &admission.start {
+                let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
+                self.start(spec.expect("admission picks from the page")).await?;
+            }
+            let full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
+            held.extend(admission.held.into_iter().map(|(task, hold)| (task, hold.to_string())));
+            match page.last() {
+                Some(last) if page.len() == PAGE && !full => after = Some(last.key.clone()),
+                _ => break,
+            }
+        }
+        for (task, why) in &held {
+            if self.told_holds.get(task) != Some(why) {
+                self.ctx.tell(Notice::Held { task: task.clone(), why: why.clone() });
+            }
+        }
+        self.told_holds = held;
+        Ok(())
+    }
+
+    fn active(&self) -> Vec<Active> {
+        let live = self.live.values().map(|live| Active::of(&live.spec, true));
+        let reserved = self.reserved.values().filter(|spec| !self.live.contains_key(&spec.id));
+        live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
+    }
+
+    async fn start(&mut self, spec: TaskSpec) -> Result<(), EngineError> {
+        let token = fresh_token();
+        let request = ClaimRequest {
+            task: spec.id.clone(),
+            session: self.ctx.session.clone(),
+            token_hash: token_hash(&token),
+            request: RequestId::fresh(),
+        };
+        let at = clock::now();
+        let Some(claim) = until_answered(|| self.ctx.store.claim(&request, at)).await? else { return Ok(()) };
+        failpoint::reach("claimed");
+        let stop = self.enter(claim.spec.clone());
+        let (ctx, task) = (self.ctx.clone(), claim.task.clone());
+        self.workers.spawn(async move {
+            worker::attempt(ctx, claim, token, stop).await;
+            task
+        });
+        Ok(())
+    }
+
+    /// Lands if there may be cars that can move and nobody of ours is at it.
+    async fn start_landing(&mut self) -> Result<(), EngineError> {
+        if self.landing.is_some() || self.stopping.is_some() {
+            return Ok(());
+        }
+        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
+        let waiting = self.waiting_cars.as_ref();
+        if cars.iter().all(|car| waiting.is_some_and(|waiting| waiting.contains(&car.task))) {
+            return Ok(());
+        }
+        if self.train_elsewhere && waiting.is_some() {
+            return Ok(());
+        }
+        self.landing = Some(tokio::spawn(train::round(self.ctx.clone(), self.land_stop.subscribe())));
+        Ok(())
+    }
+
+    async fn obey_cancels(&mut self) -> Result<(), EngineError> {
+        for (task, live) in &self.live {
+            if live.stop.borrow().is_some() {
+                continue;
+            }
+            let record = until_answered(|| self.ctx.store.task(task)).await?;
+            if let Some(by) = record.cancel_asked {
+                let _ = live.stop.send(Some(Stop::Cancel { by }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever waited for a time that has come is pending again.
+    async fn ring_timers(&mut self) -> Result<(), EngineError> {
+        let now = clock::now();
+        for (task, due) in until_answered(|| self.ctx.store.timers(&self.queue, PAGE)).await? {
+            if due > now {
+                break;
+            }
+            let request = RequestId::fresh();
+            match until_answered(|| self.ctx.store.operate(&task, &Operation::Due, &request, now)).await {
+                // Somebody changed it meanwhile; there is nothing left to ring for.
+                Ok(()) | Err(StoreError::Refused(_) | StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// How long to sleep if nothing else wakes us.
+    async fn next_timer(&self) -> Result<Duration, EngineError> {
+        let timers = until_answered(|| self.ctx.store.timers(&self.queue, 1)).await?;
+        let due = timers.first().map(|(_, due)| due.since(clock::now()).max(Duration::from_millis(1)));
+        let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
+        let look = look.then_some(LOOK_AGAIN);
+        Ok([due, look, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
+    }
+
+    /// True when no worker, no car, no timer and no ready task is left that could change anything.
+    async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
+        let store = &self.ctx.store;
+        let ready = until_answered(|| store.ready(&self.queue, None, 1)).await?;
+        let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
+        if !self.failed_fast && (!ready.is_empty() || !timers.is_empty()) {
+            return Ok(false);
+        }
+        let landing = TaskQuery {
+            queue: Some(self.queue.clone()),
+            states: vec!["landing".to_owned()],
+            ..TaskQuery::default()
+        };
+        let landing = until_answered(|| store.tasks(&landing)).await?;
+        let stuck: BTreeSet<TaskId> = self.waiting_cars.iter().flatten().cloned().collect();
+        Ok(landing.iter().all(|record| stuck.contains(&record.spec.id)))
+    }
+
+    /// Reads what happened since the last look: tells it, and keeps the reservations right.
+    async fn tell_events(&mut self) -> Result<(), EngineError> {
+        loop {
+            let events = until_answered(|| self.ctx.store.events(self.last_seq, None, 512)).await?;
+            let Some(last) = events.last() else { return Ok(()) };
+            self.last_seq = last.seq;
+            for event in events {
+                self.note(&event);
+                self.ctx.tell(Notice::Event(event));
+            }
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        let Some(task) = &event.task else { return };
+        let ours = self.reserved.contains_key(task);
+        match &event.body {
+            EventBody::Failed { .. } | EventBody::Blocked { .. } if ours => {
+                self.failed_fast |= self.ctx.options.fail_fast;
+                self.reserved.remove(task);
+            }
+            EventBody::Done { .. } | EventBody::Cancelled { .. } => {
+                self.reserved.remove(task);
+            }
+            EventBody::Landing { landing } => {
+                use regatta_core::train::LandStep;
+                if matches!(
+                    landing,
+                    LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Reject { .. }
+                ) {
+                    self.reserved.remove(task);
+                }
+            }
+            EventBody::Approved { .. } => self.waiting_cars = None,
+            _ => {}
+        }
+    }
+}
+
+/// Waits for the landing round, for ever if there is none.
+async fn join(
+    landing: &mut Option<tokio::task::JoinHandle<Result<Round, LandError>>>,
+) -> Result<Round, LandError> {
+    match landing {
+        Some(handle) => handle.await.expect("landing does not panic"),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,90 @@
+//! The environment that agents, checks and hooks are started with: built anew, never simply inherited.
+//!
+//! Invariant: nothing that hijacks a loader, redirects git or speaks for another attempt gets through.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Prefixes of names that are never passed on.
+const REFUSED_PREFIXES: [&str; 6] = ["LD_", "DYLD_", "GIT_", "REGATTA_", "ROOKERY_", "PO_WORKTREE_"];
+/// Names that are never passed on.
+const REFUSED_NAMES: [&str; 5] = ["BASH_ENV", "ENV", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
+
+/// An environment under construction.
+#[derive(Clone, Debug)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// What may be passed on of `inherited`, with `bin` first on the path so that workers find this `regatta`.
+    pub fn passed_on(inherited: impl IntoIterator<Item = (OsString, OsString)>, bin: &Path) -> Self {
+        let kept = inherited.into_iter().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            !REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                && !REFUSED_NAMES.contains(&&*name)
+        });
+        let mut vars: BTreeMap<OsString, OsString> = kept.collect();
+        let mut path = bin.as_os_str().to_owned();
+        if let Some(rest) = vars.get(OsStr::new("PATH")) {
+            path.push(":");
+            path.push(rest);
+        }
+        vars.insert("PATH".into(), path);
+        Self(vars)
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> &mut Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// Takes a variable out.
+    pub fn remove(&mut self, name: &str) -> &mut Self {
+        self.0.remove(OsStr::new(name));
+        self
+    }
+
+    /// Whether a variable is set.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(OsStr::new(name))
+    }
+
+    /// The value of a variable.
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// The finished list.
+    pub fn into_vars(self) -> Vec<(OsString, OsString)> {
+        self.0.into_iter().collect()
+    }
+
+    /// Name and value of all variables that are text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loaders_git_and_other_attempts_do_not_get_through() {
+        let inherited = [
+            ("PATH", "/usr/bin"),
+            ("LD_PRELOAD", "/evil.so"),
+            ("GIT_DIR", "/elsewhere"),
+            ("REGATTA_TOKEN", "of the outer attempt"),
+            ("BASH_ENV", "/evil.sh"),
+            ("MY_API_KEY", "kept"),
+        ];
+        let environment = Environment::passed_on(
+            inherited.map(|(name, value)| (name.into(), value.into())),
+            Path::new("/state/bin"),
+        );
+        let vars: Vec<String> = environment.texts().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(vars, ["MY_API_KEY=kept", "PATH=/state/bin:/usr/bin"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! Named places at which a test can make this process die as `kill -9` would: no destructor runs.
+//!
+//! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time.
+//! Debug builds only.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// All places, so that a harness can try each.
+pub const ALL: [&str; 12] = [
+    "enqueued",
+    "claimed",
+    "lane-made",
+    "shim-started",
+    "started",
+    "exited",
+    "committed",
+    "settled",
+    "intended",
+    "gated",
+    "ref-moved",
+    "landed",
+];
+
+static REACHED: AtomicU32 = AtomicU32::new(0);
+
+/// Dies here if a test asked for it.
+pub fn reach(name: &str) {
+    debug_assert!(ALL.contains(&name), "failpoint {name} is not listed");
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let Ok(wanted) = std::env::var("REGATTA_FAILPOINT") else { return };
+    let (wanted, times) = match wanted.split_once(':') {
+        Some((wanted, times)) => (wanted.to_owned(), times.parse().unwrap_or(1)),
+        None => (wanted, 1),
+    };
+    if wanted == name && REACHED.fetch_add(1, Ordering::SeqCst) + 1 == times {
+        let me = rustix::process::getpid();
+        let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+        // The signal is on its way; nothing more may happen.
+        loop {
+            std::thread::park();
+        }
+    }
+}

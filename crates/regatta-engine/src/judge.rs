@@ -1,0 +1,259 @@
+//! The verdict on an attempt: from what is known to what follows. Pure; the worker gathers the facts and carries
+//! out the outcome.
+//!
+//! Invariant: it fails closed. Only an agent that ended well *and* whose adapter found a good statement is good.
+
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use regatta_core::failure::{Backoff, FailureClass};
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::{BlockReason, ParkReason};
+use regatta_core::time::Timestamp;
+use regatta_core::verdict::{Metrics, Statement, Verdict, VerdictAdapter, read_json_result, read_marker};
+use regatta_store::{Outcome, Reported};
+
+use crate::agents::AgentEnd;
+
+/// Everything a judgement rests on before the work is committed and checked.
+pub struct Facts<'a> {
+    /// What was ordered.
+    pub spec: &'a TaskSpec,
+    /// The attempt.
+    pub attempt: u32,
+    /// How the process ended.
+    pub exit: &'a Exit,
+    /// How the agent ended, by its own words.
+    pub end: &'a AgentEnd,
+    /// What the worker said with `regatta done` and `regatta stuck`.
+    pub reported: &'a Reported,
+    /// The marker file it left in its lane.
+    pub marker: Option<&'a str>,
+    /// The end of its output.
+    pub last_words: &'a str,
+}
+
+/// What is to be thought of the attempt so far.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    /// Good, if it can be committed and its checks pass.
+    Good {
+        /// Which adapter found it.
+        by: &'static str,
+        /// What it found.
+        statement: Statement,
+    },
+    /// The work failed.
+    Bad {
+        /// `block`, or `unknown` where nobody said anything.
+        verdict: Verdict,
+        /// Which adapter found it, if one did.
+        by: &'static str,
+        /// What is wrong, for people and as guidance for the next attempt.
+        why: String,
+    },
+    /// The worker waits for a person.
+    NeedsInput(String),
+    /// A usage limit.
+    RateLimited {
+        /// Its end, if stated.
+        until: Option<Timestamp>,
+        /// In the agent's words.
+        why: String,
+    },
+    /// The world around it failed.
+    Environment(String),
+    /// Trying again cannot help.
+    Permanent(String),
+    /// Nobody's fault and nothing to charge: stopped or lost.
+    Uncharged(String),
+}
+
+/// Weighs the facts.
+pub fn weigh(facts: &Facts<'_>) -> Judgement {
+    match facts.exit {
+        Exit::Stopped { why } => return Judgement::Uncharged(format!("stopped: {why}")),
+        Exit::Lost => {
+            return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());
+        }
+        Exit::TimedOut { limit } => {
+            return Judgement::Bad {
+                verdict: Verdict::Block,
+                by: "exit-code",
+                why: format!("ran into its {limit}"),
+            };
+        }
+        _ => {}
+    }
+    match facts.end {
+        AgentEnd::RateLimited { until, message } => {
+            return Judgement::RateLimited { until: *until, why: message.clone() };
+        }
+        AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
+        AgentEnd::Permanent { message, hint } => return Judgement::Permanent(format!("{message}; {hint}")),
+        AgentEnd::NoSession | AgentEnd::SessionExists => {
+            return Judgement::Uncharged("the agent's conversation was not where it was expected".to_owned());
+        }
+        AgentEnd::Success | AgentEnd::Failed { .. } | AgentEnd::Interrupted { .. } => {}
+    }
+    if let Some(why) = &facts.reported.stuck {
+        return Judgement::NeedsInput(why.clone());
+    }
+    let (by, statement) = read(facts);
+    let ended_badly = match facts.end {
+        AgentEnd::Success => None,
+        AgentEnd::Failed { message } => Some(format!("the agent failed ({}): {message}", facts.exit)),
+        AgentEnd::Interrupted { message } => {
+            Some(format!("the agent did not finish ({}): {message}", facts.exit))
+        }
+        _ => None,
+    };
+    match (statement, ended_badly) {
+        (Some(statement), None) if statement.verdict.is_good() => Judgement::Good { by, statement },
+        (Some(statement), Some(end)) if statement.verdict.is_good() => Judgement::Bad {
+            verdict: Verdict::Block,
+            by,
+            why: format!("it reported {} but {end}", statement.verdict),
+        },
+        (Some(statement), end) => Judgement::Bad {
+            verdict: statement.verdict,
+            by,
+            why: match (statement.summary.is_empty(), end) {
+                (false, _) => format!("the worker said {}: {}", statement.verdict, statement.summary),
+                (true, Some(end)) => end,
+                (true, None) => format!("the worker said {}", statement.verdict),
+            },
+        },
+        (None, Some(end)) => Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why: end },
+        (None, None) => Judgement::Bad {
+            verdict: Verdict::Unknown,
+            by: "none",
+            why: format!(
+                "no verdict was found (verdict_adapter {}); finish with `regatta done --verdict pass --summary …`",
+                facts.spec.verdict_adapter.as_str()
+            ),
+        },
+    }
+}
+
+/// Asks the task's adapter, or the chain of them, for a statement.
+fn read(facts: &Facts<'_>) -> (&'static str, Option<Statement>) {
+    let db = || facts.reported.statement.clone();
+    let marker = || facts.marker.and_then(|text| read_marker(text, facts.attempt));
+    let json = || read_json_result(facts.last_words);
+    match facts.spec.verdict_adapter {
+        VerdictAdapter::Db => ("db", db()),
+        VerdictAdapter::MarkerFile => ("marker-file", marker()),
+        VerdictAdapter::JsonResult => ("json-result", json()),
+        VerdictAdapter::ExitCode => ("exit-code", exit_statement(facts)),
+        VerdictAdapter::Chain => {
+            let found = [("db", db()), ("marker-file", marker()), ("json-result", json())];
+            found.into_iter().find(|(_, said)| said.is_some()).unwrap_or(("none", None))
+        }
+    }
+}
+
+/// How the agent ended, as a statement. What the worker said of itself only adds words and warnings to it.
+fn exit_statement(facts: &Facts<'_>) -> Option<Statement> {
+    if !matches!(facts.end, AgentEnd::Success) {
+        return None;
+    }
+    let plain = Statement { verdict: Verdict::Pass, summary: String::new(), metrics: Metrics::default() };
+    Some(facts.reported.statement.clone().unwrap_or(plain))
+}
+
+/// What follows from a failure, given what was charged so far. The flag says whether this attempt is charged.
+pub fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outcome, FailureClass, bool) {
+    let backoff = so_far.backoff;
+    match judgement {
+        Judgement::Good { .. } => unreachable!("good work is not a failure"),
+        Judgement::Uncharged(why) => {
+            (Outcome::Release { why: why.clone() }, FailureClass::Environment, false)
+        }
+        Judgement::NeedsInput(why) => (
+            Outcome::Block { reason: BlockReason::NeedsInput, detail: why.clone() },
+            FailureClass::Work,
+            false,
+        ),
+        Judgement::Permanent(why) => (
+            Outcome::Block { reason: BlockReason::Policy, detail: why.clone() },
+            FailureClass::Permanent,
+            false,
+        ),
+        Judgement::RateLimited { until: Some(until), why } => (
+            Outcome::Park {
+                until: until.plus(so_far.spread(*until)),
+                why: ParkReason::RateLimited,
+                detail: why.clone(),
+            },
+            FailureClass::RateLimited { until: Some(*until) },
+            false,
+        ),
+        Judgement::RateLimited { until: None, why } => {
+            let (outcome, _) = environment(why, so_far);
+            (outcome, FailureClass::RateLimited { until: None }, false)
+        }
+        Judgement::Environment(why) => {
+            let (outcome, class) = environment(why, so_far);
+            (outcome, class, false)
+        }
+        Judgement::Bad { verdict, why, .. } => {
+            let failures = so_far.charged + 1;
+            let outcome = if failures < so_far.spec.max_attempts {
+                Outcome::Retry {
+                    not_before: Some(so_far.now.plus(backoff.after_work(failures))),
+                    class: FailureClass::Work,
+                    why: why.clone(),
+                }
+            } else if *verdict == Verdict::Unknown {
+                Outcome::Block { reason: BlockReason::Verdict, detail: why.clone() }
+            } else {
+                Outcome::Fail { why: why.clone() }
+            };
+            (outcome, FailureClass::Work, true)
+        }
+    }
+}
+
+/// What was known of the task before this attempt.
+pub struct SoFar<'a> {
+    /// What was ordered.
+    pub spec: &'a TaskSpec,
+    /// Work failures charged before.
+    pub charged: u32,
+    /// Environment failures in a row before.
+    pub environment_failures: u32,
+    /// The waits.
+    pub backoff: &'a Backoff,
+    /// The time.
+    pub now: Timestamp,
+    /// Between 0 and 1: how much of the spread is added to a stated reset time, so that not all come back at once.
+    pub jitter: f64,
+}
+
+impl SoFar<'_> {
+    /// A tenth of the wait at most, and never more than half a minute.
+    fn spread(&self, until: Timestamp) -> Duration {
+        (until.since(self.now) / 10).min(Duration::from_secs(30)).mul_f64(self.jitter.clamp(0.0, 1.0))
+    }
+}
+
+fn environment(why: &str, so_far: &SoFar<'_>) -> (Outcome, FailureClass) {
+    let failures = so_far.environment_failures + 1;
+    let outcome = if failures >= so_far.backoff.environment_limit {
+        Outcome::Block {
+            reason: BlockReason::Policy,
+            detail: format!("{failures} environment failures in a row, the last: {why}"),
+        }
+    } else {
+        Outcome::Park {
+            until: so_far.now.plus(so_far.backoff.after_environment(failures)),
+            why: ParkReason::Environment,
+            detail: why.to_owned(),
+        }
+    };
+    (outcome, FailureClass::Environment)
+}
+
+#[cfg(test)]
+mod tests;

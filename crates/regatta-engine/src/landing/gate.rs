@@ -1,0 +1,66 @@
+//! The gate: `land.test_command`, run on exactly the commit that would land.
+
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use tokio::sync::watch;
+
+use super::train::LandError;
+use crate::clock;
+use crate::commands::{NO_LIMIT, Shell};
+use crate::context::Context;
+use crate::git::Oid;
+use crate::worker::Stop;
+
+/// What the gate said.
+pub(crate) enum Gate {
+    /// It passed, or there is none.
+    Passed { note: String },
+    /// It failed.
+    Failed { detail: String },
+    /// Nothing was said: the run is being stopped.
+    Stopped,
+}
+
+/// Checks `candidate` out beside everything else and runs the gate there.
+pub(crate) async fn gate(
+    ctx: &Arc<Context>,
+    task: &TaskId,
+    candidate: &Oid,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Gate, LandError> {
+    let land = &ctx.config.land;
+    let Some(command) = &land.test_command else { return Ok(Gate::Passed { note: "no gate".to_owned() }) };
+    let started = clock::now();
+    let lane = ctx
+        .blocking({
+            let candidate = candidate.clone();
+            move |ctx| ctx.lanes.gate(&candidate)
+        })
+        .await?;
+    ctx.furnish(&lane, std::path::Path::new("")).await?;
+    let dir = ctx.state_dir.join("gates").join(task.as_str());
+    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{task}.{}", ctx.session));
+    let mut said = None;
+    let steps =
+        ctx.config.lane.setup.iter().map(|setup| ("lane.setup", setup, ctx.config.lane.setup_timeout));
+    for (what, command, limit) in steps.chain([("the gate", command, land.test_timeout)]) {
+        let ran = shell.run(ctx, command, limit.unwrap_or(NO_LIMIT), stop.clone()).await;
+        if !ran.exit.success() {
+            let tail = ran.output.trim_end().lines().rev().take(5).collect::<Vec<_>>();
+            let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+            said =
+                Some(format!("{what} `{command}` ended with {} on {}: {tail}", ran.exit, candidate.short()));
+            break;
+        }
+    }
+    ctx.blocking(move |ctx| ctx.lanes.discard(&lane)).await?;
+    if stop.borrow().is_some() {
+        return Ok(Gate::Stopped);
+    }
+    let took = regatta_core::time::human(clock::now().since(started));
+    Ok(match said {
+        None => Gate::Passed { note: format!("`{command}` passed in {took}") },
+        Some(detail) => Gate::Failed { detail },
+    })
+}

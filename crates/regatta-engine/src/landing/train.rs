@@ -1,0 +1,272 @@
+//! The train of one target branch: cars land one after another, each exactly once, whatever crashes in between.
+//!
+//! Order of steps, each on disk before the next: intent (the facts the candidate is made from), gate (the exact
+//! commit that passed), ref moved by compare-and-swap, landed. The ref is the only thing that cannot be undone;
+//! a lander that finds an intent whose candidate is already in the target knows that it was moved.
+
+use std::sync::Arc;
+
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::BlockReason;
+use regatta_core::train::{Car, CarStep, Intent, LandStep, order};
+use regatta_store::{Lander, RequestId, StoreError};
+use tokio::sync::watch;
+
+use super::candidate::{self, Candidate, CandidateRequest};
+use super::gate::{self, Gate};
+use super::publish::{PublishRequest, Published, WaitingFor, publish, resume_follow};
+use crate::context::Context;
+use crate::git::{GitError, Oid};
+use crate::lanes::RetireMode;
+use crate::persist::until_answered;
+use crate::worker::{Stop, reopen};
+use crate::{clock, failpoint};
+
+/// So often a candidate is built anew because the target moved, before the car waits for the next round.
+const MOVES: u32 = 10;
+
+/// What goes wrong while landing. The cars keep their places.
+#[derive(Debug, thiserror::Error)]
+pub enum LandError {
+    /// The store refused or is gone.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Git could not do its part.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// What one round of landing came to.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Cars that cannot move for a reason outside of them, and the reason.
+    pub(crate) waiting: Vec<(TaskId, String)>,
+    /// Another process has the train and lands our cars too.
+    pub(crate) held_elsewhere: bool,
+}
+
+/// How one car fared.
+enum Fared {
+    Left,
+    Waits(String),
+}
+
+/// Lands every car that can land, then gives the train back.
+pub(crate) async fn round(
+    ctx: Arc<Context>,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Round, LandError> {
+    let role = format!("train:{}", ctx.target);
+    let Some(lander) = until_answered(|| ctx.store.elect(&role, &ctx.session)).await? else {
+        return Ok(Round { held_elsewhere: true, ..Round::default() });
+    };
+    let result = drain(&ctx, &lander, stop).await;
+    let resigned = until_answered(|| ctx.store.resign(&lander)).await;
+    let round = result?;
+    resigned?;
+    Ok(round)
+}
+
+async fn drain(
+    ctx: &Arc<Context>,
+    lander: &Lander,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Round, LandError> {
+    let mut round = Round::default();
+    loop {
+        let mut cars = until_answered(|| ctx.store.cars(&ctx.target)).await?;
+        order(&mut cars);
+        let next = cars.into_iter().find(|car| !round.waiting.iter().any(|(task, _)| *task == car.task));
+        let Some(car) = next else { return Ok(round) };
+        if stop.borrow().is_some() {
+            return Ok(round);
+        }
+        let task = car.task.clone();
+        let landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
+        if let Fared::Waits(why) = landing.land().await? {
+            round.waiting.push((task, why));
+        }
+    }
+}
+
+/// One car on its way.
+struct Landing {
+    ctx: Arc<Context>,
+    lander: Lander,
+    car: Car,
+    stop: watch::Receiver<Option<Stop>>,
+}
+
+impl Landing {
+    async fn land(mut self) -> Result<Fared, LandError> {
+        if let Some(fared) = self.finish_what_was_begun().await? {
+            return Ok(fared);
+        }
+        for _ in 0..MOVES {
+            let onto = self.tip().await?;
+            let intent = Intent { onto: onto.as_ref().map(Oid::to_string), at: clock::now() };
+            self.step(LandStep::Intend { intent: intent.clone() }).await?;
+            failpoint::reach("intended");
+            let Some(commit) = self.candidate(&intent).await? else { return Ok(Fared::Left) };
+            match gate::gate(&self.ctx, &self.car.task, &commit, self.stop.clone()).await? {
+                Gate::Passed { note } => {
+                    self.step(LandStep::Gate { candidate: commit.to_string(), note }).await?;
+                }
+                Gate::Stopped => {
+                    return Ok(Fared::Waits("the run was stopped while the gate ran".to_owned()));
+                }
+                Gate::Failed { detail } => {
+                    self.reject(BlockReason::Tests, detail, Vec::new()).await?;
+                    return Ok(Fared::Left);
+                }
+            }
+            failpoint::reach("gated");
+            let (old, new) = (onto.clone(), commit.clone());
+            match self.publish(old, new).await? {
+                Published::Moved { .. } => {
+                    failpoint::reach("ref-moved");
+                    self.landed(&commit).await?;
+                    return Ok(Fared::Left);
+                }
+                Published::TargetMoved { .. } => {}
+                Published::WaitingForCheckout { worktree, paths, why } => {
+                    let why = waiting_for(&worktree, &paths, &why);
+                    self.step(LandStep::Wait { why: why.clone() }).await?;
+                    return Ok(Fared::Waits(why));
+                }
+            }
+        }
+        Ok(Fared::Waits(format!("{} moves faster than its gate runs", self.ctx.target)))
+    }
+
+    /// After a crash: an intent whose candidate is in the target has landed, and only the record is missing.
+    async fn finish_what_was_begun(&mut self) -> Result<Option<Fared>, LandError> {
+        let intent = match &self.car.step {
+            CarStep::Queued => return Ok(None),
+            CarStep::Intended { intent } | CarStep::Gated { intent, .. } => intent.clone(),
+        };
+        let known = match &self.car.step {
+            CarStep::Gated { candidate, .. } => Some(Oid::parse(candidate)?),
+            _ => match self.build(&intent).await? {
+                Candidate::Clean { commit, .. } => Some(commit),
+                _ => None,
+            },
+        };
+        let (Some(commit), Some(tip)) = (known, self.tip().await?) else { return Ok(None) };
+        let moved = {
+            let (commit, tip) = (commit.clone(), tip.clone());
+            self.ctx.blocking(move |ctx| ctx.work.is_ancestor(&commit, &tip)).await?
+        };
+        if !moved {
+            return Ok(None);
+        }
+        if let Some(old) = intent.onto.as_deref().map(Oid::parse).transpose()? {
+            let (target, tip) = (self.ctx.target.clone(), tip.clone());
+            self.ctx.blocking(move |ctx| resume_follow(&ctx.repo, &ctx.work, &target, &old, &tip)).await?;
+        }
+        self.landed(&commit).await?;
+        Ok(Some(Fared::Left))
+    }
+
+    async fn tip(&self) -> Result<Option<Oid>, LandError> {
+        let target = self.ctx.target.clone();
+        let tip = self.ctx.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
+        Ok(tip.map(|tip| tip.oid().clone()))
+    }
+
+    async fn build(&self, intent: &Intent) -> Result<Candidate, LandError> {
+        let request = CandidateRequest {
+            strategy: self.car.request.strategy,
+            target_tip: Oid::parse(intent.onto.as_deref().unwrap_or(&self.car.request.base))?,
+            base: Oid::parse(&self.car.request.base)?,
+            head: Oid::parse(&self.car.request.head)?,
+            message: self.car.request.message.clone(),
+            identity: self.ctx.work.identity(),
+            at: intent.at,
+            trailers: Vec::new(),
+        };
+        Ok(self.ctx.blocking(move |ctx| candidate::build(&ctx.work, &request)).await?)
+    }
+
+    /// The commit to gate; `None` where the car has left already.
+    async fn candidate(&self, intent: &Intent) -> Result<Option<Oid>, LandError> {
+        match self.build(intent).await? {
+            Candidate::Clean { commit, .. } => Ok(Some(commit)),
+            Candidate::AlreadyIn | Candidate::Empty => {
+                let commit = intent.onto.clone().unwrap_or_else(|| self.car.request.head.clone());
+                self.step(LandStep::AlreadyIn { commit }).await?;
+                self.ctx.clone().retire(&self.car.task, RetireMode::Landed).await;
+                Ok(None)
+            }
+            Candidate::Conflict { paths, .. } => {
+                let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                let detail = format!(
+                    "it conflicts with {} in {}; its work is on {}",
+                    self.ctx.target,
+                    paths.join(", "),
+                    self.car.task.branch()
+                );
+                self.reject(BlockReason::Conflict, detail, paths).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn publish(&self, old: Option<Oid>, new: Oid) -> Result<Published, LandError> {
+        let request = PublishRequest {
+            target: self.ctx.target.clone(),
+            old,
+            new,
+            message: format!("regatta: land {}", self.car.task),
+        };
+        Ok(self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?)
+    }
+
+    async fn landed(&self, commit: &Oid) -> Result<(), LandError> {
+        self.step(LandStep::Landed { commit: commit.to_string() }).await?;
+        failpoint::reach("landed");
+        self.ctx.clone().retire(&self.car.task, RetireMode::Landed).await;
+        Ok(())
+    }
+
+    /// The work goes nowhere for now: its branch keeps it, and its lane stays.
+    async fn reject(&self, reason: BlockReason, detail: String, files: Vec<String>) -> Result<(), LandError> {
+        let task = self.car.task.clone();
+        let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
+            Some(lane) => ctx.lanes.set_branch(&lane).map(|_| ()),
+            None => Ok(()),
+        });
+        if let Err(error) = kept.await {
+            let body = EventBody::Noted { text: format!("its branch could not be set: {error}") };
+            let (request, at) = (RequestId::fresh(), clock::now());
+            until_answered(|| self.ctx.store.append(Some(&self.car.task), None, &body, &request, at)).await?;
+        }
+        self.step(LandStep::Reject { reason, detail: self.ctx.redact(&detail), files }).await
+    }
+
+    async fn step(&self, step: LandStep) -> Result<(), LandError> {
+        let at = clock::now();
+        until_answered(|| self.ctx.store.land(&self.lander, &self.car.task, &step, at)).await?;
+        Ok(())
+    }
+}
+
+fn waiting_for(worktree: &std::path::Path, paths: &[std::path::PathBuf], why: &WaitingFor) -> String {
+    let at = worktree.display();
+    match why {
+        WaitingFor::LocalChanges => {
+            let some: Vec<String> = paths.iter().take(3).map(|path| path.display().to_string()).collect();
+            let more = paths.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "the checkout at {at} has changes of its own in {}{more}; commit or stash them",
+                some.join(", ")
+            )
+        }
+        WaitingFor::Unfinished(operation) => {
+            format!("the checkout at {at} is in the middle of a {operation}")
+        }
+        WaitingFor::Locked => format!("git is at work in the checkout at {at}, or left its index.lock there"),
+    }
+}

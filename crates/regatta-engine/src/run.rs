@@ -1,0 +1,194 @@
+//! A run from its plan to its end: open a session, take over what a dead run left, enqueue, let the engine work.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use regatta_core::admission::Limits;
+use regatta_core::attempt::Attempt;
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_store::{Claim, IfPresent, NewTask, RequestId, SessionInfo, StoreError, TaskRecord};
+use tokio::sync::{mpsc, watch};
+
+use crate::context::Context;
+use crate::engine::{Ended, Engine, EngineError, Interrupt};
+use crate::landing::train;
+use crate::lanes::RetireMode;
+use crate::persist::until_answered;
+use crate::session::{is_certainly_dead, keep_alive, this_node};
+use crate::worker::{self, Stop};
+use crate::{clock, failpoint};
+
+/// What is to be run.
+pub struct RunRequest {
+    /// For people who find this run's session: `run plan.md`.
+    pub what: String,
+    /// The tasks, in the order of the plan.
+    pub tasks: Vec<TaskSpec>,
+    /// How much at once.
+    pub limits: Limits,
+}
+
+/// Runs `request` to its end. The queue is named after the session, so that nobody mixes two runs up.
+pub async fn run(
+    ctx: Arc<Context>,
+    request: RunRequest,
+    interrupts: mpsc::UnboundedReceiver<Interrupt>,
+) -> Result<Ended, EngineError> {
+    let node = this_node(&request.what).map_err(|source| EngineError::Io {
+        doing: "reading",
+        path: "/proc/self/stat".into(),
+        source,
+    })?;
+    until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
+    let (end, ended) = watch::channel(false);
+    let (cut, cut_off) = watch::channel(None);
+    let beats = tokio::spawn(keep_alive(ctx.store.clone(), ctx.session.clone(), ended, cut));
+    let result = run_in_session(&ctx, request, interrupts, cut_off).await;
+    let _ = end.send(true);
+    let _ = beats.await;
+    // After an error workers may still live under their shims: the session stays, and a later run adopts them.
+    if result.is_ok() {
+        until_answered(|| ctx.store.close_session(&ctx.session, clock::now())).await?;
+    }
+    result
+}
+
+async fn run_in_session(
+    ctx: &Arc<Context>,
+    request: RunRequest,
+    interrupts: mpsc::UnboundedReceiver<Interrupt>,
+    cut_off: watch::Receiver<Option<String>>,
+) -> Result<Ended, EngineError> {
+    let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
+    let last_seq = last_event(ctx).await?;
+    let adopted = take_over(ctx, &ours).await?;
+    let known = known(ctx, &request.tasks).await?;
+    prepare_lanes(ctx, &known, &adopted).await?;
+    let if_present = if ctx.options.resume { IfPresent::Resume } else { IfPresent::Restart };
+    let queue = ctx.session.0.clone();
+    let tasks: Vec<NewTask> =
+        request.tasks.into_iter().map(|spec| NewTask { spec, queue: queue.clone(), if_present }).collect();
+    let (enqueue, at) = (RequestId::fresh(), clock::now());
+    until_answered(|| ctx.store.enqueue(&tasks, &enqueue, at)).await?;
+    failpoint::reach("enqueued");
+    let mut engine = Engine::new(ctx.clone(), queue, request.limits, last_seq);
+    for (claim, record) in adopted {
+        engine.adopt(claim, record);
+    }
+    engine.reserve_begun().await?;
+    engine.run(interrupts, cut_off).await
+}
+
+/// The end of the log before this run wrote anything.
+async fn last_event(ctx: &Context) -> Result<u64, EngineError> {
+    Ok(until_answered(|| ctx.store.last_seq()).await?)
+}
+
+/// Takes the claims of dead runs of this machine over. What belongs to this plan is adopted if this run resumes;
+/// the rest is stopped, saved and given back.
+async fn take_over(
+    ctx: &Arc<Context>,
+    ours: &BTreeSet<TaskId>,
+) -> Result<Vec<(Claim, Attempt)>, EngineError> {
+    for info in until_answered(|| ctx.store.sessions()).await? {
+        if info.session == ctx.session {
+            continue;
+        }
+        if is_certainly_dead(&info.node) {
+            let at = clock::now();
+            let heir = Some(&ctx.session);
+            match until_answered(|| ctx.store.expire_session(&info.session, info.beat, heir, at)).await {
+                // It was not so dead, or another run was faster.
+                Ok(_) | Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            refuse_if_busy(ctx, &info, ours).await?;
+        }
+    }
+    let mut adopted = Vec::new();
+    for claim in until_answered(|| ctx.store.claims_of(&ctx.session)).await? {
+        let attempts = until_answered(|| ctx.store.attempts(&claim.task)).await?;
+        let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
+        let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
+        if ctx.options.resume && ours.contains(&claim.task) {
+            adopted.push((claim, record));
+            continue;
+        }
+        let why = "the run it belonged to was gone".to_owned();
+        let (_stop, stopped) = watch::channel(Some(Stop::Interrupt { why, now: false }));
+        worker::adopt(ctx.clone(), claim, record, stopped).await;
+    }
+    Ok(adopted)
+}
+
+async fn refuse_if_busy(
+    ctx: &Context,
+    info: &SessionInfo,
+    ours: &BTreeSet<TaskId>,
+) -> Result<(), EngineError> {
+    let claims = until_answered(|| ctx.store.claims_of(&info.session)).await?;
+    let mut busy: Option<TaskId> =
+        claims.into_iter().map(|claim| claim.task).find(|task| ours.contains(task));
+    for task in ours {
+        if busy.is_some() {
+            break;
+        }
+        match until_answered(|| ctx.store.task(task)).await {
+            Ok(record) if record.queue == info.session.0 && !record.state.is_terminal() => {
+                busy = Some(task.clone())
+            }
+            Ok(_) | Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match busy {
+        None => Ok(()),
+        Some(task) => Err(EngineError::Refused(format!(
+            "task {task} belongs to a run that is alive: `{}`, process {} on {}",
+            info.node.what, info.node.pid, info.node.node
+        ))),
+    }
+}
+
+/// What the store already knows of these tasks.
+async fn known(ctx: &Context, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, EngineError> {
+    let mut known = Vec::new();
+    for spec in tasks {
+        match until_answered(|| ctx.store.task(&spec.id)).await {
+            Ok(record) => known.push(record),
+            Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(known)
+}
+
+/// A fresh start gets fresh lanes, and so does work that conflicted; everything in the old ones is saved first.
+/// Cars of an earlier run land first: their work is approved.
+async fn prepare_lanes(
+    ctx: &Arc<Context>,
+    known: &[TaskRecord],
+    adopted: &[(Claim, Attempt)],
+) -> Result<(), EngineError> {
+    let resume = ctx.options.resume;
+    if !resume && known.iter().any(|record| matches!(record.state, TaskState::Landing { .. })) {
+        let (_stop, never) = watch::channel(None);
+        let round = train::round(ctx.clone(), never).await?;
+        if let Some((task, why)) = round.waiting.first() {
+            return Err(EngineError::Refused(format!(
+                "{task} from an earlier run still waits to land: {why}"
+            )));
+        }
+    }
+    for record in known {
+        let conflicted = matches!(record.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
+        let task = record.spec.id.clone();
+        if (!resume || conflicted) && !adopted.iter().any(|(claim, _)| claim.task == task) {
+            ctx.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, clock::now())).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Facts about an attempt that has ended: its log read whole, its marker, and what to tell the next attempt.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::exit::Exit;
+use regatta_core::failure::FailureClass;
+
+use super::{Worker, WorkerError};
+use crate::agents::{self, AgentEvent, Ending};
+use crate::clock;
+use crate::files::end_of;
+use crate::process::tail::Tail;
+
+/// How much of an agent's last words is kept for a JSON result.
+const LAST_WORDS: usize = 64 * 1024;
+/// How much of stderr is read for signs of what went wrong.
+const STDERR_TAIL: u64 = 8 * 1024;
+
+/// An ended agent: how, and its last words.
+pub(crate) struct Heard {
+    pub(crate) ending: Ending,
+    pub(crate) last_words: String,
+}
+
+impl Worker {
+    /// Reads the attempt's log from its beginning, as a fresh decoder: the same whether it was followed live or not.
+    pub(crate) async fn decode_whole_log(&self, exit: &Exit) -> Result<Heard, WorkerError> {
+        let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
+        let (stdout, stderr) = self.ctx.log_files(&self.claim.task, self.claim.attempt);
+        let exit = exit.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut decoder = agents::decoder(kind);
+            let mut last_words = String::new();
+            if let Ok(mut tail) = Tail::open(&stdout, 0) {
+                loop {
+                    let lines = tail.drain().unwrap_or_default();
+                    if lines.is_empty() {
+                        break;
+                    }
+                    for line in lines {
+                        for event in decoder.line(&line.bytes) {
+                            match event {
+                                AgentEvent::Text { text } | AgentEvent::Result { text, .. } => {
+                                    remember(&mut last_words, &text);
+                                }
+                                _ => {}
+                            }
+                        }
+                    }
+                }
+            }
+            let ending = decoder.end(&exit, &end_of(&stderr, STDERR_TAIL), clock::now());
+            Heard { ending, last_words }
+        });
+        Ok(read.await.expect("decoding does not panic"))
+    }
+
+    /// What the agent said of itself goes into the record.
+    pub(crate) fn take_over(&mut self, heard: &Heard) {
+        let ending = &heard.ending;
+        self.record.cost_usd = ending.cost_usd;
+        self.record.tokens_in = ending.tokens_in;
+        self.record.tokens_out = ending.tokens_out;
+        if ending.model.is_some() {
+            self.record.model.clone_from(&ending.model);
+        }
+        if ending.session.is_some() {
+            self.record.session.clone_from(&ending.session);
+        }
+    }
+}
+
+fn remember(words: &mut String, text: &str) {
+    words.push_str(text);
+    words.push('\n');
+    if words.len() > 2 * LAST_WORDS {
+        let cut = words.ceil_char_boundary(words.len() - LAST_WORDS);
+        words.drain(..cut);
+    }
+}
+
+/// The marker files a worker may leave at the root of its lane.
+pub(crate) fn marker_files(lane: &Path, task: &str) -> [PathBuf; 2] {
+    [lane.join(format!("PARCEL_DONE-{task}.md")), lane.join(format!("REGATTA_DONE-{task}.md"))]
+}
+
+/// The marker's text, if it is a plain file of sensible size. A link could show anything.
+pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
+    marker_files(lane, task)
+        .iter()
+        .find_map(|path| {
+            let meta = std::fs::symlink_metadata(path).ok()?;
+            (meta.is_file() && meta.len() < 1 << 20).then(|| std::fs::read(path).ok())?
+        })
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What the next attempt has to know of the last one, if that one failed at the work.
+pub(crate) fn guidance(history: &[Attempt]) -> Option<String> {
+    let last = history.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
+    if last.class != Some(FailureClass::Work) || last.summary.is_empty() {
+        return None;
+    }
+    let mut text = format!("Attempt {} did not succeed: {}\n", last.n, last.summary);
+    for evidence in &last.evidence {
+        match evidence {
+            Evidence::Check { command, exit, tail, .. } if !exit.success() => {
+                let _ = write!(text, "\nThe check `{command}` ended with {exit}:\n{}\n", tail.trim_end());
+            }
+            Evidence::CommitRefused { by, tail, .. } => {
+                let _ = write!(text, "\nThe commit was refused by {by}:\n{}\n", tail.trim_end());
+            }
+            _ => {}
+        }
+    }
+    text.push_str(
+        "\nWhat that attempt left is still in this working directory. Put it right and finish the task.\n",
+    );
+    Some(text)
+}

@@ -1,0 +1,250 @@
+//! One attempt, from the claim to what follows from it: prepare, run, judge, settle.
+//!
+//! Invariant: every durable step is in the store before the next begins, so that whoever finds the attempt after a
+//! crash knows how far it came. A worker that learns that it was fenced out changes nothing more.
+
+mod gather;
+mod prepare;
+mod run;
+mod settle;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::EventBody;
+use regatta_core::exit::Exit;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_store::{Claim, Outcome, RequestId, Step, StoreError};
+use tokio::sync::watch;
+
+use crate::context::Context;
+pub(crate) use prepare::reopen;
+
+use crate::lanes::Lane;
+use crate::persist::until_answered;
+use crate::process::{Found, Shim, find, sweep};
+use crate::{clock, failpoint};
+
+/// Why a worker has to end now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Somebody cancelled the task.
+    Cancel {
+        /// Who.
+        by: String,
+    },
+    /// The run is being stopped; the task goes back to the queue.
+    Interrupt {
+        /// Why, for people.
+        why: String,
+        /// Skip the grace: the second Ctrl-C.
+        now: bool,
+    },
+}
+
+/// What goes wrong with Regatta's own part of an attempt.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The store refused or is gone.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Git could not do its part.
+    #[error(transparent)]
+    Git(#[from] crate::git::GitError),
+    /// A file could not be read or written.
+    #[error("{doing} {}", path.display())]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The shim could not be started.
+    #[error(transparent)]
+    Launch(#[from] crate::process::LaunchError),
+    /// The lane cannot be made as ordered: a rule of the task, not of the machine.
+    #[error("{0}")]
+    Setup(String),
+    /// What the task depends on does not fit together.
+    #[error("its dependencies conflict in {0}")]
+    BaseConflict(String),
+    /// Stopped before an agent was started.
+    #[error("stopped before the agent started")]
+    Stopped,
+}
+
+/// One attempt in progress.
+pub(crate) struct Worker {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) claim: Claim,
+    pub(crate) record: Attempt,
+    pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// Earlier attempts whose lane and conversation this one goes on with.
+    pub(crate) history: Vec<Attempt>,
+}
+
+/// Where an attempt works and what was ordered there.
+pub(crate) struct Site {
+    pub(crate) lane: Lane,
+    pub(crate) run_dir: PathBuf,
+}
+
+/// Runs a fresh claim to its end.
+pub(crate) async fn attempt(
+    ctx: Arc<Context>,
+    claim: Claim,
+    token: String,
+    stop: watch::Receiver<Option<Stop>>,
+) {
+    let record = Attempt::new(claim.attempt, &claim.spec.agent);
+    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new() };
+    let result = worker.fresh(&token).await;
+    worker.conclude(result).await;
+}
+
+/// Goes on with an attempt that another engine began: adopts its process, or settles what it left.
+pub(crate) async fn adopt(
+    ctx: Arc<Context>,
+    claim: Claim,
+    record: Attempt,
+    stop: watch::Receiver<Option<Stop>>,
+) {
+    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new() };
+    let result = worker.adopted().await;
+    worker.conclude(result).await;
+}
+
+impl Worker {
+    async fn fresh(&mut self, token: &str) -> Result<(), WorkerError> {
+        let site = self.prepare().await?;
+        failpoint::reach("lane-made");
+        if self.stopped().is_some() {
+            return Err(WorkerError::Stopped);
+        }
+        let shim = self.launch(&site, token).await?;
+        self.attend(&site, shim).await
+    }
+
+    /// The attempt's process is there, or ended, or is gone; each case has its way on.
+    async fn adopted(&mut self) -> Result<(), WorkerError> {
+        let run_dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt);
+        let found = find(&run_dir).map_err(|source| WorkerError::Io {
+            doing: "reading",
+            path: run_dir.clone(),
+            source,
+        })?;
+        let state = until_answered(|| self.ctx.store.task(&self.claim.task)).await?.state;
+        let Some(site) = self.site_of_record(run_dir).await? else {
+            // Claimed, and nothing more: no lane, no process.
+            return self.release("the run that claimed it ended before its lane was ready").await;
+        };
+        match found {
+            Found::Alive(shim) => {
+                if matches!(state, TaskState::Claimed { .. }) {
+                    self.record.started_at = Some(clock::now());
+                    self.started(&shim).await?;
+                }
+                self.attend(&site, shim).await
+            }
+            Found::Ended(exit) => self.after_exit(&site, exit).await,
+            Found::Lost { run_id, .. } => {
+                sweep(&run_id);
+                self.after_exit(&site, Exit::Lost).await
+            }
+            Found::NeverStarted => {
+                self.release("the run that claimed it ended before its agent was started").await
+            }
+        }
+    }
+
+    async fn attend(&mut self, site: &Site, shim: Shim) -> Result<(), WorkerError> {
+        let exit = self.supervise(site, shim).await?;
+        self.after_exit(site, exit).await
+    }
+
+    async fn after_exit(&mut self, site: &Site, exit: Exit) -> Result<(), WorkerError> {
+        let ending = self.decode_whole_log(&exit).await?;
+        self.take_over(&ending);
+        self.record.exit = Some(exit.clone());
+        let step = Step::Exited { attempt: self.record.clone(), exit: exit.clone() };
+        self.advance(step).await?;
+        failpoint::reach("exited");
+        self.settle(site, &exit, ending).await
+    }
+
+    /// Whatever went wrong with Regatta's own part is settled too, or left to whoever fenced us out.
+    async fn conclude(&mut self, result: Result<(), WorkerError>) {
+        let Err(error) = result else { return };
+        let outcome = match &error {
+            WorkerError::Store(StoreError::Fenced(_) | StoreError::SessionExpired) => {
+                self.ctx.say(format!("{}: another owner took it over; leaving it alone", self.claim.task));
+                return;
+            }
+            WorkerError::Store(error) => {
+                self.ctx.say(format!("{}: {error}", self.claim.task));
+                return;
+            }
+            WorkerError::Stopped => Outcome::Release { why: "stopped before the agent started".to_owned() },
+            WorkerError::BaseConflict(files) => Outcome::Block {
+                reason: BlockReason::Conflict,
+                detail: format!("its dependencies conflict with each other in {files}"),
+            },
+            WorkerError::Setup(why) => self.work_failure(why),
+            other => self.environment_failure(&with_causes(other)),
+        };
+        let outcome = match self.stopped() {
+            Some(Stop::Cancel { by }) => Outcome::Cancel { by },
+            Some(Stop::Interrupt { why, .. }) => Outcome::Release { why },
+            None => outcome,
+        };
+        self.record.summary = with_causes(&error);
+        if let Err(error) = self.settled(outcome).await {
+            self.ctx.say(format!("{}: {error}", self.claim.task));
+        }
+    }
+
+    async fn release(&mut self, why: &str) -> Result<(), WorkerError> {
+        self.settled(Outcome::Release { why: why.to_owned() }).await
+    }
+
+    /// Moves the task on in the store. A repeat after a lost answer carries the same request.
+    pub(crate) async fn advance(&self, step: Step) -> Result<(), WorkerError> {
+        let request = RequestId::fresh();
+        let at = clock::now();
+        until_answered(|| self.ctx.store.advance(&self.claim, &step, &request, at)).await?;
+        Ok(())
+    }
+
+    /// Records something that changes no state.
+    pub(crate) async fn note(&self, body: EventBody) {
+        let request = RequestId::fresh();
+        let (task, attempt, at) = (Some(&self.claim.task), Some(self.claim.attempt), clock::now());
+        let noted = until_answered(|| self.ctx.store.append(task, attempt, &body, &request, at)).await;
+        if let Err(error) = noted {
+            self.ctx.say(format!("{}: {error}", self.claim.task));
+        }
+    }
+
+    /// Why this worker has to end, if it has to.
+    pub(crate) fn stopped(&self) -> Option<Stop> {
+        self.stop.borrow().clone()
+    }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let next_text = next.to_string();
+        if !text.contains(&next_text) {
+            text = format!("{text}: {next_text}");
+        }
+        cause = next.source();
+    }
+    text
+}

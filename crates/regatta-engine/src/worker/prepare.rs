@@ -1,0 +1,178 @@
+//! From the claim to a lane an agent can be started in.
+
+use std::path::PathBuf;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_store::Step;
+
+use super::{Site, Worker, WorkerError, gather};
+use crate::clock;
+use crate::commands::{NO_LIMIT, Shell};
+use crate::context::Context;
+use crate::git::{GitError, Oid};
+use crate::landing::candidate::{Combined, combine};
+use crate::lanes::{Lane, RetireMode};
+use crate::persist::until_answered;
+
+impl Worker {
+    /// Makes the lane, or takes up the one an earlier attempt left, and brings in what the user wants in it.
+    pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
+        let spec = self.claim.spec.clone();
+        let task = spec.id.clone();
+        let history = until_answered(|| self.ctx.store.attempts(&task)).await?;
+        let tip = self.target_tip().await?;
+        let lane = if spec.read_only {
+            let base = self.base(&tip).await?;
+            if self.claim.charged > 0 {
+                self.history = history;
+            }
+            self.blocking(move |ctx| ctx.lanes.reader(&base, clock::now())).await?
+        } else if let Some(lane) = self.lane_of(&history).await? {
+            self.history = history;
+            lane
+        } else {
+            let base = self.base(&tip).await?;
+            let made = {
+                let task = task.clone();
+                let base = base.clone();
+                self.blocking(move |ctx| ctx.lanes.prepare(&task, &base)).await?
+            };
+            self.furnish(&made).await?;
+            made
+        };
+        let run_dir = self.ctx.run_dir(&task, self.claim.attempt);
+        let (stdout, _) = self.ctx.log_files(&task, self.claim.attempt);
+        let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
+        for dir in [&run_dir, &log_dir] {
+            std::fs::create_dir_all(dir).map_err(|source| WorkerError::Io {
+                doing: "making",
+                path: dir.clone(),
+                source,
+            })?;
+        }
+        // What an earlier attempt said about itself says nothing about this one.
+        for marker in gather::marker_files(&lane.path, task.as_str()) {
+            let _ = std::fs::remove_file(marker);
+        }
+        self.record.lane = Some(lane.path.clone());
+        self.record.base = Some(lane.base.to_string());
+        self.advance(Step::LaneReady(self.record.clone())).await?;
+        Ok(Site { lane, run_dir })
+    }
+
+    /// The lane of the last attempt, where it is still there: a retry works on in what was left.
+    async fn lane_of(&self, history: &[Attempt]) -> Result<Option<Lane>, WorkerError> {
+        if history.iter().all(|attempt| attempt.base.is_none()) {
+            return Ok(None);
+        }
+        let task = self.claim.task.clone();
+        self.blocking(move |ctx| reopen(ctx, &task)).await
+    }
+
+    /// For an adopted attempt: the site as the record has it.
+    pub(crate) async fn site_of_record(&mut self, run_dir: PathBuf) -> Result<Option<Site>, WorkerError> {
+        let Some(base) = &self.record.base else { return Ok(None) };
+        let base = Oid::parse(base)?;
+        let task = self.claim.task.clone();
+        let read_only = self.claim.spec.read_only;
+        let lane = self
+            .blocking(move |ctx| match read_only {
+                true => ctx.lanes.reader(&base, clock::now()).map(Some),
+                false => reopen(ctx, &task),
+            })
+            .await?;
+        Ok(lane.map(|lane| Site { lane, run_dir }))
+    }
+
+    async fn target_tip(&self) -> Result<Oid, WorkerError> {
+        let target = self.ctx.target.clone();
+        let tip = self.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
+        let missing = || WorkerError::Setup(format!("the target branch {} is gone", self.ctx.target));
+        tip.map(|tip| tip.oid().clone()).ok_or_else(missing)
+    }
+
+    /// The target's tip, joined with the work of dependencies that are done but not landed.
+    async fn base(&self, tip: &Oid) -> Result<Oid, WorkerError> {
+        let mut heads = Vec::new();
+        for dependency in &self.claim.spec.deps {
+            let record = until_answered(|| self.ctx.store.task(dependency)).await?;
+            if let TaskState::Done { head: Some(head), .. } = record.state {
+                heads.push(Oid::parse(&head)?);
+            }
+        }
+        if heads.is_empty() {
+            return Ok(tip.clone());
+        }
+        let tip = tip.clone();
+        let combined = self
+            .blocking(move |ctx| combine(&ctx.work, &tip, &heads, &ctx.work.identity(), clock::now()))
+            .await?;
+        match combined {
+            Combined::Base(base) => Ok(base),
+            Combined::Conflict { paths, .. } => Err(WorkerError::BaseConflict(listed(&paths))),
+        }
+    }
+
+    /// Brings the user's files in and runs the lane's setup. Only in a lane that was just made.
+    async fn furnish(&self, lane: &Lane) -> Result<(), WorkerError> {
+        let config = &self.ctx.config.lane;
+        for warning in self.ctx.furnish(lane, &self.claim.spec.workdir).await? {
+            self.note(EventBody::Noted { text: warning }).await;
+        }
+        let Some(setup) = &config.setup else { return Ok(()) };
+        let dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt).join("setup");
+        let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
+        let ran =
+            shell.run(&self.ctx, setup, config.setup_timeout.unwrap_or(NO_LIMIT), self.stop.clone()).await;
+        if ran.exit.success() {
+            return Ok(());
+        }
+        if self.stopped().is_some() {
+            return Err(WorkerError::Stopped);
+        }
+        // The next attempt has to set the lane up again, so it must not find this one.
+        let (task, at) = (self.claim.task.clone(), clock::now());
+        self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
+        Err(WorkerError::Setup(format!(
+            "lane.setup `{setup}` ended with {}: {}",
+            ran.exit,
+            self.ctx.redact(&last)
+        )))
+    }
+
+    /// Runs git work off the runtime's own threads.
+    pub(crate) async fn blocking<T, F>(&self, work: F) -> Result<T, WorkerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Context) -> Result<T, GitError> + Send + 'static,
+    {
+        Ok(self.ctx.blocking(work).await?)
+    }
+
+    /// The same, on the lane of a site.
+    pub(crate) async fn git<T, F>(&self, site: &Site, work: F) -> Result<T, WorkerError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Context, &Lane) -> Result<T, GitError> + Send + 'static,
+    {
+        let lane = site.lane.clone();
+        self.blocking(move |ctx| work(ctx, &lane)).await
+    }
+}
+
+/// The lane of a task as it was left, healed where it broke.
+pub(crate) fn reopen(ctx: &Context, task: &TaskId) -> Result<Option<Lane>, GitError> {
+    match ctx.lanes.find(task)? {
+        Some(lane) => ctx.lanes.prepare(task, &lane.base).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Paths for a sentence.
+pub(crate) fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,234 @@
+//! The agent at work: started under a shim, listened to, ended when a clock runs out or somebody asks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use regatta_core::exit::{Exit, Limit};
+use regatta_core::verdict::VerdictAdapter;
+use regatta_store::Step;
+use tokio::time::Instant;
+
+use super::{Site, Stop, Worker, WorkerError};
+use crate::agents::{self, AgentEvent, Brief, Decoder, Kind, SessionPlan};
+use crate::notice::{Live, Notice};
+use crate::process::tail::Tail;
+use crate::process::{Launch, Shim, Stdin, StopRequest};
+use crate::{clock, failpoint};
+
+impl Worker {
+    /// Starts the agent. Afterwards its process is on record.
+    pub(crate) async fn launch(&mut self, site: &Site, token: &str) -> Result<Shim, WorkerError> {
+        let ctx = self.ctx.clone();
+        let spec = self.claim.spec.clone();
+        let profile = ctx.agent(&spec.agent)?;
+        let guidance = super::gather::guidance(&self.history);
+        let workdir = site.lane.path.join(&spec.workdir);
+        let (session, resume) = ctx.conversation(profile, &workdir, &self.history, &spec.env);
+        let mut environment = ctx.environment.clone();
+        let brief = Brief {
+            task: &spec.id,
+            attempt: self.claim.attempt,
+            prompt: &spec.prompt,
+            guidance: guidance.as_deref(),
+            model: spec.model.as_deref(),
+            persona: spec.persona.as_deref(),
+            read_only: spec.read_only,
+            session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
+            reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
+            is_root: rustix::process::geteuid().is_root(),
+            exe: (profile.kind == Kind::Claude).then_some(ctx.options.claude_exe.as_deref()).flatten(),
+            regatta: &ctx.regatta_exe,
+        };
+        let invocation = agents::invocation(profile, &brief, &|name| environment.has(name));
+        for name in &invocation.env_remove {
+            environment.remove(name);
+        }
+        for (name, value) in &invocation.env_set {
+            environment.set(name, value);
+        }
+        for (name, value) in &spec.env {
+            environment.set(name, value);
+        }
+        ctx.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
+
+        let prompt = site.run_dir.join("prompt.md");
+        write_private(&prompt, &invocation.stdin)?;
+        let (stdout, stderr) = ctx.log_files(&spec.id, self.claim.attempt);
+        // A crash between claim and start may have left the beginning of a log.
+        for file in [&stdout, &stderr] {
+            let _ = std::fs::remove_file(file);
+        }
+        let launch = Launch {
+            run_dir: site.run_dir.clone(),
+            argv: invocation.argv,
+            cwd: workdir,
+            env: environment.into_vars(),
+            stdin: Stdin::File(prompt),
+            stdout,
+            stderr,
+            run_id: ctx.run_id(&self.claim),
+            limit: spec.limits.total,
+            grace: ctx.options.grace,
+        };
+        let shim = ctx.supervisor.launch(&launch).await?;
+        failpoint::reach("shim-started");
+        if profile.kind == Kind::Claude {
+            self.record.session = Some(session);
+        }
+        self.record.started_at = Some(clock::now());
+        self.started(&shim).await?;
+        failpoint::reach("started");
+        Ok(shim)
+    }
+
+    pub(crate) async fn started(&self, shim: &Shim) -> Result<(), WorkerError> {
+        self.advance(Step::Started {
+            attempt: self.record.clone(),
+            pid: shim.agent_pid().unwrap_or_default(),
+        })
+        .await
+    }
+
+    /// Listens until the process tree is gone.
+    pub(crate) async fn supervise(&mut self, site: &Site, shim: Shim) -> Result<Exit, WorkerError> {
+        let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
+        let (stdout, stderr) = self.ctx.log_files(&self.claim.task, self.claim.attempt);
+        let mut decoder = agents::decoder(kind);
+        let mut tail = Tail::open(&stdout, 0).map_err(|source| WorkerError::Io {
+            doing: "following",
+            path: stdout.clone(),
+            source,
+        })?;
+        let mut silence = Silence::new(&self.claim.spec.limits, &stderr);
+        let mut obeyed: Option<Stop> = None;
+        let mut listening = true;
+        loop {
+            let asked = self.stop.borrow_and_update().clone();
+            if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
+                ask_to_stop(&shim, &stop);
+                obeyed = Some(stop);
+            }
+            tokio::select! {
+                exit = shim.wait() => {
+                    for line in tail.drain().unwrap_or_default() {
+                        self.heard(decoder.as_mut(), &line.bytes);
+                    }
+                    let _ = &site.lane;
+                    return Ok(exit);
+                }
+                lines = tail.next_lines(), if listening => match lines {
+                    Ok(lines) => {
+                        silence.broken();
+                        for line in lines {
+                            self.heard(decoder.as_mut(), &line.bytes);
+                        }
+                    }
+                    // The log is judged from its file in the end; only the live view is lost.
+                    Err(_) => listening = false,
+                },
+                limit = silence.run_out(decoder.open_tools() > 0) => {
+                    let _ = shim.stop(&StopRequest::Limit(limit));
+                }
+                _ = self.stop.changed(), if obeyed.is_none() || !matches!(obeyed, Some(Stop::Interrupt { now: true, .. })) => {}
+            }
+        }
+    }
+
+    fn heard(&self, decoder: &mut dyn Decoder, line: &[u8]) {
+        for event in decoder.line(line) {
+            let live = match event {
+                AgentEvent::ToolStarted { name, summary, .. } => {
+                    Live::Tool { name, summary: self.ctx.redact(&summary) }
+                }
+                AgentEvent::Text { text } => Live::Text(self.ctx.redact(&text)),
+                AgentEvent::Usage { cost_usd, tokens_in, tokens_out } => {
+                    Live::Usage { cost_usd, tokens_in, tokens_out }
+                }
+                AgentEvent::Result { cost_usd, tokens_in, tokens_out, .. } => {
+                    Live::Usage { cost_usd, tokens_in, tokens_out }
+                }
+                AgentEvent::Retrying { kind, attempt, max, .. } => {
+                    Live::Retrying(format!("{kind}, retry {attempt}/{max}"))
+                }
+                _ => continue,
+            };
+            self.ctx.tell(Notice::Live { task: self.claim.task.clone(), live });
+        }
+    }
+}
+
+fn ask_to_stop(shim: &Shim, stop: &Stop) {
+    let (why, now) = match stop {
+        Stop::Cancel { by } => (format!("cancelled by {by}"), false),
+        Stop::Interrupt { why, now } => (why.clone(), *now),
+    };
+    let request = StopRequest::Asked(why);
+    // A shim that is gone already has nothing left to stop; `wait` tells the end.
+    let _ = if now { shim.kill_now(&request) } else { shim.stop(&request) };
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), WorkerError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let opened = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|source| WorkerError::Io {
+        doing: "writing",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The two clocks of silence: to the first output, and between outputs while no tool is open.
+struct Silence<'a> {
+    first: Option<Duration>,
+    idle: Option<Duration>,
+    since: Instant,
+    heard: bool,
+    stderr: &'a Path,
+    stderr_len: u64,
+    given_up: bool,
+}
+
+impl<'a> Silence<'a> {
+    fn new(limits: &regatta_core::spec::TimeLimits, stderr: &'a Path) -> Self {
+        Self {
+            first: limits.first_output,
+            idle: limits.idle,
+            since: Instant::now(),
+            heard: false,
+            stderr,
+            stderr_len: 0,
+            given_up: false,
+        }
+    }
+
+    fn broken(&mut self) {
+        self.heard = true;
+        self.since = Instant::now();
+    }
+
+    /// Resolves when one of the clocks has run out; never while a tool is open, and never twice.
+    async fn run_out(&mut self, tool_is_open: bool) -> Limit {
+        loop {
+            let (limit, span) = match (self.heard, self.first, self.idle) {
+                (false, Some(span), _) => (Limit::FirstOutput, span),
+                (false, None, Some(span)) => (Limit::Idle, span),
+                (true, _, Some(span)) if !tool_is_open => (Limit::Idle, span),
+                _ => std::future::pending().await,
+            };
+            if self.given_up {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep_until(self.since + span).await;
+            // Talking on stderr is talking too; nobody follows that file line by line.
+            let len = std::fs::metadata(self.stderr).map_or(0, |meta| meta.len());
+            if len > self.stderr_len {
+                self.stderr_len = len;
+                self.broken();
+                continue;
+            }
+            self.given_up = true;
+            return limit;
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! From the agent's end to what follows: judge, commit, check, settle, and tidy up behind.
+
+use std::time::Instant;
+
+use regatta_core::attempt::Evidence;
+use regatta_core::commit_message::commit_message;
+use regatta_core::event::EventBody;
+use regatta_core::exit::Exit;
+use regatta_core::train::LandRequest;
+use regatta_core::verdict::{Statement, Verdict};
+use regatta_store::{Outcome, Step};
+
+use super::gather::{self, Heard};
+use super::prepare::listed;
+use super::{Site, Stop, Worker, WorkerError};
+use crate::agents::AgentEnd;
+use crate::commands::Shell;
+use crate::judge::{self, Facts, Judgement, SoFar};
+use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
+use crate::persist::until_answered;
+use crate::{clock, failpoint};
+
+/// How long a check may take where the task has no limit of its own.
+const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(30 * 60);
+
+/// What committing and checking made of good words.
+enum Proven {
+    /// They hold. The commit, if there is one, and whether anything differs from the base.
+    Good { verdict: Verdict, head: Option<String> },
+    /// They do not.
+    Bad { why: String },
+}
+
+impl Worker {
+    /// Judges the attempt and carries the outcome out.
+    pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
+        let spec = self.claim.spec.clone();
+        let reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
+        let marker = gather::marker(&site.lane.path, spec.id.as_str());
+        let facts = Facts {
+            spec: &spec,
+            attempt: self.claim.attempt,
+            exit,
+            end: &heard.ending.end,
+            reported: &reported,
+            marker: marker.as_deref(),
+            last_words: &heard.last_words,
+        };
+        let mut judgement = judge::weigh(&facts);
+        if matches!(heard.ending.end, AgentEnd::NoSession) {
+            self.record.session = None;
+        }
+        if !heard.ending.denials.is_empty() {
+            let text = format!("refused by the agent's own permissions: {}", heard.ending.denials.join(", "));
+            self.record.evidence.push(Evidence::Note { text });
+        }
+        match self.stopped() {
+            Some(Stop::Cancel { by }) => {
+                return self.put_away(site, Outcome::Cancel { by }, "cancelled").await;
+            }
+            Some(Stop::Interrupt { why, .. }) if matches!(exit, Exit::Stopped { .. }) => {
+                return self.put_away(site, Outcome::Release { why: why.clone() }, &why).await;
+            }
+            _ => {}
+        }
+        if let Judgement::Good { by, statement } = judgement {
+            self.record.evidence.push(Evidence::Said { by: by.to_owned(), statement: statement.clone() });
+            match self.prove(site, &statement).await? {
+                Proven::Good { verdict, head } => return self.good(site, verdict, &statement, head).await,
+                Proven::Bad { why } => {
+                    judgement = Judgement::Bad { verdict: Verdict::Block, by: "check", why }
+                }
+            }
+            // Ctrl-C while a check ran: nothing was proven either way.
+            if let Some(Stop::Interrupt { why, .. }) = self.stopped() {
+                return self.put_away(site, Outcome::Release { why: why.clone() }, &why).await;
+            }
+        }
+        self.bad(site, &judgement).await
+    }
+
+    /// Commits what the agent left and runs the checks on the committed tree.
+    async fn prove(&mut self, site: &Site, statement: &Statement) -> Result<Proven, WorkerError> {
+        let spec = self.claim.spec.clone();
+        let mut verdict = statement.verdict;
+        if spec.read_only {
+            let changed = self.git(site, |ctx, lane| ctx.work.changed_paths(&lane.path, &lane.base)).await?;
+            if let Some(first) = changed.first() {
+                let why = format!(
+                    "the task is read_only but {} files changed, first {}",
+                    changed.len(),
+                    first.display()
+                );
+                return Ok(Proven::Bad { why });
+            }
+        } else if spec.auto_commit {
+            if let Some(why) = self.commit(site, &statement.summary).await? {
+                return Ok(Proven::Bad { why });
+            }
+            failpoint::reach("committed");
+        }
+        let head = self.git(site, |_, lane| lane.head()).await?;
+        let at = head.clone();
+        let (tree, files) = self
+            .git(site, move |ctx, lane| {
+                Ok((ctx.work.tree_of(&at)?, ctx.work.paths_between(&lane.base, &at)?))
+            })
+            .await?;
+        let changed = head != site.lane.base && !files.is_empty();
+        if changed {
+            self.record.head = Some(head.to_string());
+            self.record.evidence.push(Evidence::Diff {
+                files: files.len(),
+                head: head.to_string(),
+                tree: tree.to_string(),
+            });
+        } else if !spec.read_only {
+            verdict = Verdict::Warn;
+            self.record.evidence.push(Evidence::Note { text: "it changed nothing".to_owned() });
+        }
+        if let Some(why) = self.run_checks(site, tree.as_str()).await? {
+            return Ok(Proven::Bad { why });
+        }
+        Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
+    }
+
+    /// Commits what the agent left; the reason where that was refused. Refused work is kept.
+    async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
+        let summary = self.ctx.redact(summary);
+        let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
+        let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &site.run_dir.join("hooks"));
+        let handle = tokio::runtime::Handle::current();
+        let outcome = self
+            .git(site, move |ctx, lane| {
+                let mut run = |call| handle.block_on(shell.hook(ctx, call));
+                let hooks = Hooks::Run(&mut run);
+                ctx.lanes
+                    .commit(lane, CommitRequest { message, at: clock::now(), exclude: Vec::new(), hooks })
+            })
+            .await?;
+        let (by, output, salvaged) = match outcome {
+            CommitOutcome::NothingToCommit => return Ok(None),
+            CommitOutcome::Committed(committed) => {
+                for (what, paths) in [
+                    ("brought-in files it had committed, now out", &committed.leaked),
+                    ("repositories inside its lane, left out", &committed.nested),
+                ] {
+                    if !paths.is_empty() {
+                        let text = format!("{what}: {}", listed(paths));
+                        self.record.evidence.push(Evidence::Note { text });
+                    }
+                }
+                if !committed.unknown_hooks.is_empty() {
+                    let text = format!(
+                        "hooks that appeared during the attempt were not run: {}",
+                        committed.unknown_hooks.join(", ")
+                    );
+                    self.record.evidence.push(Evidence::Note { text });
+                }
+                return Ok(None);
+            }
+            CommitOutcome::HookRefused { hook, output, salvaged } => {
+                (format!("the {hook} hook"), output, salvaged)
+            }
+            CommitOutcome::SigningFailed { output, salvaged } => ("signing".to_owned(), output, salvaged),
+            CommitOutcome::DirtySubmodule { path } => {
+                let text =
+                    "commit inside the submodule first; Regatta commits only the outer repository".to_owned();
+                (format!("uncommitted changes in the submodule {}", path.display()), text, None)
+            }
+            CommitOutcome::HookChanged { files, salvaged } => {
+                let text =
+                    "the hooks of this lane were changed during the attempt and were not run".to_owned();
+                (format!("changed hooks ({})", files.join(", ")), text, salvaged)
+            }
+            CommitOutcome::Unfinished { operation, paths, salvaged } => {
+                (format!("an unfinished {operation}"), listed(&paths), salvaged)
+            }
+        };
+        if let Some(salvaged) = &salvaged {
+            self.tell_salvaged(salvaged, &format!("the commit was refused by {by}")).await;
+        }
+        let tail = self.ctx.redact(tail_of(&output));
+        let first = tail.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned();
+        let salvage = salvaged.map(|salvaged| salvaged.name);
+        self.record.evidence.push(Evidence::CommitRefused { by: by.clone(), tail, salvage });
+        Ok(Some(format!("the commit was refused by {by}: {first}")))
+    }
+
+    /// Runs each check; the first that fails is the reason.
+    async fn run_checks(&mut self, site: &Site, tree: &str) -> Result<Option<String>, WorkerError> {
+        let limit = self.claim.spec.limits.total.unwrap_or(CHECK_LIMIT);
+        for (n, command) in self.claim.spec.checks.clone().into_iter().enumerate() {
+            let dir = site.run_dir.join(format!("check-{}", n + 1));
+            let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
+            let started = Instant::now();
+            let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
+            let tail = self.ctx.redact(tail_of(&ran.output));
+            let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let failed = !ran.exit.success();
+            let why = format!("the check `{command}` ended with {}", ran.exit);
+            let tree = tree.to_owned();
+            self.record.evidence.push(Evidence::Check { command, exit: ran.exit, tree, millis, tail });
+            if failed {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn good(
+        &mut self,
+        site: &Site,
+        verdict: Verdict,
+        statement: &Statement,
+        head: Option<String>,
+    ) -> Result<(), WorkerError> {
+        let spec = self.claim.spec.clone();
+        self.record.verdict = Some(verdict);
+        self.record.summary = self.ctx.redact(&statement.summary);
+        let outcome = match &head {
+            Some(head) if spec.land => Outcome::Approve(LandRequest {
+                target: self.ctx.target.clone(),
+                strategy: self.ctx.strategy(),
+                base: site.lane.base.to_string(),
+                head: head.clone(),
+                message: commit_message(&spec, self.claim.attempt, &self.record.summary),
+            }),
+            _ => Outcome::Done { head: head.clone() },
+        };
+        let landing = matches!(outcome, Outcome::Approve(_));
+        if head.is_some() && !landing {
+            self.git(site, |ctx, lane| ctx.lanes.set_branch(lane)).await?;
+        }
+        self.settled(outcome).await?;
+        failpoint::reach("settled");
+        if !landing && !spec.read_only {
+            self.ctx.clone().retire(&spec.id, RetireMode::IfClean).await;
+        }
+        if self.ctx.options.no_log {
+            let (stdout, stderr) = self.ctx.log_files(&spec.id, self.claim.attempt);
+            let _ = (std::fs::remove_file(stdout), std::fs::remove_file(stderr));
+        }
+        Ok(())
+    }
+
+    async fn bad(&mut self, site: &Site, judgement: &Judgement) -> Result<(), WorkerError> {
+        if let Judgement::Bad { verdict, .. } = judgement {
+            self.record.verdict = Some(*verdict);
+        }
+        let so_far = SoFar {
+            spec: &self.claim.spec,
+            charged: self.claim.charged,
+            environment_failures: self.claim.environment_failures,
+            backoff: &self.ctx.backoff,
+            now: clock::now(),
+            jitter: jitter(),
+        };
+        let (outcome, class, charged) = judge::after_failure(judgement, &so_far);
+        self.record.class = Some(class);
+        self.record.charged = charged;
+        let why = match &outcome {
+            Outcome::Retry { why, .. } | Outcome::Fail { why } | Outcome::Release { why } => why.clone(),
+            Outcome::Block { detail, .. } | Outcome::Park { detail, .. } => detail.clone(),
+            _ => String::new(),
+        };
+        self.put_away(site, outcome, &why).await
+    }
+
+    /// Keeps what is uncommitted under a salvage ref, then settles.
+    async fn put_away(&mut self, site: &Site, outcome: Outcome, why: &str) -> Result<(), WorkerError> {
+        if self.record.summary.is_empty() {
+            self.record.summary = self.ctx.redact(why);
+        }
+        if !self.claim.spec.read_only {
+            self.salvage(site, why).await?;
+        }
+        self.settled(outcome).await
+    }
+
+    async fn salvage(&self, site: &Site, why: &str) -> Result<(), WorkerError> {
+        let why = self.ctx.redact(why);
+        let reason = why.clone();
+        let kept = self.git(site, move |ctx, lane| ctx.lanes.salvage(lane, &reason, clock::now())).await?;
+        if let Some(kept) = kept {
+            self.tell_salvaged(&kept, &why).await;
+        }
+        Ok(())
+    }
+
+    async fn tell_salvaged(&self, kept: &SalvageRef, why: &str) {
+        self.note(EventBody::Salvaged { reference: kept.name.clone(), why: why.to_owned() }).await;
+    }
+
+    /// The attempt's last step.
+    pub(crate) async fn settled(&mut self, outcome: Outcome) -> Result<(), WorkerError> {
+        self.record.ended_at = Some(clock::now());
+        self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
+    }
+
+    /// Regatta could not do its part: parked, not charged.
+    pub(crate) fn environment_failure(&mut self, why: &str) -> Outcome {
+        self.failure(&Judgement::Environment(why.to_owned()))
+    }
+
+    /// The task's own setup failed: charged.
+    pub(crate) fn work_failure(&mut self, why: &str) -> Outcome {
+        self.failure(&Judgement::Bad { verdict: Verdict::Block, by: "setup", why: why.to_owned() })
+    }
+
+    fn failure(&mut self, judgement: &Judgement) -> Outcome {
+        let so_far = SoFar {
+            spec: &self.claim.spec,
+            charged: self.claim.charged,
+            environment_failures: self.claim.environment_failures,
+            backoff: &self.ctx.backoff,
+            now: clock::now(),
+            jitter: jitter(),
+        };
+        let (outcome, class, charged) = judge::after_failure(judgement, &so_far);
+        self.record.class = Some(class);
+        self.record.charged = charged;
+        outcome
+    }
+}
+
+/// The end of some output, short enough for a record.
+fn tail_of(output: &str) -> &str {
+    &output[output.ceil_char_boundary(output.len().saturating_sub(4096))..]
+}
+
+/// A random fraction.
+fn jitter() -> f64 {
+    let mut bytes = [0u8; 2];
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
+}
