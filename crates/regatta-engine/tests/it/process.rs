@@ -5,7 +5,7 @@ use std::fs;
 use std::future::pending;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use regatta_core::exit::{Exit, Limit};
@@ -82,6 +82,22 @@ impl Drop for Scratch {
     }
 }
 
+/// A process that is killed with the test.
+struct Engine(Child);
+
+impl Engine {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 fn supervisor() -> Supervisor {
     Supervisor::new(SHIM_EXE)
 }
@@ -107,10 +123,11 @@ fn kill(pid: u32, signal: &str) {
 }
 
 /// Ignores what can be ignored and hides where one can hide: a session of its own, two forks, no environment.
+/// They end with the scratch directory, so that a test that failed leaves nobody.
 const HIDE: &str = r#"
     trap '' INT TERM HUP
-    ( ( exec setsid env -i /bin/sh -c 'trap "" INT TERM HUP; echo $$ > hidden; while :; do /bin/sleep 1; done' ) & )
-    sh -c 'trap "" INT TERM; echo $$ > plain; while :; do sleep 1; done' &
+    ( ( exec setsid env -i /bin/sh -c 'trap "" INT TERM HUP; echo $$ > hidden; while [ -e hidden ]; do /bin/sleep 1; done' ) & )
+    sh -c 'trap "" INT TERM; echo $$ > plain; while [ -e plain ]; do sleep 1; done' &
 "#;
 
 #[tokio::test]
@@ -260,14 +277,13 @@ async fn run_stops_the_tree_when_it_is_cancelled() {
 async fn the_next_engine_adopts_what_a_killed_one_launched() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.run_dir()).unwrap();
-    let mut engine = Command::new(SHIM_EXE)
-        .args(["launch-and-hang".as_ref(), scratch.run_dir().as_os_str(), scratch.run_id.as_ref()])
-        .args(["sh", "-c", "while ! [ -e go ]; do sleep 0.01; done; echo done; exit 5"])
-        .spawn()
-        .unwrap();
+    let engine = Engine::start(
+        Command::new(SHIM_EXE)
+            .args(["launch-and-hang".as_ref(), scratch.run_dir().as_os_str(), scratch.run_id.as_ref()])
+            .args(["sh", "-c", "while ! [ -e go ]; do sleep 0.01; done; echo done; exit 5"]),
+    );
     eventually("the launch", || scratch.path("run/launched").exists()).await;
-    engine.kill().unwrap();
-    engine.wait().unwrap();
+    drop(engine);
     let shim = adopted(&scratch.run_dir()).await;
     assert!(shim.agent_pid().is_some());
     fs::write(scratch.path("run/go"), "").unwrap();
@@ -377,7 +393,7 @@ async fn a_shim_whose_launcher_is_gone_starts_nothing() {
     let status = Command::new(SHIM_EXE)
         .args(["shim", "--run-dir", &run_dir, "--cwd", "/", "--stdout", &out, "--stderr", &out])
         .args(["--run-id", &scratch.run_id, "--grace-ms", "0", "--launcher", "1", "--", "echo", "ran"])
-        .stdout(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .status()
         .unwrap();
     assert!(!status.success());
@@ -414,18 +430,17 @@ async fn an_agent_can_be_interrupted_even_if_the_engine_ignores_interrupts() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.run_dir()).unwrap();
     let script = format!("trap '' INT HUP; exec {SHIM_EXE} launch-and-hang \"$@\"");
-    let mut engine = Command::new("sh")
-        .args(["-c", &script, "sh"])
-        .args([scratch.run_dir().as_os_str(), scratch.run_id.as_ref(), "sleep".as_ref(), "3600".as_ref()])
-        .spawn()
-        .unwrap();
+    let _engine = Engine::start(Command::new("sh").args(["-c", &script, "sh"]).args([
+        scratch.run_dir().as_os_str(),
+        scratch.run_id.as_ref(),
+        "sleep".as_ref(),
+        "3600".as_ref(),
+    ]));
     eventually("the launch", || scratch.path("run/launched").exists()).await;
     let shim = adopted(&scratch.run_dir()).await;
     shim.stop(&StopRequest::Asked("the operator".into())).unwrap();
     shim.wait().await;
     assert_eq!(scratch.record().agent, Some(Exit::Signalled { signal: 2 }));
-    engine.kill().unwrap();
-    engine.wait().unwrap();
 }
 
 #[tokio::test]
