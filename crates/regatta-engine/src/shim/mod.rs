@@ -69,14 +69,8 @@ fn prepare(args: &Args) -> Result<Ready, String> {
 }
 
 fn serve(args: &Args, ready: Ready) -> i32 {
-    let requests = ready.signals.wait(Some(Duration::ZERO));
     let shim = ready.identity.clone();
-    let started = if requests.any() {
-        Err(supervise::requested(&args.run_dir))
-    } else {
-        start(args, &ready).map_err(|error| Exit::NeverStarted { error })
-    };
-    let ending = match started {
+    let ending = match start(args, &ready) {
         Err(exit) => {
             // The record comes first: whoever is told that there is none to wait for may look at once.
             let code = finish(args, Ending::without_agent(exit));
@@ -91,9 +85,15 @@ fn serve(args: &Args, ready: Ready) -> i32 {
     finish(args, ending)
 }
 
-fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), String> {
-    let mut command = command(args)?;
-    let child = command.spawn().map_err(|error| format!("{}: {error}", args.argv[0].display()))?;
+fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), Exit> {
+    let never = |error| Exit::NeverStarted { error };
+    let mut command = command(args).map_err(never)?;
+    // Asked to end before there was a beginning. A request that comes later waits in its pipe.
+    if ready.signals.wait(Some(Duration::ZERO)).any() {
+        return Err(supervise::requested(&args.run_dir));
+    }
+    let spawned = command.spawn();
+    let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;
     // Not reaped yet, so its pid is its own even if it has ended already.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
     let recorded = Identity::of(child.id()).and_then(|agent| {
@@ -109,7 +109,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), S
         Ok(agent) => Ok((tree, agent)),
         Err(error) => {
             tree.kill();
-            Err(format!("record the start: {error}"))
+            Err(never(format!("record the start: {error}")))
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Real trees under a real shim: how they end, who survives whom, and what is left on disk.
 
 use std::ffi::OsString;
-use std::fs;
-use std::future::pending;
+use std::fs::{self, File};
+use std::future::{Future, pending};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use regatta_core::exit::{Exit, Limit};
@@ -235,6 +236,39 @@ async fn a_stop_without_a_readable_reason_still_stops() {
     kill(shim.identity().pid, "-TERM");
     let Exit::Stopped { why } = shim.wait().await else { panic!("it was asked to stop") };
     assert!(why.contains("stop.json"), "{why}");
+}
+
+#[tokio::test]
+async fn a_launch_that_is_given_up_half_way_starts_nothing() {
+    let scratch = Scratch::new();
+    let fifo = scratch.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let launch = Launch { stdin: Stdin::File(fifo.clone()), ..scratch.shell("echo > ran; exec sleep 3600") };
+    let supervisor = supervisor();
+    let mut starting = Box::pin(supervisor.launch(&launch));
+    // The shim opens the fifo and waits there for a writer, so the launch cannot be acknowledged.
+    let polled = std::future::poll_fn(|context| Poll::Ready(starting.as_mut().poll(context))).await;
+    assert!(polled.is_pending());
+    eventually("the shim is there", || matches!(find(&scratch.run_dir()), Ok(Found::Alive(_)))).await;
+    drop(starting);
+    drop(File::options().write(true).open(&fifo).unwrap());
+    eventually("the record", || scratch.path("run/exit.json").exists()).await;
+    let record = scratch.record();
+    assert!(matches!(record.exit, Exit::Stopped { .. }), "{record:?}");
+    assert_eq!(record.agent, None);
+    assert!(!scratch.path("ran").exists());
+}
+
+#[tokio::test]
+async fn a_process_that_keeps_forking_away_is_caught() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("hop"), "echo $$ >> hops; [ -e hop ] && setsid sh hop &").unwrap();
+    let launch = Launch { grace: Duration::ZERO, ..scratch.shell("sh hop; sh hop; sleep 3600") };
+    let shim = supervisor().launch(&launch).await.unwrap();
+    eventually("some hops", || scratch.read("hops").lines().count() > 50).await;
+    shim.stop(&StopRequest::Asked("the operator".into())).unwrap();
+    assert_eq!(shim.wait().await, Exit::Stopped { why: "the operator".into() });
+    assert_eq!(sweep(&scratch.run_id), 0, "everybody was gone before the end was told");
 }
 
 #[tokio::test]
