@@ -91,7 +91,7 @@ pub(super) fn requested(run_dir: &Path) -> Exit {
     match record::load::<StopRequest>(run_dir, record::STOP) {
         Ok(Some(request)) => request.into(),
         // The machine shuts down, or somebody used `kill`.
-        Ok(None) => Exit::Stopped { why: "the shim got SIGTERM from outside Regatta".into() },
+        Ok(None) => Exit::Stopped { why: "a signal to the shim from outside Regatta".into() },
         Err(error) => Exit::Stopped { why: format!("the reason cannot be read: {error}") },
     }
 }
