@@ -96,12 +96,13 @@ impl From<StoreError> for CliError {
 
 impl From<GitError> for CliError {
     fn from(error: GitError) -> Self {
-        let text = with_causes(&error);
+        let text = format!("could not {}", with_causes(&error));
         match &error {
             GitError::NotInstalled(_) | GitError::TooOld { .. } => {
                 CliError::new(Exit::CannotWork, text).hinted("install git 2.40 or newer")
             }
-            GitError::NotARepository { .. } => {
+            GitError::NotARepository { path } => {
+                let text = format!("{} is not in a git repository", path.display());
                 CliError::new(Exit::Git, text).hinted("go to a git repository, or make one: git init")
             }
             GitError::Bare { .. } => {

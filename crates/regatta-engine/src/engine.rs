@@ -3,7 +3,7 @@
 //! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through
 //! the store, and never polls: workers that end, the store that changed, a timer, a signal.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
+use regatta_core::writes::first_overlap;
 use regatta_store::{ClaimRequest, Operation, ReadyKey, RequestId, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -49,7 +50,7 @@ pub enum EngineError {
     #[error("landing failed")]
     Landing(#[from] LandError),
     /// Git could not do its part.
-    #[error(transparent)]
+    #[error("could not {0}")]
     Git(#[from] crate::git::GitError),
     /// Another node ended this engine's session, or the store was away for too long.
     #[error("this run was cut off: {0}")]
@@ -82,7 +83,7 @@ pub enum Ended {
 /// What wakes the engine.
 #[derive(Debug)]
 enum Wake {
-    Worker(TaskId),
+    Worker(tokio::task::Id),
     Landed(Result<Round, LandError>),
     StoreChanged,
     Timer,
@@ -104,7 +105,9 @@ pub(crate) struct Engine {
     live: BTreeMap<TaskId, Live>,
     /// Begun and not settled: their declared writes stay reserved.
     reserved: BTreeMap<TaskId, TaskSpec>,
-    workers: JoinSet<TaskId>,
+    workers: JoinSet<()>,
+    /// Which task each of them is at, also for one that ends in a panic.
+    at_work: HashMap<tokio::task::Id, TaskId>,
     landing: Option<tokio::task::JoinHandle<Result<Round, LandError>>>,
     land_stop: watch::Sender<Option<Stop>>,
     /// What the last round left waiting; `None` when cars may have come since.
@@ -125,6 +128,7 @@ impl Engine {
             live: BTreeMap::new(),
             reserved: BTreeMap::new(),
             workers: JoinSet::new(),
+            at_work: HashMap::new(),
             landing: None,
             land_stop: watch::channel(None).0,
             waiting_cars: None,
@@ -138,23 +142,24 @@ impl Engine {
 
     /// Goes on with a worker that another engine began.
     pub(crate) fn adopt(&mut self, claim: regatta_store::Claim, record: regatta_core::attempt::Attempt) {
-        let (task, spec) = (claim.task.clone(), claim.spec.clone());
-        let stop = self.enter(spec);
-        let ctx = self.ctx.clone();
-        self.workers.spawn(async move {
-            worker::adopt(ctx, claim, record, stop).await;
-            task
-        });
+        let task = claim.task.clone();
+        let stop = self.enter(claim.spec.clone());
+        let handle = self.workers.spawn(worker::adopt(self.ctx.clone(), claim, record, stop));
+        self.at_work.insert(handle.id(), task);
     }
 
-    /// Tasks of this queue that were begun before keep their places reserved.
+    /// Tasks of this queue that were begun before keep their places reserved: the first to have come, where two
+    /// were begun that overlap. Two reservations that wait for each other would wait for ever.
     pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
         let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
         for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
-            if record.attempts > 0
-                && !record.state.is_terminal()
-                && !matches!(record.state, TaskState::Blocked { .. })
-            {
+            let begun = record.attempts > 0 && !record.state.is_terminal();
+            let overlaps = || {
+                self.reserved
+                    .values()
+                    .any(|other| first_overlap(&record.spec.writes, &other.writes).is_some())
+            };
+            if begun && !matches!(record.state, TaskState::Blocked { .. }) && !overlaps() {
                 self.reserved.insert(record.spec.id.clone(), record.spec);
             }
         }
@@ -190,7 +195,13 @@ impl Engine {
             }
             let next = self.next_timer().await?;
             let wake = tokio::select! {
-                Some(done) = self.workers.join_next() => Wake::Worker(done.expect("workers do not panic")),
+                Some(done) = self.workers.join_next_with_id() => Wake::Worker(match done {
+                    Ok((id, ())) => id,
+                    Err(panicked) => {
+                        self.ctx.say(format!("a defect in Regatta ended a worker: {panicked}"));
+                        panicked.id()
+                    }
+                }),
                 round = join(&mut self.landing) => Wake::Landed(round),
                 Some(interrupt) = interrupts.recv() => Wake::Interrupt(interrupt),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
@@ -206,8 +217,10 @@ impl Engine {
 
     fn handle(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
-            Wake::Worker(task) => {
-                self.live.remove(&task);
+            Wake::Worker(id) => {
+                if let Some(task) = self.at_work.remove(&id) {
+                    self.live.remove(&task);
+                }
                 self.waiting_cars = None;
             }
             Wake::Landed(round) => {
@@ -294,11 +307,9 @@ impl Engine {
         let Some(claim) = until_answered(|| self.ctx.store.claim(&request, at)).await? else { return Ok(()) };
         failpoint::reach("claimed");
         let stop = self.enter(claim.spec.clone());
-        let (ctx, task) = (self.ctx.clone(), claim.task.clone());
-        self.workers.spawn(async move {
-            worker::attempt(ctx, claim, token, stop).await;
-            task
-        });
+        let task = claim.task.clone();
+        let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop));
+        self.at_work.insert(handle.id(), task);
         Ok(())
     }
 

@@ -16,26 +16,26 @@ use regatta_store::{Outcome, Reported};
 use crate::agents::AgentEnd;
 
 /// Everything a judgement rests on before the work is committed and checked.
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// What was ordered.
-    pub spec: &'a TaskSpec,
+    pub(crate) spec: &'a TaskSpec,
     /// The attempt.
-    pub attempt: u32,
+    pub(crate) attempt: u32,
     /// How the process ended.
-    pub exit: &'a Exit,
+    pub(crate) exit: &'a Exit,
     /// How the agent ended, by its own words.
-    pub end: &'a AgentEnd,
+    pub(crate) end: &'a AgentEnd,
     /// What the worker said with `regatta done` and `regatta stuck`.
-    pub reported: &'a Reported,
+    pub(crate) reported: &'a Reported,
     /// The marker file it left in its lane.
-    pub marker: Option<&'a str>,
+    pub(crate) marker: Option<&'a str>,
     /// The end of its output.
-    pub last_words: &'a str,
+    pub(crate) last_words: &'a str,
 }
 
 /// What is to be thought of the attempt so far.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Judgement {
+pub(crate) enum Judgement {
     /// Good, if it can be committed and its checks pass.
     Good {
         /// Which adapter found it.
@@ -70,7 +70,7 @@ pub enum Judgement {
 }
 
 /// Weighs the facts.
-pub fn weigh(facts: &Facts<'_>) -> Judgement {
+pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
     match facts.exit {
         Exit::Stopped { why } => return Judgement::Uncharged(format!("stopped: {why}")),
         Exit::Lost => {
@@ -163,7 +163,7 @@ fn exit_statement(facts: &Facts<'_>) -> Option<Statement> {
 }
 
 /// What follows from a failure, given what was charged so far. The flag says whether this attempt is charged.
-pub fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outcome, FailureClass, bool) {
+pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outcome, FailureClass, bool) {
     let backoff = so_far.backoff;
     match judgement {
         Judgement::Good { .. } => unreachable!("good work is not a failure"),
@@ -216,19 +216,19 @@ pub fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outcome, Fai
 }
 
 /// What was known of the task before this attempt.
-pub struct SoFar<'a> {
+pub(crate) struct SoFar<'a> {
     /// What was ordered.
-    pub spec: &'a TaskSpec,
+    pub(crate) spec: &'a TaskSpec,
     /// Work failures charged before.
-    pub charged: u32,
+    pub(crate) charged: u32,
     /// Environment failures in a row before.
-    pub environment_failures: u32,
+    pub(crate) environment_failures: u32,
     /// The waits.
-    pub backoff: &'a Backoff,
+    pub(crate) backoff: &'a Backoff,
     /// The time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// Between 0 and 1: how much of the spread is added to a stated reset time, so that not all come back at once.
-    pub jitter: f64,
+    pub(crate) jitter: f64,
 }
 
 impl SoFar<'_> {

@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls until the store answers, or has been away for too long.
-pub async fn until_answered<T, F, Fut>(mut call: F) -> Result<T>
+pub(crate) async fn until_answered<T, F, Fut>(mut call: F) -> Result<T>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T>>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use regatta_core::id::TaskId;
 use regatta_core::verdict::{Metrics, Statement, Verdict};
 use regatta_engine::context::token_hash;
+use regatta_engine::redact::Redactor;
 use regatta_store::{RequestId, Store, Word, WorkerReport};
 
 use crate::error::CliError;
@@ -109,6 +110,7 @@ async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
     let attempt = variable("REGATTA_ATTEMPT")?;
     let attempt: u32 =
         attempt.parse().map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+    let word = without_secrets(word);
     let report = WorkerReport { task, attempt, token_hash: token_hash(&variable("REGATTA_TOKEN")?), word };
     let store: Arc<dyn Store> = regatta_store::open(&variable("REGATTA_STORE")?).await?;
     store.report(&report, &RequestId::fresh(), regatta_engine::clock::now()).await?;
@@ -118,6 +120,21 @@ async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
         ui.line(format!("{} attempt {}: {answer}", report.task, report.attempt));
     }
     Ok(Exit::Ok)
+}
+
+/// What a worker says is kept and shown: secrets of its environment stay out.
+fn without_secrets(word: Word) -> Word {
+    let vars = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let redactor = Redactor::new(vars);
+    let clean = |text: String| redactor.redact(&text).into_owned();
+    match word {
+        Word::Done(statement) => Word::Done(Statement { summary: clean(statement.summary), ..statement }),
+        Word::Progress { label, detail, phase } => {
+            Word::Progress { label: clean(label), detail: detail.map(clean), phase: phase.map(clean) }
+        }
+        Word::Stuck(why) => Word::Stuck(clean(why)),
+    }
 }
 
 fn variable(name: &str) -> Result<String, CliError> {

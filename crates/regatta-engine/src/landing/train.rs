@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::git::{GitError, Oid};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
-use crate::worker::{Stop, reopen};
+use crate::worker::{Stop, reopen, with_causes};
 use crate::{clock, failpoint};
 
 /// So often a candidate is built anew because the target moved, before the car waits for the next round.
@@ -33,7 +33,7 @@ pub enum LandError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Git could not do its part.
-    #[error(transparent)]
+    #[error("could not {0}")]
     Git(#[from] GitError),
 }
 
@@ -83,8 +83,17 @@ async fn drain(
             return Ok(round);
         }
         let task = car.task.clone();
-        let landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
-        if let Fared::Waits(why) = landing.land().await? {
+        let mut landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
+        let fared = match landing.land().await {
+            // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
+            Err(LandError::Git(error)) => {
+                let why = with_causes(&error);
+                landing.step(LandStep::Wait { why: why.clone() }).await?;
+                Fared::Waits(why)
+            }
+            other => other?,
+        };
+        if let Fared::Waits(why) = fared {
             round.waiting.push((task, why));
         }
     }
@@ -99,7 +108,7 @@ struct Landing {
 }
 
 impl Landing {
-    async fn land(mut self) -> Result<Fared, LandError> {
+    async fn land(&mut self) -> Result<Fared, LandError> {
         if let Some(fared) = self.finish_what_was_begun().await? {
             return Ok(fared);
         }

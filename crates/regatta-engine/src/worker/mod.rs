@@ -28,7 +28,7 @@ use crate::{clock, failpoint};
 
 /// Why a worker has to end now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// Somebody cancelled the task.
     Cancel {
         /// Who.
@@ -50,7 +50,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Git could not do its part.
-    #[error(transparent)]
+    #[error("could not {0}")]
     Git(#[from] crate::git::GitError),
     /// A file could not be read or written.
     #[error("{doing} {}", path.display())]
@@ -132,7 +132,7 @@ impl Worker {
     /// The attempt's process is there, or ended, or is gone; each case has its way on.
     async fn adopted(&mut self) -> Result<(), WorkerError> {
         let run_dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt);
-        let found = find(&run_dir).map_err(|source| WorkerError::Io {
+        let found = find_settled(&run_dir).await.map_err(|source| WorkerError::Io {
             doing: "reading",
             path: run_dir.clone(),
             source,
@@ -152,7 +152,7 @@ impl Worker {
             }
             Found::Ended(exit) => self.after_exit(&site, exit).await,
             Found::Lost { run_id, .. } => {
-                sweep(&run_id);
+                sweep_all(run_id).await;
                 self.after_exit(&site, Exit::Lost).await
             }
             Found::NeverStarted => {
@@ -162,7 +162,11 @@ impl Worker {
     }
 
     async fn attend(&mut self, site: &Site, shim: Shim) -> Result<(), WorkerError> {
+        let run_id = shim.run_id().to_owned();
         let exit = self.supervise(site, shim).await?;
+        if exit == Exit::Lost {
+            sweep_all(run_id).await;
+        }
         self.after_exit(site, exit).await
     }
 
@@ -233,6 +237,24 @@ impl Worker {
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stop.borrow().clone()
     }
+}
+
+/// Looks for the attempt's shim; one that is just starting is asked for again.
+async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<Found> {
+    loop {
+        match find(run_dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            found => return found,
+        }
+    }
+}
+
+/// Ends whatever an attempt without a shim left running.
+async fn sweep_all(run_id: String) {
+    let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
+    swept.await.expect("sweeping does not panic");
 }
 
 /// An error with its causes, in one line.
