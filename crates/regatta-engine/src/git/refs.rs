@@ -85,6 +85,16 @@ impl Repo {
 
     /// Moves refs together or not at all, durably, with a line in the reflog.
     pub fn update_refs(&self, edits: &[RefEdit], message: &str) -> Result<RefOutcome, GitError> {
+        self.update_refs_in(&self.common_dir, edits, message)
+    }
+
+    /// The same in another git directory: a submodule's.
+    pub(crate) fn update_refs_in(
+        &self,
+        git_dir: &Path,
+        edits: &[RefEdit],
+        message: &str,
+    ) -> Result<RefOutcome, GitError> {
         let mut script = Vec::new();
         for edit in edits {
             check_ref_name(&edit.name)?;
@@ -99,7 +109,7 @@ impl Repo {
         }
         // The reflog needs somebody; the user's own settings may be missing.
         let who = super::Identity::fallback();
-        let ran = (self.real().durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
+        let ran = (self.real_in(git_dir).durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
             .env("GIT_COMMITTER_NAME", &who.name)
             .env("GIT_COMMITTER_EMAIL", &who.email)
             .stdin(script)
@@ -108,7 +118,11 @@ impl Repo {
             return Ok(RefOutcome::Done);
         }
         for edit in edits {
-            let now = self.read_ref(&edit.name)?;
+            let now = if git_dir == self.common_dir {
+                self.read_ref(&edit.name)?
+            } else {
+                read_files_ref(git_dir, &edit.name, 0)?
+            };
             let expected = match &edit.old {
                 Expect::Absent => None,
                 Expect::Is(oid) => Some(oid),
@@ -150,6 +164,19 @@ pub(crate) fn head_oid(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitEr
     match head(repo, git_dir)? {
         HeadRef::Detached(oid) => Ok(Some(oid)),
         HeadRef::Symbolic(name) => repo.read_ref(&name),
+    }
+}
+
+/// HEAD of a repository of its own, read from its files; `None` if it is unborn.
+pub(crate) fn read_head_in(git_dir: &Path) -> Result<Option<Oid>, GitError> {
+    let path = git_dir.join("HEAD");
+    let text = fs::read_to_string(&path).map_err(io("read", &path))?;
+    match text.strip_prefix("ref:") {
+        Some(name) => {
+            check_ref_name(name.trim())?;
+            read_files_ref(git_dir, name.trim(), 0)
+        }
+        None => Oid::parse(&text).map(Some),
     }
 }
 

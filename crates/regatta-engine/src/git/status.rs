@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{GitError, Oid, Work};
+use super::{GitError, Oid, Place, Work};
 
 /// How a path differs from HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +57,19 @@ impl Work {
     /// Tracked and untracked differences from `head`. Submodules count by their commit; what is dirty inside one is
     /// looked at separately, because git would do it with the submodule's own (agent-writable) configuration.
     pub(crate) fn status(&self, worktree: &Path, git_dir: &Path, head: &Oid) -> Result<Status, GitError> {
+        let (index, objects) = (git_dir.join("index"), self.objects_dir());
+        self.status_at(&Place { worktree, index: &index, objects: &objects, head: Some(head) })
+    }
+
+    /// The same with a chosen index.
+    pub(crate) fn status_at(&self, place: &Place<'_>) -> Result<Status, GitError> {
         let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
-        let command = self
-            .at(worktree, git_dir, Some(head))?
-            .arg("status")
-            .args(flags)
-            .arg("--ignore-submodules=dirty");
-        parse(&command.bytes()?)
+        parse(&self.at_place(place)?.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?)
     }
 }
 
 /// Reads `git status --porcelain=v2 -z`.
-pub(crate) fn parse(listed: &[u8]) -> Result<Status, GitError> {
+fn parse(listed: &[u8]) -> Result<Status, GitError> {
     let mut status = Status::default();
     for line in listed.split(|b| *b == 0).filter(|line| !line.is_empty()) {
         let odd = || GitError::Unexpected {

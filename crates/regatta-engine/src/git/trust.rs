@@ -33,6 +33,9 @@ struct Manifest {
     email: Option<String>,
     sign_commits: bool,
     signing_key: Option<String>,
+    excludes_file: Option<String>,
+    /// Urls of submodules that the user initialised, by name, and of `origin`.
+    urls: BTreeMap<String, String>,
 }
 
 impl TrustSnapshot {
@@ -71,6 +74,8 @@ impl TrustSnapshot {
             email: text("user.email"),
             sign_commits: config::last(&settings, "commit.gpgsign").is_some_and(Setting::is_true),
             signing_key: text("user.signingkey"),
+            excludes_file: text("core.excludesfile"),
+            urls: urls(&settings),
         };
         let json = serde_json::to_vec_pretty(&manifest).expect("a manifest of strings is valid JSON");
         replace_file(&private.join("trust.json"), &json)?;
@@ -114,6 +119,30 @@ impl TrustSnapshot {
     /// Whether the user wants commits signed, and with which key if not the default one.
     pub fn signing(&self) -> Option<Option<&str>> {
         self.manifest.sign_commits.then_some(self.manifest.signing_key.as_deref())
+    }
+
+    /// The user's own ignore rules, from wherever they keep them.
+    pub(crate) fn user_excludes(&self) -> Vec<u8> {
+        let env = &self.repo.env;
+        let path = match (&self.manifest.excludes_file, env.get("XDG_CONFIG_HOME"), env.get("HOME")) {
+            (Some(path), ..) => expand_home(path, env),
+            (None, Some(config), _) => Path::new(config).join("git/ignore"),
+            (None, None, Some(home)) => Path::new(home).join(".config/git/ignore"),
+            (None, None, None) => return Vec::new(),
+        };
+        fs::read(path).unwrap_or_default()
+    }
+
+    /// Where a submodule comes from: as the user initialised it, else as `.gitmodules` says.
+    pub(crate) fn submodule_url(&self, name: &str, in_file: &str) -> String {
+        if let Some(url) = self.manifest.urls.get(&format!("submodule.{name}")) {
+            return url.clone();
+        }
+        let origin = self.manifest.urls.get("origin");
+        match (in_file.starts_with("./") || in_file.starts_with("../"), origin) {
+            (true, Some(origin)) => relative_url(origin, in_file),
+            _ => in_file.to_owned(),
+        }
     }
 
     /// Where the user's hooks are.
@@ -230,6 +259,33 @@ fn expand_home(path: &str, env: &GitEnv) -> PathBuf {
     match (path.strip_prefix("~/"), env.get("HOME")) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => PathBuf::from(path),
+    }
+}
+
+fn urls(settings: &[Setting]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for setting in settings {
+        match setting.parts() {
+            ("submodule", Some(name), "url") => _ = found.insert(format!("submodule.{name}"), setting.text()),
+            ("remote", Some("origin"), "url") => _ = found.insert("origin".to_owned(), setting.text()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A url that `.gitmodules` gives relative to the superproject's.
+fn relative_url(origin: &str, relative: &str) -> String {
+    let (mut base, mut rest) = (origin.trim_end_matches('/'), relative);
+    loop {
+        if let Some(shorter) = rest.strip_prefix("./") {
+            rest = shorter;
+        } else if let Some(shorter) = rest.strip_prefix("../") {
+            base = base.rsplit_once(['/', ':']).map_or(base, |(above, _)| above);
+            rest = shorter;
+        } else {
+            return format!("{base}/{rest}");
+        }
     }
 }
 

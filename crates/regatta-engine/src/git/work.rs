@@ -66,8 +66,13 @@ impl Work {
 
     /// A command that needs objects only.
     pub(crate) fn bare(&self) -> GitCommand {
+        self.bare_with(&self.objects_dir())
+    }
+
+    /// The same on another object directory: a submodule's.
+    pub(crate) fn bare_with(&self, objects: &Path) -> GitCommand {
         let private = self.trust.private_dir();
-        self.private(&private, &self.objects_dir()).cwd(&private)
+        self.private(&private, objects).cwd(&private)
     }
 
     /// A command in a worktree, on that worktree's own index.

@@ -111,11 +111,14 @@ impl<'a> Follower<'a> {
 
     fn dirty_and_touched(&self, old: &Oid, new: &Oid) -> Result<Vec<PathBuf>, GitError> {
         let touched: BTreeSet<PathBuf> = self.work.paths_between(old, new)?.into_iter().collect();
-        let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
-        let listed =
-            self.git(Some(old))?.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?;
+        let place = Place {
+            worktree: &self.checkout.path,
+            index: &self.scratch,
+            objects: &self.objects,
+            head: Some(old),
+        };
         let mut dirty: Vec<PathBuf> =
-            crate::git::parse_status(&listed)?.changes.into_iter().map(|c| c.path).collect();
+            self.work.status_at(&place)?.changes.into_iter().map(|c| c.path).collect();
         dirty.retain(|path| touched.contains(path));
         Ok(dirty)
     }

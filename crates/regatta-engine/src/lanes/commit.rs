@@ -71,6 +71,7 @@ impl Lanes {
         if let Some(path) = self.dirty_submodule(lane)? {
             return Ok(CommitOutcome::DirtySubmodule { path });
         }
+        self.keep_submodule_work(lane)?;
         let mut status = self.own_status(lane, &head, &request.exclude)?;
         let merging = match self.unfinished(lane, &status) {
             Some((operation, paths)) => {

@@ -79,7 +79,7 @@ impl Lanes {
     }
 }
 
-fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {
+pub(super) fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {
     let logs = git_dir.join("logs");
     fs::create_dir_all(&logs)?;
     let clean = |text: &str| text.replace(['\n', '<', '>'], " ");

@@ -58,6 +58,7 @@ impl Lanes {
 
     pub(super) fn forget_record(&self, task: &TaskId) {
         fs::remove_file(self.brought_in_path(task)).ok();
+        fs::remove_file(self.records_dir().join(format!("{task}.exclude"))).ok();
         fs::remove_file(self.record_path(task)).ok();
     }
 

@@ -1,9 +1,11 @@
 //! The engine's integration tests, one module per capability.
 
 mod agents;
+mod brought_in;
 mod fixture;
 mod git;
 mod landing;
 mod lanes;
 mod process;
 mod tail;
+mod planted;
