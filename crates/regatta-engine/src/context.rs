@@ -1,6 +1,6 @@
 //! What every part of a running engine needs at hand. Made once, shared, never changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +17,15 @@ use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
 use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work};
-use crate::lanes::{Lane, Lanes, RetireMode};
+use crate::lanes::{Includes, Lane, Lanes, RetireMode};
 use crate::notice::Notice;
 use crate::process::Supervisor;
 use crate::redact::Redactor;
 use crate::worker::WorkerError;
+
+/// Where agents keep their definitions, beside the checkout's root and a task's own directory.
+const PERSONAS: [&str; 5] =
+    [".claude/agents", ".claude/skills", ".claude/commands", ".claude/docs", ".claude/settings.local.json"];
 
 /// What the person who started this run wanted.
 #[derive(Clone, Debug)]
@@ -302,14 +306,30 @@ impl Context {
         }
     }
 
-    /// Brings the user's own files into a lane; what could not be brought is told.
+    /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas.
+    /// What the user named and could not be brought is told.
     pub(crate) async fn furnish(
         self: &Arc<Self>,
         lane: &Lane,
-        _workdir: &Path,
+        workdir: &Path,
     ) -> Result<Vec<String>, GitError> {
-        let _ = lane;
-        Ok(Vec::new())
+        // Looking for them costs a walk over all that is untracked, so only what is there is looked for.
+        let places =
+            [Path::new(""), workdir].into_iter().flat_map(|dir| PERSONAS.map(|persona| dir.join(persona)));
+        let present = places.filter(|place| self.checkout.join(place).exists());
+        let personas: BTreeSet<String> = present.map(|place| place.to_string_lossy().into_owned()).collect();
+        let personas: Vec<String> = personas.into_iter().collect();
+        let (include, link) = (self.config.lane.include.clone(), self.config.lane.link.clone());
+        let lane = lane.clone();
+        let brought = self.blocking(move |ctx| {
+            let patterns = ctx.lanes.worktree_include()?;
+            ctx.lanes.bring_in(&lane, &Includes { patterns, include, link, personas })
+        });
+        let skipped = brought.await?.skipped;
+        Ok(skipped
+            .iter()
+            .map(|(path, why)| format!("{} was not brought in: {why}", path.display()))
+            .collect())
     }
 
     /// How cars become commits of the target.

@@ -49,6 +49,9 @@ impl Worker {
         for (name, value) in &spec.env {
             environment.set(name, value);
         }
+        for (name, value) in self.git(site, |ctx, lane| ctx.lanes.agent_git_env(lane)).await? {
+            environment.set(name, value);
+        }
         ctx.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
 
         let prompt = site.run_dir.join("prompt.md");

@@ -6,6 +6,6 @@ mod fixture;
 mod git;
 mod landing;
 mod lanes;
+mod planted;
 mod process;
 mod tail;
-mod planted;
