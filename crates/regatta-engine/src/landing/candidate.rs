@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use regatta_core::time::Timestamp;
-use regatta_core::train::Strategy;
+pub use regatta_core::train::Strategy;
 
 use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
 use crate::git::{GitError, Identity, LoggedCommit, Oid, Work};
