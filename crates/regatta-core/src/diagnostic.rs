@@ -139,8 +139,11 @@ impl Report {
         self.push(Diagnostic::warning(&self.file, pos, message).at_field(field))
     }
 
-    fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+    fn push(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
         let last = self.diagnostics.len();
+        // What a file says may end on a terminal, on one line.
+        diagnostic.message = printable(&diagnostic.message);
+        diagnostic.field = diagnostic.field.as_deref().map(printable);
         self.diagnostics.push(diagnostic);
         &mut self.diagnostics[last]
     }
@@ -151,9 +154,16 @@ impl Report {
 
     /// All of them in the order of the text; those at one place in the order in which they were found.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
+        for diagnostic in &mut self.diagnostics {
+            diagnostic.hint = diagnostic.hint.as_deref().map(printable);
+        }
         self.diagnostics.sort_by_key(|d| (d.line, d.column));
         self.diagnostics
     }
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '�' } else { c }).collect()
 }
 
 /// Whether any of them stops the work.

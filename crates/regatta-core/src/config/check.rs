@@ -8,11 +8,13 @@ use super::values::{Config, Strategy};
 
 /// Checks the values that came from a file, with their places.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
-    for (path, message) in settings(config) {
-        let (pos, hint) = (place(fields, path), None);
-        match message {
-            Finding::Wrong(message, hint) => report.error(pos, path, message).hint = hint.or(None),
-            Finding::Later(message) => report.warn(pos, path, message).hint = hint,
+    for (path, finding) in settings(config) {
+        let pos = place(fields, path);
+        match finding {
+            Finding::Wrong(message, hint) => report.error(pos, path, message).hint = hint,
+            Finding::Later(message) => {
+                report.warn(pos, path, message);
+            }
         }
     }
     for (section, required) in [("profiles", &["name"][..]), ("notify", &["on", "webhook"][..])] {

@@ -6,8 +6,9 @@ use crate::diagnostic::{Diagnostic, Report};
 use crate::verdict::VerdictAdapter;
 
 use super::config_keys::CONFIG_KEYS;
-use super::fields::{Fields, Reading, Spot, Value};
+use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
+use super::reading::Reading;
 use super::values::{Config, Keep, Notify, Origin, Profile, Strategy};
 use super::{agents, check, normalised, yaml};
 

@@ -15,6 +15,7 @@ pub(crate) mod fields;
 pub(crate) mod file;
 pub mod keys;
 mod overrides;
+pub(crate) mod reading;
 pub mod reference;
 mod schema;
 pub mod task_keys;

@@ -6,9 +6,10 @@ use crate::diagnostic::{Diagnostic, Pos, Report, nearest};
 
 use super::check::{self, Finding};
 use super::config_keys::CONFIG_KEYS;
-use super::fields::{Reading, Value};
+use super::fields::Value;
 use super::file::origin_path;
 use super::keys::{Key, Kind};
+use super::reading::Reading;
 use super::values::{Config, Origin};
 use super::yaml;
 
@@ -92,15 +93,19 @@ impl Config {
         let mut changed = self.clone();
         match value_of(key, text, path, &mut report) {
             Some(value) if changed.put(path, &value) => {}
-            Some(_) => drop(report.error(Pos::NOWHERE, path, format!("`{path}` cannot be given here"))),
+            Some(_) => {
+                report.error(Pos::NOWHERE, path, format!("`{path}` cannot be given here"));
+            }
             None => {}
         }
         for (key, finding) in check::settings(&changed) {
             match finding {
                 Finding::Wrong(message, hint) if key == path => {
-                    report.error(Pos::NOWHERE, key, message).hint = hint
+                    report.error(Pos::NOWHERE, key, message).hint = hint;
                 }
-                Finding::Later(message) if key == path => drop(report.warn(Pos::NOWHERE, key, message)),
+                Finding::Later(message) if key == path => {
+                    report.warn(Pos::NOWHERE, key, message);
+                }
                 Finding::Wrong(..) | Finding::Later(_) => {}
             }
         }
@@ -156,7 +161,7 @@ impl Config {
         for key in CONFIG_KEYS {
             match key.children() {
                 Some(children) => {
-                    children.iter().for_each(|child| add(format!("{}.{}", key.name, child.name)))
+                    children.iter().for_each(|child| add(format!("{}.{}", key.name, child.name)));
                 }
                 None if matches!(key.kind, Kind::Named(_)) => {
                     self.agents.keys().for_each(|name| add(format!("{}.{name}", key.name)));

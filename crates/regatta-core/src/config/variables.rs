@@ -75,7 +75,7 @@ pub(crate) fn read(entries: &[Entry], path: &str, report: &mut Report) -> Option
             }
             // `X:` and `X: ""` are the empty string; only quoted text can be literally `null`.
             Data::Scalar(scalar) if scalar.kind == ScalarKind::Null => {
-                pairs.push((entry.key.clone(), String::new()))
+                pairs.push((entry.key.clone(), String::new()));
             }
             Data::Scalar(scalar) => pairs.push((entry.key.clone(), scalar.text.clone())),
             Data::List(_) | Data::Map(_) => {

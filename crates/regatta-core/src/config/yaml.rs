@@ -4,7 +4,7 @@
 //! they point to and are weighed before they are accepted, and nothing nests deeper than [`MAX_DEPTH`], so
 //! that no walk over a tree can run away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
@@ -165,12 +165,14 @@ fn clamp(pos: Pos, text: &str, first_line: usize) -> Pos {
 fn syntax_hint(why: &str, text: &str, line: usize) -> Option<String> {
     let written = text.split('\n').nth(line).unwrap_or_default();
     let indent: String = written.chars().take_while(|c| c.is_whitespace()).collect();
-    let hint = if indent.contains('\t') {
+    let hint = if indent.contains('\t') || why.contains("tab") {
         "YAML allows no tabs in indentation; use spaces"
     } else if why.contains("mapping values are not allowed") {
         "put a value that contains ': ' in quotes, or write it as a block after '|'"
     } else if why.contains("unexpected character") {
         "put a value that begins with this character in quotes"
+    } else if why.contains("illegal placement") {
+        "a bracket or a brace above is probably not closed"
     } else if why.contains("unexpected end of stream") {
         "the quote that begins here is never closed"
     } else {
@@ -182,8 +184,13 @@ fn syntax_hint(why: &str, text: &str, line: usize) -> Option<String> {
 /// A collection that is still open.
 enum Frame {
     List { pos: Pos, anchor: usize, items: Vec<Node> },
-    Map { pos: Pos, anchor: usize, entries: Vec<Entry>, key: Option<(String, Pos)>, merges: Vec<Node> },
+    Map { pos: Pos, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: Seen, merges: Vec<Node> },
 }
+
+/// A key whose value is still to come; without a name where it is no word.
+type Key = (Option<String>, Pos);
+/// The keys of a mapping so far, with their lines.
+type Seen = HashMap<String, usize>;
 
 struct Builder {
     first_line: usize,
@@ -222,15 +229,15 @@ impl Builder {
             }
             Event::SequenceStart(anchor, _) => self.open(Frame::List { pos, anchor, items: Vec::new() }, pos),
             Event::MappingStart(anchor, _) => {
-                let (entries, merges) = (Vec::new(), Vec::new());
-                self.open(Frame::Map { pos, anchor, entries, key: None, merges }, pos)
+                let (entries, seen, merges) = (Vec::new(), Seen::new(), Vec::new());
+                self.open(Frame::Map { pos, anchor, entries, key: None, seen, merges }, pos)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.frames.pop() {
                 Some(Frame::List { pos, anchor, items }) => {
                     self.put(Node::new(pos, Data::List(items)), anchor, 1, report)
                 }
-                Some(Frame::Map { pos, anchor, mut entries, merges, .. }) => {
-                    merge(&mut entries, &merges);
+                Some(Frame::Map { pos, anchor, mut entries, mut seen, merges, .. }) => {
+                    merge(&mut entries, &mut seen, &merges, report);
                     self.put(Node::new(pos, Data::Map(entries)), anchor, 1, report)
                 }
                 None => Ok(()),
@@ -262,19 +269,19 @@ impl Builder {
         match self.frames.last_mut() {
             None => self.root = Some(node),
             Some(Frame::List { items, .. }) => items.push(node),
-            Some(Frame::Map { entries, key, merges, .. }) => match key.take() {
+            Some(Frame::Map { entries, key, seen, merges, .. }) => match key.take() {
                 None => *key = Some(key_of(&node, report)),
-                Some((name, _)) if name == "<<" => merges.push(node),
-                Some((name, key_pos)) => match entries.iter().find(|entry| entry.key == name) {
-                    Some(first) => {
-                        let line = first.key_pos.line;
-                        report.error(
-                            key_pos,
-                            &name,
-                            format!("duplicate key `{name}`, first given on line {line}"),
-                        );
+                Some((None, _)) => {}
+                Some((Some(name), _)) if name == "<<" => merges.push(node),
+                Some((Some(name), key_pos)) => match seen.get(&name) {
+                    Some(line) => {
+                        let message = format!("duplicate key `{name}`, first given on line {line}");
+                        report.error(key_pos, &name, message);
                     }
-                    None => entries.push(Entry { key: name, key_pos, value: node }),
+                    None => {
+                        seen.insert(name.clone(), key_pos.line);
+                        entries.push(Entry { key: name, key_pos, value: node });
+                    }
                 },
             },
         }
@@ -282,31 +289,36 @@ impl Builder {
     }
 }
 
-/// The text of a key. One that is no scalar is an error and gets a name nobody else has.
-fn key_of(node: &Node, report: &mut Report) -> (String, Pos) {
-    let text = match &*node.data {
-        Data::Scalar(scalar) => scalar.text.clone(),
+/// The text of a key. One that is no scalar is an error.
+fn key_of(node: &Node, report: &mut Report) -> Key {
+    match &*node.data {
+        Data::Scalar(scalar) => (Some(scalar.text.clone()), node.pos),
         Data::List(_) | Data::Map(_) => {
             report.error(node.pos, "", format!("a key must be a word, found {}", node.describe()));
-            format!("(key on line {})", node.pos.line)
+            (None, node.pos)
         }
-    };
-    (text, node.pos)
+    }
 }
 
 /// YAML 1.1's merge key, which manifests written for PyYAML use: own keys win, then earlier sources.
-fn merge(entries: &mut Vec<Entry>, sources: &[Node]) {
+fn merge(entries: &mut Vec<Entry>, seen: &mut Seen, sources: &[Node], report: &mut Report) {
     for source in sources {
         match &*source.data {
             Data::Map(merged) => {
                 for entry in merged {
-                    if !entries.iter().any(|own| own.key == entry.key) {
+                    if seen.insert(entry.key.clone(), entry.key_pos.line).is_none() {
                         entries.push(entry.clone());
                     }
                 }
             }
-            Data::List(items) => merge(entries, items),
-            Data::Scalar(_) => {}
+            Data::List(items) => merge(entries, seen, items, report),
+            Data::Scalar(_) => {
+                report.error(
+                    source.pos,
+                    "<<",
+                    format!("`<<` must be a mapping, found {}", source.describe()),
+                );
+            }
         }
     }
 }

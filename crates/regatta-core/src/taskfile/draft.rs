@@ -1,6 +1,6 @@
 //! One task as its own lines tell it, before it is connected with the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::config::agents::unknown_agent;
 use crate::config::fields::{Fields, Spot};
@@ -82,10 +82,11 @@ pub(super) fn id(fields: &Fields, report: &mut Report) -> Option<Spot<TaskId>> {
 /// Reads dependencies; the same one twice counts once.
 pub(super) fn deps(fields: &Fields, name: &str, report: &mut Report) -> Vec<Spot<TaskId>> {
     let mut deps: Vec<Spot<TaskId>> = Vec::new();
+    let mut seen = BTreeSet::new();
     for Spot { pos, value } in fields.texts(name).unwrap_or_default() {
         match TaskId::parse(value) {
-            Ok(id) if deps.iter().any(|dep| dep.value.folded() == id.folded()) => {}
-            Ok(value) => deps.push(Spot { pos: *pos, value }),
+            Ok(value) if seen.insert(value.folded()) => deps.push(Spot { pos: *pos, value }),
+            Ok(_) => {}
             Err(why) => {
                 report.error(*pos, &fields.path_of(name), format!("dependency {} {why}", quoted(value)));
             }
@@ -107,7 +108,8 @@ pub(super) fn writes(
         match path {
             Ok(value) => writes.push(Spot { pos: *pos, value }),
             Err(why) => {
-                drop(report.error(*pos, &fields.path_of("writes"), format!("write {} {why}", quoted(value))))
+                let message = format!("write {} {why}", quoted(value));
+                report.error(*pos, &fields.path_of("writes"), message);
             }
         }
     }

@@ -13,6 +13,8 @@ pub(super) struct Halves {
     pub(super) yaml: String,
     /// Everything after the closing line.
     pub(super) body: String,
+    /// Where the closing line stands.
+    pub(super) end: Pos,
 }
 
 /// Finds the frontmatter. Nothing where there is none, which is then reported.
@@ -44,7 +46,8 @@ pub(super) fn split(text: &str, report: &mut Report) -> Option<Halves> {
     for line in rest.split_inclusive('\n') {
         if is_fence(line) {
             let (yaml, body) = (rest[..offset].to_owned(), rest[offset + line.len()..].to_owned());
-            return Some(Halves { yaml, body });
+            let end = Pos { line: 2 + yaml.matches('\n').count(), column: 1 };
+            return Some(Halves { yaml, body, end });
         }
         offset += line.len();
     }

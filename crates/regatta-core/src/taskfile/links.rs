@@ -18,7 +18,7 @@ pub(super) fn connect(
 ) -> (Vec<TaskSpec>, BTreeMap<String, u32>) {
     let limits = limits(&files, settings, reports);
     let mut drafts: Vec<Draft> = files.into_iter().flat_map(|file| file.drafts).collect();
-    drop_duplicates(&mut drafts, reports);
+    refuse_duplicates(&mut drafts, reports);
     dependencies(&mut drafts, settings, reports);
     cycles(&drafts, reports);
     if settings.strict {
@@ -32,23 +32,24 @@ pub(super) fn connect(
     (specs.collect(), limits)
 }
 
-/// The first task of a name keeps it.
-fn drop_duplicates(drafts: &mut Vec<Draft>, reports: &mut [Report]) {
-    let mut first: BTreeMap<String, (String, String)> = BTreeMap::new();
-    drafts.retain(|draft| {
-        let Some(id) = &draft.id else { return true };
+/// The first task of a name keeps it; a later one has none from here on.
+fn refuse_duplicates(drafts: &mut [Draft], reports: &mut [Report]) {
+    let mut first: BTreeMap<String, (TaskId, String)> = BTreeMap::new();
+    for draft in drafts {
+        let Some(id) = draft.id.take() else { continue };
         let Some((name, line)) = first.get(&id.value.folded()) else {
-            first.insert(id.value.folded(), (id.value.to_string(), draft.line.clone()));
-            return true;
+            first.insert(id.value.folded(), (id.value.clone(), draft.line.clone()));
+            draft.id = Some(id);
+            continue;
         };
-        let message = if *name == id.value.as_str() {
+        let message = if *name == id.value {
             format!("duplicate task id `{name}`, first given in {line}")
         } else {
             format!("task id `{}` differs only in case from `{name}` in {line}", id.value)
         };
         reports[draft.n].error(id.pos, &field(draft, "id"), message);
-        false
-    });
+        draft.spec = None;
+    }
 }
 
 /// Every dependency must be a task of these files or one already stored, spelt as that one is.
@@ -83,13 +84,7 @@ fn dependencies(drafts: &mut [Draft], settings: &LoadSettings<'_>, reports: &mut
 }
 
 fn cycles(drafts: &[Draft], reports: &mut [Report]) {
-    let links: Vec<(&TaskId, Vec<&TaskId>)> = drafts
-        .iter()
-        .filter_map(|draft| {
-            Some((&draft.id.as_ref()?.value, draft.deps.iter().map(|dep| &dep.value).collect()))
-        })
-        .collect();
-    for cycle in graph::cycles(&links) {
+    for cycle in graph::cycles(&links(drafts)) {
         let (Some(first), Some(second)) = (cycle.first(), cycle.get(1)) else { continue };
         let Some(draft) = drafts.iter().find(|draft| draft.id.as_ref().is_some_and(|id| id.value == *first))
         else {
@@ -103,15 +98,19 @@ fn cycles(drafts: &[Draft], reports: &mut [Report]) {
     }
 }
 
-/// Two tasks that could run at once and say they write the same place.
-fn overlaps(drafts: &[Draft], reports: &mut [Report]) {
-    let links: Vec<(&TaskId, Vec<&TaskId>)> = drafts
+/// The named tasks, each with what it depends on.
+fn links(drafts: &[Draft]) -> Vec<graph::Link<'_>> {
+    drafts
         .iter()
         .filter_map(|draft| {
             Some((&draft.id.as_ref()?.value, draft.deps.iter().map(|dep| &dep.value).collect()))
         })
-        .collect();
-    let order = graph::Order::new(&links);
+        .collect()
+}
+
+/// Two tasks that could run at once and say they write the same place.
+fn overlaps(drafts: &[Draft], reports: &mut [Report]) {
+    let order = graph::Order::new(&links(drafts));
     let named: Vec<(&TaskId, &Draft)> =
         drafts.iter().filter_map(|draft| Some((&draft.id.as_ref()?.value, draft))).collect();
     for (n, (id, draft)) in named.iter().enumerate() {

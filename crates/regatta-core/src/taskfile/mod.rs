@@ -177,6 +177,6 @@ fn read(n: usize, source: &Source<'_>, settings: &LoadSettings<'_>, report: &mut
     } else if node.entry("tasks").is_some() || node.entry("regatta").is_some() {
         plan::read(&node, place, report)
     } else {
-        task::read_file(&node, &halves.body, place, report)
+        task::read_file(&node, &halves, place, report)
     }
 }

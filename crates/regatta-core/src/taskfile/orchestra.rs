@@ -7,8 +7,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::fields::{Fields, Reading, no_word};
+use crate::config::fields::Fields;
 use crate::config::keys::Key;
+use crate::config::reading::{Reading, no_word};
 use crate::config::task_keys::{PO_FORBIDDEN, PO_PLAN_KEYS, PO_TASK_KEYS};
 use crate::config::yaml::{Node, quoted};
 use crate::diagnostic::{Pos, Report};
@@ -37,7 +38,7 @@ struct Common {
 /// Reads a plan with all its tasks.
 pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
     let keys: Vec<&'static Key> = PO_PLAN_KEYS.iter().collect();
-    let Some(fields) = Reading::LENIENT.section(node, "", &keys, report) else {
+    let Some(fields) = Reading::LENIENT.section(&node.without("regatta"), "", &keys, report) else {
         return FileReading::default();
     };
     if let Some(entry) = node.entry("regatta") {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::fields::{Fields, Reading, Value};
+use crate::config::fields::{Fields, Value};
 use crate::config::keys::Key;
+use crate::config::reading::Reading;
 use crate::config::task_keys::PLAN_KEYS;
 use crate::config::yaml::{Data, Node};
 use crate::diagnostic::Report;

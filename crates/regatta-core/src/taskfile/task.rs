@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use crate::config::fields::{Fields, Reading};
+use crate::config::fields::{Fields, Spot};
+use crate::config::reading::Reading;
 use crate::config::task_keys::{self, Place as Keys};
-use crate::config::yaml::Node;
+use crate::config::yaml::{Node, quoted};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
 use crate::spec::{TaskSpec, TimeLimits};
 use crate::writes::WritePath;
 
 use super::draft::{self, Draft, FileReading, Place};
+use super::frontmatter::Halves;
 use super::title::title;
 
 /// What a plan says for all its tasks.
@@ -22,7 +24,8 @@ pub(super) struct Common<'a> {
 }
 
 /// Reads a task file: the frontmatter has the keys, the body is the prompt.
-pub(super) fn read_file(node: &Node, body: &str, place: Place<'_>, report: &mut Report) -> FileReading {
+pub(super) fn read_file(node: &Node, halves: &Halves, place: Place<'_>, report: &mut Report) -> FileReading {
+    let (body, end) = (halves.body.as_str(), halves.end);
     let n_errors = count_errors(report);
     if let Some(entry) = node.entry("prompt") {
         let message = if body.trim().is_empty() {
@@ -33,9 +36,9 @@ pub(super) fn read_file(node: &Node, body: &str, place: Place<'_>, report: &mut 
         report.error(entry.key_pos, "prompt", message).hint =
             Some("move its text below the second `---`".into());
     } else if body.trim().is_empty() {
-        report.error(Pos::START, "prompt", "has no prompt: there is nothing below the second `---`");
+        report.error(end, "prompt", "has no prompt: there is nothing below the second `---`");
     } else if body.contains('\0') {
-        report.error(Pos::START, "prompt", "the prompt contains a NUL character");
+        report.error(end, "prompt", "the prompt contains a NUL character");
     }
     let keys = task_keys::in_place(Keys::TaskFile);
     let Some(mut fields) = Reading::STRICT.section(&node.without("prompt"), "", &keys, report) else {
@@ -46,7 +49,7 @@ pub(super) fn read_file(node: &Node, body: &str, place: Place<'_>, report: &mut 
     if fields.lacks("id") {
         let stem = place.source.stem();
         match TaskId::parse(stem) {
-            Ok(value) => id = Some(crate::config::fields::Spot { pos: Pos::START, value }),
+            Ok(value) => id = Some(Spot { pos: Pos::START, value }),
             Err(why) => {
                 let message = format!("has no `id`, and the file's name {stem:?} {why}");
                 report.error(Pos::START, "id", message).hint =
@@ -78,8 +81,7 @@ pub(super) fn read_entry(
     }
     let prompt = fields.text("prompt").map(str::to_owned);
     if fields.lacks("prompt") || prompt.as_deref().is_some_and(|prompt| prompt.trim().is_empty()) {
-        let who =
-            fields.text("id").map_or_else(String::new, |id| format!(" {}", crate::config::yaml::quoted(id)));
+        let who = fields.text("id").map_or_else(String::new, |id| format!(" {}", quoted(id)));
         let message = format!("the task{who} has no `prompt`");
         report.error(fields.pos_of("prompt"), &fields.path_of("prompt"), message);
     }
@@ -88,7 +90,7 @@ pub(super) fn read_entry(
 
 /// Fills in what the task does not say: the plan's word, then the configuration's.
 fn complete(
-    id: Option<crate::config::fields::Spot<TaskId>>,
+    id: Option<Spot<TaskId>>,
     prompt: Option<String>,
     fields: &Fields,
     common: &Common<'_>,

@@ -1,13 +1,24 @@
 use super::*;
 
-#[test]
-fn a_plan_and_a_task_file_are_read_together() {
+mod diagnostics;
+mod fuzz;
+mod seeds;
+mod specs;
+
+/// Loads one file with the built-in configuration.
+fn loaded(name: &str, text: &str) -> Loaded {
     let config = Config::default();
-    let plan = "---\nregatta: 1\nname: my-plan\ndefaults: { max_retries: 1 }\ntasks:\n  - { id: a, agent: sh, prompt: \"echo hi > a.txt\" }\n  - { id: b, agent: sh, depends_on: [a], writes: [b.txt], prompt: \"cat a.txt > b.txt\" }\n---\nNotes\n";
-    let task = "---\nid: t\ndeps: b, x\nprioritty: 4\n---\n# Hello\nbody\n";
-    let loaded =
-        load(&[Source::new("plan.md", plan), Source::new("tasks/t.md", task)], &LoadSettings::new(&config));
-    let told: Vec<String> = loaded.diagnostics.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "{told:#?}");
-    assert_eq!(loaded.tasks.len(), 2);
+    load(&[Source::new(name, text)], &LoadSettings::new(&config))
+}
+
+/// The only task of a file that has no mistake.
+fn only_task(name: &str, text: &str) -> TaskSpec {
+    let mut loaded = loaded(name, text);
+    assert_eq!(told(&loaded), "");
+    assert_eq!(loaded.tasks.len(), 1);
+    loaded.tasks.remove(0)
+}
+
+fn told(loaded: &Loaded) -> String {
+    loaded.diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect()
 }
