@@ -198,7 +198,9 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
             text.push_str(&indent);
             text.push_str(branch);
             text.extend(shown.chars().map(|c| if c.is_control() { ' ' } else { c }));
-            text.push_str(&further(&tasks[task], branch.is_empty()));
+            let parent =
+                if branch.is_empty() { None } else { deps[task].first().map(|parent| &tasks[*parent].id) };
+            text.push_str(&further(&tasks[task], parent));
             text.push('\n');
             let below = match branch {
                 "" => indent,
@@ -216,12 +218,12 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
 }
 
 /// Names the dependencies that the drawing itself does not show.
-fn further(task: &TaskSpec, is_root: bool) -> String {
-    let names: Vec<&str> = task.deps.iter().skip(usize::from(!is_root)).map(TaskId::as_str).collect();
-    match (names.is_empty(), is_root) {
+fn further(task: &TaskSpec, parent: Option<&TaskId>) -> String {
+    let names: Vec<&str> = task.deps.iter().filter(|dep| Some(*dep) != parent).map(TaskId::as_str).collect();
+    match (names.is_empty(), parent) {
         (true, _) => String::new(),
-        (false, true) => format!(" (after {})", names.join(", ")),
-        (false, false) => format!(" (also after {})", names.join(", ")),
+        (false, None) => format!(" (after {})", names.join(", ")),
+        (false, Some(_)) => format!(" (also after {})", names.join(", ")),
     }
 }
 

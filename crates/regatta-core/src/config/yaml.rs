@@ -130,15 +130,13 @@ fn size<'a>(children: impl Iterator<Item = &'a Node>) -> (usize, usize) {
 ///
 /// Nothing comes back only where the text is no YAML; then the report has an error that says so.
 pub(crate) fn parse(text: &str, first_line: usize, report: &mut Report) -> Option<Node> {
-    let mut builder =
-        Builder { first_line, n_nodes: 0, frames: Vec::new(), anchors: BTreeMap::new(), root: None };
+    let widths = text.split('\n').map(|line| line.chars().count()).collect();
+    let (frames, anchors) = (Vec::new(), BTreeMap::new());
+    let mut builder = Builder { first_line, widths, n_nodes: 0, frames, anchors, root: None };
     for event in Parser::new_from_str(text) {
         let step = match event {
             Ok((event, span)) => builder.take(event, span, report),
-            Err(error) => {
-                let pos = clamp(builder.pos(*error.marker()), text, first_line);
-                Err((pos, error.info().to_owned()))
-            }
+            Err(error) => Err((builder.pos(*error.marker()), error.info().to_owned())),
         };
         if let Err((pos, why)) = step {
             let hint = syntax_hint(&why, text, pos.line - first_line);
@@ -152,20 +150,10 @@ pub(crate) fn parse(text: &str, first_line: usize, report: &mut Report) -> Optio
     }))
 }
 
-/// The parser reports the end of the text as one line too many.
-fn clamp(pos: Pos, text: &str, first_line: usize) -> Pos {
-    let n_lines = text.split('\n').count();
-    if pos.line < first_line + n_lines {
-        return pos;
-    }
-    let last = text.split('\n').next_back().unwrap_or_default();
-    Pos { line: first_line + n_lines - 1, column: last.chars().count() + 1 }
-}
-
 fn syntax_hint(why: &str, text: &str, line: usize) -> Option<String> {
     let written = text.split('\n').nth(line).unwrap_or_default();
     let indent: String = written.chars().take_while(|c| c.is_whitespace()).collect();
-    let hint = if indent.contains('\t') || why.contains("tab") {
+    let hint = if indent.contains('\t') || why.contains("found a tab") {
         "YAML allows no tabs in indentation; use spaces"
     } else if why.contains("mapping values are not allowed") {
         "put a value that contains ': ' in quotes, or write it as a block after '|'"
@@ -194,6 +182,8 @@ type Seen = HashMap<String, usize>;
 
 struct Builder {
     first_line: usize,
+    /// The number of characters of every line; there is always at least one line.
+    widths: Vec<usize>,
     n_nodes: usize,
     frames: Vec<Frame>,
     anchors: BTreeMap<usize, Node>,
@@ -203,8 +193,13 @@ struct Builder {
 type Step = Result<(), (Pos, String)>;
 
 impl Builder {
+    /// A place of the parser's as a place of the file. The parser reports the end of a text as one line too
+    /// many, and loses count of columns behind characters that cannot be printed.
     fn pos(&self, marker: saphyr_parser::Marker) -> Pos {
-        Pos { line: marker.line().max(1) - 1 + self.first_line, column: marker.col() + 1 }
+        let (line, last) = (marker.line().max(1) - 1, self.widths.len() - 1);
+        let column = if line > last { usize::MAX } else { marker.col() };
+        let line = line.min(last);
+        Pos { line: line + self.first_line, column: column.min(self.widths[line]) + 1 }
     }
 
     fn take(&mut self, event: Event<'_>, span: Span, report: &mut Report) -> Step {

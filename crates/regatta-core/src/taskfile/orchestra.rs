@@ -62,7 +62,9 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
         .filter_map(|(n, entry)| task(entry, &format!("tasks[{n}]"), &common, place, report))
         .collect();
     let limits = fields.counts("concurrency_limits").to_vec();
-    FileReading { plan: Some(common.plan), drafts, limits, own_limits_only: true }
+    // Limits that could not be read are told already; no group is to blame for lacking one.
+    let own_limits_only = !fields.broken.contains(&"concurrency_limits");
+    FileReading { plan: Some(common.plan), drafts, limits, own_limits_only }
 }
 
 fn workdir(fields: &Fields, place: Place<'_>, report: &mut Report) -> PathBuf {

@@ -7,7 +7,7 @@ pub(super) fn inside(dir: &str, path: &str, repo_root: Option<&str>) -> Result<S
     let absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     let from_root = if absolute {
-        let root = repo_root.ok_or("is absolute; write it relative to the plan's directory")?;
+        let root = repo_root.ok_or("is absolute; write a relative path")?;
         below(root, path).ok_or("leaves the repository")?
     } else {
         path.to_owned()

@@ -1,8 +1,18 @@
 use super::*;
+use crate::diagnostic::Diagnostic;
 
-#[test]
-fn the_template_reads_back_as_the_defaults() {
-    let (config, diagnostics) = parse("regatta.yaml", &template());
-    assert_eq!(diagnostics, []);
-    assert_eq!(Config { origins: Default::default(), ..config }, Config::default());
+mod diagnostics;
+mod docs;
+mod overrides;
+mod values;
+
+fn told(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect()
+}
+
+/// The configuration of a text without mistakes.
+fn config(text: &str) -> Config {
+    let (config, diagnostics) = parse("regatta.yaml", text);
+    assert_eq!(told(&diagnostics), "");
+    config
 }

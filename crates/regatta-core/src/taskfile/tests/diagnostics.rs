@@ -12,12 +12,10 @@ fn check_all(file: &str, strict: bool) {
     let mut found = Vec::new();
     for case in cases.trim_end().split("\n=====\n") {
         let (sentence, rest) = case.split_once('\n').unwrap_or((case, ""));
-        let input = rest.split(">>>>").next().unwrap_or_default();
+        let input = rest.split(">>>>").next().unwrap_or_default().trim_end_matches('\n').to_owned() + "\n";
         let text = input.replace('⇥', "\t").replace('␍', "\r");
         let told = told(&load(&[Source::new("my task.md", &text)], &settings));
-        found.push(
-            format!("{sentence}\n{}\n>>>>\n{told}", input.trim_end_matches('\n')).trim_end().to_owned(),
-        );
+        found.push(format!("{sentence}\n{input}>>>>\n{told}").trim_end().to_owned());
     }
     let found = found.join("\n=====\n") + "\n";
     if std::env::var_os("REGATTA_ACCEPT").is_some() {
@@ -52,4 +50,47 @@ fn mistakes_in_plans_of_parallel_orchestra_are_told_as_it_would() {
 #[test]
 fn strictness_refuses_overlapping_writes_that_nothing_orders() {
     check_all("strict.txt", true);
+}
+
+/// One plan, one task file and one manifest of parallel-orchestra with all there is to be wrong with them.
+#[test]
+fn everything_wrong_at_once_is_told_at_once_in_the_order_of_the_files() {
+    let plan = "---
+regatta: 2
+nam: x
+cwd: /elsewhere
+concurrency_limits: { db: 0 }
+defaults: { agent: clod, timeout: soon, priority: high, prompt: x }
+tasks:
+  - id: build
+    prompt: x
+    deps: [test]
+    writes: [../out]
+  - id: Build
+    prompt: x
+    env: { LD_PRELOAD: x.so, PATH: /tmp, \"a-b\": 1 }
+  - id: test
+    prompt: x
+    depends_on: [build, biuld, test]
+    max_attempts: 3
+    max_retries: 2
+  - id: \"no spaces\"
+    promt: x
+    read_only: true
+    checks: [make]
+    checks: [make, test]
+  - just a string
+---
+";
+    let task = "---\nid: BUILD\nagent: [claude]\nverdict_adapter: exitcode\nidle_timeout: 10 minutes\nmodel: --print\n---\n";
+    let orchestra = "---\npo_plan_version: 0.1\ntasks:\n  - id: a\n    agent: dev\n    timeout_sec: 5\n    concurrency_group: db\n---\n";
+    let config = Config::default();
+    let settings = LoadSettings { strict: true, agent_override: Some("codex"), ..LoadSettings::new(&config) };
+    let sources = [
+        Source::new("plan.md", plan),
+        Source::new("task.md", task),
+        Source::new("po.md", orchestra),
+        Source::new("none.md", ""),
+    ];
+    insta::assert_snapshot!(told(&load(&sources, &settings)));
 }

@@ -1,0 +1,78 @@
+//! What a good file becomes.
+
+use std::time::Duration;
+
+use super::*;
+use crate::verdict::VerdictAdapter;
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    assert_eq!(config(""), Config::default());
+    let defaults = Config::default();
+    assert_eq!(defaults.agents.keys().map(String::as_str).collect::<Vec<_>>(), ["claude", "sh", "sim"]);
+    assert_eq!(defaults.agents["sh"].argv, ["sh"]);
+    assert_eq!((defaults.max_workers, defaults.default_agent.as_str()), (4, "claude"));
+}
+
+#[test]
+fn every_key_reaches_its_place() {
+    let config = config(
+        "target: trunk\nstore: \"sqlite:x.db\"\nlanes_root: ../l\nmax_workers: 9\n\
+         agents:\n  claude: { model: sonnet, args: [--x], exe: /bin/claude, env: { A: 1 } }\n  codex: { kind: command, argv: [codex, exec] }\n\
+         default_agent: codex\n\
+         defaults: { max_retries: 4, timeout: 1h, first_output_timeout: 5s, idle_timeout: none, auto_commit: no, verdict_adapter: db, checks: make, env: { B: x } }\n\
+         lane: { include: .env, link: [node_modules], setup: npm ci, setup_timeout: 1m, keep: always }\n\
+         land: { auto: false, strategy: squash, test_command: make test, test_timeout: 2m, retries: 3 }\n\
+         limits: { groups: { db: 2 } }\n",
+    );
+    assert_eq!(config.target.as_deref(), Some("trunk"));
+    assert_eq!(
+        (config.store.as_str(), config.lanes_root.as_str(), config.max_workers),
+        ("sqlite:x.db", "../l", 9)
+    );
+    let claude = &config.agents["claude"];
+    assert_eq!(
+        (claude.kind, claude.exe.as_deref(), claude.model.as_deref()),
+        (AgentKind::Claude, Some("/bin/claude"), Some("sonnet"))
+    );
+    assert_eq!((claude.args.join(" "), claude.env["A"].as_str()), ("--x".into(), "1"));
+    assert_eq!(config.agents["codex"].argv, ["codex", "exec"]);
+    assert_eq!(config.default_agent, "codex");
+    let expected = Defaults {
+        max_attempts: 5,
+        timeout: Some(Duration::from_secs(3600)),
+        first_output_timeout: Some(Duration::from_secs(5)),
+        idle_timeout: None,
+        auto_commit: false,
+        verdict_adapter: Some(VerdictAdapter::Db),
+        checks: vec!["make".into()],
+        env: [("B".into(), "x".into())].into(),
+    };
+    assert_eq!(config.defaults, expected);
+    let lane = Lane {
+        include: vec![".env".into()],
+        link: vec!["node_modules".into()],
+        setup: Some("npm ci".into()),
+        setup_timeout: Some(Duration::from_secs(60)),
+        keep: Keep::Always,
+    };
+    assert_eq!(config.lane, lane);
+    let land = Land {
+        auto: Some(false),
+        strategy: Strategy::Squash,
+        test_command: Some("make test".into()),
+        test_timeout: Some(Duration::from_secs(120)),
+        retries: 3,
+        ..Land::default()
+    };
+    assert_eq!(config.land, land);
+    assert_eq!(config.limits.groups["db"], 2);
+}
+
+#[test]
+fn a_mistake_costs_only_its_own_key() {
+    let (config, diagnostics) =
+        parse("regatta.yaml", "max_workers: many\ntarget: trunk\nland: { strategy: x, retries: 7 }\n");
+    assert_eq!(diagnostics.len(), 2);
+    assert_eq!((config.max_workers, config.target.as_deref(), config.land.retries), (4, Some("trunk"), 7));
+}
