@@ -149,7 +149,8 @@ pub async fn a_claim_that_races_expiry_never_hangs_on_a_dead_session(fixture: &d
         let held = held.unwrap();
         match claimed {
             Ok(Some(_)) => assert_eq!(held, [id(&name)], "round {round}"),
-            Err(StoreError::SessionExpired) => assert!(held.is_empty(), "round {round}"),
+            // Nothing was held, unless the answer to a claim that was taken got lost.
+            Err(StoreError::SessionExpired) => assert!(held.len() <= 1, "round {round}"),
             other => panic!("round {round}: {other:?}"),
         }
         assert!(judge.store.claims_of(&victim.session).await.unwrap().is_empty(), "round {round}");

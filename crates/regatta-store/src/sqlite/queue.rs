@@ -17,10 +17,17 @@ use super::writer::Tx;
 use super::{events, train};
 use crate::{Operation, Ready, ReadyKey, RequestId, Result, StoreError};
 
+/// What is ready of one priority, behind a place in it, and what is ready of all lower priorities.
+/// Two walks, because SQLite seeks to `(rank, seq) > (?, ?)` by the rank alone and would step over the rest.
 /// The conditions are those of the index, word for word: that is how SQLite recognises it.
-pub(super) const READY: &str = "select t.rank, t.seq, s.body from task t join spec s on s.task = t.seq \
-    where t.queue = ?1 and t.name = 'pending' and t.wakes_at is null and t.unmet = 0 \
-    and (t.rank, t.seq) > (?2, ?3) order by t.rank, t.seq limit ?4";
+pub(super) const READY: [&str; 2] = [
+    "select t.rank, t.seq, s.body from task t join spec s on s.task = t.seq \
+     where t.queue = ?1 and t.name = 'pending' and t.wakes_at is null and t.unmet = 0 \
+     and t.rank = ?2 and t.seq > ?3 order by t.seq limit ?4",
+    "select t.rank, t.seq, s.body from task t join spec s on s.task = t.seq \
+     where t.queue = ?1 and t.name = 'pending' and t.wakes_at is null and t.unmet = 0 \
+     and t.rank > ?2 order by t.rank, t.seq limit ?4",
+];
 
 pub(super) fn ready(
     db: &Connection,
@@ -29,15 +36,17 @@ pub(super) fn ready(
     limit: usize,
 ) -> Result<Vec<Ready>> {
     let (rank, seq) = after.map_or((i64::MIN, 0), |key| (-i64::from(key.priority), key.seq.cast_signed()));
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut query = db.prepare_cached(READY)?;
-    let mut rows = query.query(params![queue, rank, seq, limit])?;
     let mut ready = Vec::new();
-    while let Some(row) = rows.next()? {
-        let priority =
-            i32::try_from(-row.get::<_, i64>(0)?).map_err(|error| unreadable("a priority", error))?;
-        let key = ReadyKey { priority, seq: row.get::<_, i64>(1)?.cast_unsigned() };
-        ready.push(Ready { key, spec: from_json("a spec", &row.get::<_, String>(2)?)? });
+    for sql in READY {
+        let left = i64::try_from(limit.saturating_sub(ready.len())).unwrap_or(i64::MAX);
+        let mut query = db.prepare_cached(sql)?;
+        let mut rows = query.query(params![queue, rank, seq, left])?;
+        while let Some(row) = rows.next()? {
+            let priority =
+                i32::try_from(-row.get::<_, i64>(0)?).map_err(|error| unreadable("a priority", error))?;
+            let key = ReadyKey { priority, seq: row.get::<_, i64>(1)?.cast_unsigned() };
+            ready.push(Ready { key, spec: from_json("a spec", &row.get::<_, String>(2)?)? });
+        }
     }
     Ok(ready)
 }

@@ -22,6 +22,13 @@ const GROUP: usize = 256;
 /// Permission to write: exists only inside the writer's transaction.
 pub(super) struct Tx<'a>(&'a Connection);
 
+#[cfg(test)]
+impl<'a> Tx<'a> {
+    pub(super) fn for_test(db: &'a Connection) -> Self {
+        Self(db)
+    }
+}
+
 impl Deref for Tx<'_> {
     type Target = Connection;
     fn deref(&self) -> &Connection {
@@ -236,3 +243,6 @@ fn execute(db: &Connection, sql: &str) -> Result<()> {
     db.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What the backends promise, tried from outside.
 
+mod child;
+mod durability;
 mod fixture;
 
 /// The conformance suite as it stands.

@@ -1,0 +1,54 @@
+//! A task's state from its events alone, by the rules of the core.
+
+use regatta_core::event::{Event, EventBody};
+use regatta_core::state::{Change, TaskState, apply};
+use regatta_core::train::LandStep;
+
+/// The state that a task's events tell of.
+pub(crate) fn fold(events: &[Event]) -> TaskState {
+    let mut state = TaskState::pending();
+    for (n, event) in events.iter().enumerate() {
+        let Some(change) = change(event, n == 0) else { continue };
+        state = apply(&state, &change).unwrap_or_else(|illegal| panic!("{illegal}: {events:#?}"));
+    }
+    state
+}
+
+/// The change an event tells of; `None` for those that change nothing.
+fn change(event: &Event, first: bool) -> Option<Change> {
+    Some(match event.body.clone() {
+        EventBody::Enqueued { .. } if first => return None,
+        EventBody::Enqueued { .. } => Change::Requeue,
+        EventBody::Claimed { .. } => {
+            Change::Claim { attempt: event.attempt.expect("a claim has an attempt") }
+        }
+        EventBody::Started { .. } => Change::Start { at: event.at },
+        EventBody::Exited { exit } => Change::Exit { exit },
+        EventBody::Retrying { not_before, .. } => Change::Retry { not_before },
+        EventBody::Released { .. } => Change::Release,
+        EventBody::Parked { until, why, detail } => Change::Park { until, why, detail },
+        EventBody::Due => Change::Due,
+        EventBody::Approved { head } => Change::Approve { head },
+        EventBody::Done { head } => Change::Finish { head },
+        EventBody::Landing { landing } => match landing {
+            LandStep::Intend { .. } | LandStep::Gate { .. } => Change::Proceed,
+            LandStep::Wait { why } => Change::Wait { why },
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit },
+            // Told by the event behind it.
+            LandStep::Reject { .. } => return None,
+        },
+        EventBody::Failed { why } => Change::Fail { why },
+        EventBody::Blocked { reason, detail } => Change::Block { reason, detail },
+        EventBody::Skipped { dependency } => Change::Skip { dependency },
+        EventBody::Rearmed => Change::Rearm,
+        EventBody::Cancelled { by } => Change::Cancel { by },
+        EventBody::LaneReady { .. }
+        | EventBody::Progressed { .. }
+        | EventBody::Reported { .. }
+        | EventBody::Stuck { .. }
+        | EventBody::Judged { .. }
+        | EventBody::Adopted { .. }
+        | EventBody::Salvaged { .. }
+        | EventBody::Noted { .. } => return None,
+    })
+}
