@@ -43,6 +43,11 @@ impl Project {
         Ok(regatta_store::open(&self.store_url).await?)
     }
 
+    /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store_url.strip_prefix("sqlite:").is_none_or(|path| Path::new(path).exists())
+    }
+
     /// Opens the store if there is one.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, CliError> {
         if let Some(path) = self.store_url.strip_prefix("sqlite:") {

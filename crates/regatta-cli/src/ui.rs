@@ -45,8 +45,13 @@ impl Ui {
 
     /// Text on standard output, as it is.
     pub(crate) fn out(&self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Bytes on standard output, as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
             // The reader is gone (`regatta list | head`): nothing is left to do for it.
             #[expect(clippy::exit, reason = "nobody is left to tell")]
             std::process::exit(0);

@@ -2,5 +2,8 @@
 
 pub(crate) mod dashboard;
 pub(crate) mod lines;
+pub(crate) mod reading;
+pub(crate) mod shown;
 pub(crate) mod state;
 pub(crate) mod text;
+pub(crate) mod transcript;

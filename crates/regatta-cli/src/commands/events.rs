@@ -1,0 +1,90 @@
+//! `regatta events`: what happened, in order.
+
+use regatta_core::event::Event;
+use regatta_core::id::TaskId;
+use regatta_core::report::describe;
+use regatta_engine::redact::Redactor;
+use regatta_store::Store;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::shown::{clean_line, redactor};
+use crate::ui::{Style, Ui};
+
+/// So many are read at once.
+const PAGE: usize = 1000;
+
+/// Show the event log: everything that happened to every task, in order.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Go on with what happens from now on.
+    #[arg(long, short = 'f')]
+    follow: bool,
+    /// Only events after this number.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    since: u64,
+    /// Only events of this task.
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = match args.follow && args.task.is_none() {
+        true => project.create_store().await?,
+        false if args.task.is_none() && !project.has_store() => return Ok(Exit::Ok),
+        false => project.store().await?,
+    };
+    let task = match &args.task {
+        Some(text) => Some(find_task(store.as_ref(), text).await?.spec.id),
+        None => None,
+    };
+    let redactor = redactor(&project.config);
+    let mut changes = store.subscribe().await?;
+    let mut after = args.since;
+    loop {
+        changes.borrow_and_update();
+        show_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
+        if !args.follow {
+            return Ok(Exit::Ok);
+        }
+        if changes.changed().await.is_err() {
+            return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+        }
+    }
+}
+
+/// Hands every event after `after` to `each`, and moves `after` on.
+pub(crate) async fn show_after(
+    store: &dyn Store,
+    after: &mut u64,
+    task: Option<&TaskId>,
+    mut each: impl FnMut(&Event),
+) -> Result<(), CliError> {
+    loop {
+        let events = store.events(*after, task, PAGE).await?;
+        for event in &events {
+            *after = event.seq;
+            each(event);
+        }
+        if events.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// One event on one line, as an object or for people.
+pub(crate) fn show(event: &Event, redactor: &Redactor, ui: &Ui) {
+    if ui.json {
+        let line = serde_json::to_string(event).expect("our own values serialise");
+        ui.line(redactor.redact(&line));
+        return;
+    }
+    let task = event.task.as_ref().map_or("-", |task| task.as_str());
+    let attempt = event.attempt.map_or_else(String::new, |n| format!("#{n}"));
+    let text = clean_line(&redactor.redact(&describe(&event.body)));
+    let at = ui.paint(Style::Dim, &event.at.to_string());
+    ui.line(format!("{:>6}  {at}  {}{attempt}  {text}", event.seq, ui.paint(Style::Strong, task)));
+}

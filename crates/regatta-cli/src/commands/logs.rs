@@ -1,0 +1,272 @@
+//! `regatta logs ID`: what the agent said and did, as a transcript or as it was recorded.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_engine::agents::{AgentProfile, Kind};
+use regatta_engine::process::Tail;
+use regatta_engine::redact::Redactor;
+use regatta_store::{Store, TaskRecord};
+
+use super::events::show_after;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::reading::{Mode, Reading};
+use crate::render::shown::redactor;
+use crate::ui::{Style, Ui};
+
+/// Show what a task's agent said and did.
+///
+/// The transcript of the last attempt: what the agent said, its tools with one line each, its result and what it cost,
+/// and the end of what it wrote to standard error. Secrets are masked.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task, or the beginning of its id.
+    #[arg(value_name = "ID")]
+    task: String,
+    /// Follow it until the task is settled, on to the next attempt too.
+    #[arg(long, short = 'f')]
+    follow: bool,
+    /// This attempt instead of the last.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+    /// The agent's output byte for byte as it was recorded: nothing is masked.
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+    /// Show the task's events too: those up to the agent's start before the transcript, the others as they come, or
+    /// behind it (agents' lines carry no time).
+    #[arg(long, conflicts_with = "raw")]
+    events: bool,
+    /// Only the last N lines.
+    #[arg(long, short = 'n', value_name = "N")]
+    lines: Option<usize>,
+    /// Where `regatta run --log-dir` put the logs.
+    #[arg(long, value_name = "DIR")]
+    log_dir: Option<PathBuf>,
+}
+
+/// One task's logs being shown.
+struct Show<'a> {
+    store: &'a dyn Store,
+    task: TaskId,
+    logs: PathBuf,
+    kinds: &'a dyn Fn(&str) -> Kind,
+    redactor: &'a Redactor,
+    args: &'a Args,
+    ui: &'a Ui,
+    /// The last event shown.
+    seen: u64,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let task = find_task(store.as_ref(), &args.task).await?;
+    let redactor = redactor(&project.config);
+    // An agent that is no longer configured is read as plain text.
+    let kinds = |name: &str| {
+        project.config.agents.get(name).map_or(Kind::Command, |agent| AgentProfile::of(name, agent).kind)
+    };
+    let base = args.log_dir.clone().unwrap_or_else(|| project.repo.state_dir.join("logs"));
+    let mut show = Show {
+        store: store.as_ref(),
+        logs: base.join(task.spec.id.as_str()),
+        task: task.spec.id.clone(),
+        kinds: &kinds,
+        redactor: &redactor,
+        args: &args,
+        ui,
+        seen: 0,
+    };
+    let wanted = args.attempt.unwrap_or(task.attempts);
+    match args.follow {
+        true => show.follow(wanted.max(1)).await?,
+        false => show.once(&task, wanted).await?,
+    }
+    Ok(Exit::Ok)
+}
+
+impl<'a> Show<'a> {
+    /// Shows what there is of one attempt.
+    async fn once(&mut self, task: &TaskRecord, n: u32) -> Result<(), CliError> {
+        let id = &self.task;
+        if n == 0 {
+            return Err(CliError::not_found(format!("{id} has not been started yet")).hinted(format!(
+                "`regatta logs -f {id}` waits for it; `regatta status {id}` shows what it waits for"
+            )));
+        }
+        if n > task.attempts {
+            let plural = if task.attempts == 1 { "" } else { "s" };
+            return Err(CliError::not_found(format!(
+                "{id} has had {} attempt{plural}, so there is no attempt {n}",
+                task.attempts
+            ))
+            .hinted(format!("`regatta status {id}` lists them")));
+        }
+        let path = self.log(n);
+        if !path.exists() {
+            return Err(CliError::not_found(format!("there is no log of attempt {n} at {}", path.display()))
+                .hinted("it may not have come to that, or the run had --no-log; after --log-dir DIR give it here too"));
+        }
+        let mut reading = self.begin(n).await?;
+        self.show_events(&mut reading, n, false).await?;
+        drain(&mut reading, &mut open(&path)?, &path)?;
+        self.end(&mut reading, n).await
+    }
+
+    /// Shows attempt after attempt while they grow, until nothing more comes by itself.
+    async fn follow(&mut self, first: u32) -> Result<(), CliError> {
+        let mut changes = self.store.subscribe().await?;
+        let mut n = first;
+        loop {
+            changes.borrow_and_update();
+            let task = self.store.task(&self.task).await?;
+            if self.log(n).exists() {
+                self.follow_one(n, &mut changes).await?;
+                if self.args.attempt.is_some() {
+                    return Ok(());
+                }
+                n += 1;
+            } else if n < task.attempts {
+                // That one never got so far as to have a log.
+                n += 1;
+            } else if is_settled(&task.state) {
+                if !self.ui.quiet && !self.ui.json {
+                    self.ui.note(self.ui.paint(Style::Dim, &format!("{}: {}", self.task, task.state.name())));
+                }
+                return Ok(());
+            } else {
+                changes.changed().await.map_err(silent)?;
+            }
+        }
+    }
+
+    async fn follow_one(
+        &mut self,
+        n: u32,
+        changes: &mut tokio::sync::watch::Receiver<u64>,
+    ) -> Result<(), CliError> {
+        let path = self.log(n);
+        let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
+        let mut reading = self.begin(n).await?;
+        let mut tail = open(&path)?;
+        let mut first = true;
+        loop {
+            changes.borrow_and_update();
+            let over = is_over(&self.store.task(&self.task).await?, n);
+            self.show_events(&mut reading, n, !first).await?;
+            if over {
+                drain(&mut reading, &mut tail, &path)?;
+                return self.end(&mut reading, n).await;
+            }
+            if first {
+                // What is there already counts for -n; what comes is shown as it comes.
+                let mut lines = tail.ready_lines().map_err(failed)?;
+                while !lines.is_empty() {
+                    reading.lines(&lines).map_err(failed)?;
+                    lines = tail.ready_lines().map_err(failed)?;
+                }
+                reading.release();
+                first = false;
+            }
+            loop {
+                tokio::select! {
+                    lines = tail.next_lines() => reading.lines(&lines.map_err(failed)?).map_err(failed)?,
+                    told = changes.changed() => {
+                        told.map_err(silent)?;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn begin(&self, n: u32) -> Result<Reading<'a>, CliError> {
+        let attempts = self.store.attempts(&self.task).await?;
+        let agent =
+            attempts.iter().find(|attempt| attempt.n == n).map_or("", |attempt| attempt.agent.as_str());
+        let mode = match (self.args.raw, self.ui.json) {
+            (true, _) => Mode::Raw,
+            (false, true) => Mode::Objects,
+            (false, false) => Mode::People,
+        };
+        if n > 1 && mode == Mode::People && !self.ui.quiet {
+            self.ui.note(self.ui.paint(Style::Dim, &format!("── attempt {n} ──")));
+        }
+        let path = self.log(n);
+        Reading::new(&path, (n, (self.kinds)(agent)), (mode, self.args.lines), (self.ui, self.redactor))
+            .map_err(|error| CliError::io("reading", &path, &error))
+    }
+
+    /// The log is whole: what else there is to say about the attempt.
+    async fn end(&mut self, reading: &mut Reading<'_>, n: u32) -> Result<(), CliError> {
+        self.show_events(reading, n, true).await?;
+        reading.stderr(&self.logs.join(format!("{n}.stderr")));
+        reading.release();
+        Ok(())
+    }
+
+    /// Shows the attempt's events that were not shown yet; without `all`, only up to the agent's start.
+    async fn show_events(&mut self, reading: &mut Reading<'_>, n: u32, all: bool) -> Result<(), CliError> {
+        if !self.args.events {
+            return Ok(());
+        }
+        let mut events = Vec::new();
+        let mut after = self.seen;
+        show_after(self.store, &mut after, Some(&self.task), |event| events.push(event.clone())).await?;
+        for event in events {
+            let before = event.attempt.is_none_or(|attempt| attempt < n);
+            if event.attempt.is_some_and(|attempt| attempt > n) {
+                return Ok(());
+            }
+            self.seen = event.seq;
+            if before {
+                continue;
+            }
+            reading.event(&event);
+            if !all && matches!(event.body, EventBody::Started { .. }) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, n: u32) -> PathBuf {
+        self.logs.join(format!("{n}.jsonl"))
+    }
+}
+
+/// Everything that is there, the torn last line too.
+fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::io("reading", path, &error);
+    loop {
+        let lines = tail.drain().map_err(failed)?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        reading.lines(&lines).map_err(failed)?;
+    }
+}
+
+fn silent(_: tokio::sync::watch::error::RecvError) -> CliError {
+    CliError::new(Exit::CannotWork, "the store stopped telling of changes")
+}
+
+/// The agent of this attempt is gone, so its log is whole.
+fn is_over(task: &TaskRecord, n: u32) -> bool {
+    task.attempts > n || !matches!(task.state, TaskState::Claimed { .. } | TaskState::Running { .. })
+}
+
+/// No further attempt comes by itself any time soon.
+fn is_settled(state: &TaskState) -> bool {
+    state.is_terminal()
+        || matches!(state, TaskState::Blocked { .. } | TaskState::Parked { .. } | TaskState::Landing { .. })
+}
+
+fn open(path: &Path) -> Result<Tail, CliError> {
+    Tail::open(path, 0).map_err(|error| CliError::io("reading", path, &error))
+}

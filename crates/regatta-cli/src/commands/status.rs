@@ -1,0 +1,222 @@
+//! `regatta status ID`: everything about one task, and what to do next.
+
+use std::path::Path;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::report::{TaskReport, describe_evidence};
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::time::human;
+use regatta_engine::git::{Salvage, salvages_of};
+use regatta_engine::redact::Redactor;
+use regatta_store::TaskRecord;
+use serde_json::{Value, json};
+
+use super::list;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::shown::{ago, clean_line, redactor};
+use crate::render::state::mark;
+use crate::ui::{Style, Ui};
+
+/// Show everything about one task: attempts, verdicts, evidence, cost, where its work is, and what to do next.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task, or the beginning of its id.
+    #[arg(value_name = "ID")]
+    task: String,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let task = find_task(store.as_ref(), &args.task).await?;
+    let attempts = store.attempts(&task.spec.id).await?;
+    let salvages = salvages_of(&project.repo, &task.spec.id)?;
+    if ui.json {
+        ui.document(&object(&task, &attempts, &salvages));
+        return Ok(Exit::Ok);
+    }
+    let redactor = redactor(&project.config);
+    ui.out(&redactor.redact(&headline(&task, &attempts, ui)));
+    for attempt in &attempts {
+        ui.out(&describe(attempt, &redactor, ui));
+    }
+    for salvage in &salvages {
+        ui.line(format!("salvage   {}  {}", salvage.name, clean_line(&salvage.subject)));
+    }
+    if let Some(step) = next_step(&task, &attempts) {
+        ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
+    }
+    Ok(Exit::Ok)
+}
+
+fn object(task: &TaskRecord, attempts: &[Attempt], salvages: &[Salvage]) -> Value {
+    let mut object = list::object(task);
+    let last = attempts.last();
+    object["attempts"] = attempts.iter().map(attempt_object).collect();
+    object["landed_commit"] = json!(TaskReport::landed_commit(&task.state));
+    object["lane"] = json!(lane(last));
+    object["salvage"] = salvages
+        .iter()
+        .map(|salvage| json!({ "ref": salvage.name, "commit": salvage.oid, "why": salvage.subject }))
+        .collect();
+    object["deps"] = json!(task.spec.deps);
+    object["plan"] = json!(task.spec.plan);
+    object["source"] = json!(task.spec.source);
+    object["max_attempts"] = json!(task.spec.max_attempts);
+    object["charged"] = json!(task.charged);
+    object["created_at"] = json!(task.created_at);
+    object["next"] = json!(next_step(task, attempts));
+    object
+}
+
+/// An attempt with its exit and its class as words; the exit's details stand beside it.
+fn attempt_object(attempt: &Attempt) -> Value {
+    let mut object = serde_json::to_value(attempt).expect("our own values serialise");
+    object["exit"] = json!(attempt.exit.as_ref().map(ToString::to_string));
+    object["exit_detail"] = json!(attempt.exit);
+    object["class"] = json!(attempt.class.as_ref().map(|class| class.as_str()));
+    object
+}
+
+/// The directory in which the last attempt worked, while it is there.
+fn lane(last: Option<&Attempt>) -> Option<&Path> {
+    last.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
+}
+
+fn headline(task: &TaskRecord, attempts: &[Attempt], ui: &Ui) -> String {
+    let (glyph, style) = mark(task.state.name());
+    let now = regatta_engine::clock::now();
+    let mut lines = vec![format!(
+        "{} {}  {}",
+        ui.paint(style, glyph),
+        ui.paint(Style::Strong, task.spec.id.as_str()),
+        clean_line(&task.spec.title)
+    )];
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            lines.push(format!("{name:<9} {value}"));
+        }
+    };
+    let why = list::why(task);
+    let why = if why.is_empty() { why } else { format!(": {why}") };
+    add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
+    add("agent", task.spec.agent.clone());
+    add("from", clean_line(&task.spec.source));
+    let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
+    add("after", deps.join(", "));
+    if let Some(lane) = lane(attempts.last()) {
+        add("lane", lane.display().to_string());
+    }
+    if attempts.iter().any(|attempt| attempt.head.is_some()) && !task.spec.read_only {
+        add("branch", task.spec.id.branch());
+    }
+    if let Some(commit) = TaskReport::landed_commit(&task.state) {
+        add("commit", commit);
+    }
+    lines.join("\n") + "\n"
+}
+
+fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
+    let mut facts = vec![attempt.agent.clone()];
+    facts.extend(attempt.model.clone());
+    match (attempt.started_at, attempt.ended_at) {
+        (Some(start), Some(end)) => facts.push(human(end.since(start))),
+        (Some(start), None) => {
+            facts.push(format!("running for {}", human(regatta_engine::clock::now().since(start))))
+        }
+        _ => facts.push("not started".to_owned()),
+    }
+    facts.extend(attempt.exit.as_ref().map(ToString::to_string));
+    facts.extend(attempt.verdict.map(|verdict| format!("verdict {verdict}")));
+    facts.extend(attempt.class.as_ref().map(|class| format!("failure: {class}")));
+    facts.extend(attempt.cost_usd.map(|usd| format!("${usd:.4}")));
+    if attempt.tokens_in + attempt.tokens_out > 0 {
+        facts.push(format!("{} tokens in, {} out", attempt.tokens_in, attempt.tokens_out));
+    }
+    if attempt.ended_at.is_some()
+        && attempt.verdict.is_none_or(|verdict| !verdict.is_good())
+        && !attempt.charged
+    {
+        facts.push("not charged".to_owned());
+    }
+    let shown = |text: &str| clean_line(&redactor.redact(text));
+    let mut text = format!(
+        "{} {}\n",
+        ui.paint(Style::Strong, &format!("attempt {}", attempt.n)),
+        shown(&facts.join(" · "))
+    );
+    if !attempt.summary.is_empty() {
+        text.push_str(&format!("          {}\n", shown(&attempt.summary)));
+    }
+    for evidence in &attempt.evidence {
+        text.push_str(&format!("          - {}\n", shown(&describe_evidence(evidence))));
+    }
+    if let Some(head) = &attempt.head {
+        text.push_str(&format!("          - commit {}\n", shown(head)));
+    }
+    text
+}
+
+/// What a person would do now, with the commands spelled out.
+pub(crate) fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
+    let id = &task.spec.id;
+    let branch = id.branch();
+    let file = task.spec.source.rsplit_once(':').map_or(task.spec.source.as_str(), |(file, _)| file);
+    let file = if file.is_empty() { "PLAN" } else { file };
+    let again = format!("`regatta run --resume {file}`");
+    let ran = !attempts.is_empty();
+    Some(match &task.state {
+        TaskState::Pending { .. } if !task.waiting_on.is_empty() => {
+            let on = task.waiting_on.first().map_or("ID", |on| on.as_str());
+            format!("look at what it waits for: `regatta status {on}`")
+        }
+        TaskState::Pending { .. } => format!("{again} runs it, unless a run is at it already"),
+        TaskState::Claimed { .. } | TaskState::Running { .. } => {
+            format!("`regatta logs -f {id}` follows it; `regatta cancel {id}` ends it")
+        }
+        TaskState::Judging { .. } => {
+            format!("`regatta events -f --task {id}` shows the verdict when it comes")
+        }
+        TaskState::Landing { waiting: Some(why), .. } => {
+            format!("make way for it ({}); it lands by itself then", clean_line(why))
+        }
+        TaskState::Landing { .. } => format!("`regatta events -f --task {id}` shows when it lands"),
+        TaskState::Done { head: Some(_), .. } if !task.spec.land => {
+            format!("`regatta diff {id}` shows the work; `git merge {branch}` takes it")
+        }
+        TaskState::Done { .. } | TaskState::Landed { .. } => return None,
+        TaskState::Failed { .. } if ran => format!("`regatta logs {id}` shows why; {again} tries again"),
+        TaskState::Failed { .. } | TaskState::Cancelled { .. } => format!("{again} tries again"),
+        TaskState::Skipped { dependency } => {
+            format!("`regatta status {dependency}` shows why it will not come; {again} tries both again")
+        }
+        TaskState::Parked { until, .. } => {
+            format!(
+                "nothing: a run takes it up at {until}; {again} starts one, `regatta cancel {id}` calls it off"
+            )
+        }
+        TaskState::Blocked { reason, .. } => match reason {
+            BlockReason::Conflict => format!(
+                "`regatta diff {id}` and `git log {branch}` show its work; merge {branch} by hand, \
+                 or {again} does it over on what has landed since"
+            ),
+            BlockReason::Tests => {
+                format!(
+                    "`regatta diff {id}` shows the work that failed; mend the tests or the task, then {again}"
+                )
+            }
+            BlockReason::Verdict => format!(
+                "`regatta logs {id}` and `regatta diff {id}` show what it did; `git merge {branch}` takes it as it is, \
+                 {again} tries again"
+            ),
+            BlockReason::NeedsInput => {
+                format!("answer it in {file} (`regatta logs {id}` shows the question), then {again}")
+            }
+            BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
+            BlockReason::Policy => format!("put right what it names (`regatta doctor` looks), then {again}"),
+        },
+    })
+}

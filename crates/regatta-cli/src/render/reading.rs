@@ -1,0 +1,243 @@
+//! One attempt's log on its way to the screen, in bounded memory however long it is.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use regatta_core::event::Event;
+use regatta_core::report::describe;
+use regatta_engine::agents::{self, Decoder, Kind};
+use regatta_engine::process::Line;
+use regatta_engine::redact::Redactor;
+use serde_json::json;
+
+use super::shown::clean_line;
+use super::transcript::Transcript;
+use crate::ui::{Style, Ui};
+
+const CHUNK: usize = 64 * 1024;
+
+/// How much of standard error is shown.
+const STDERR_TAIL: u64 = 4096;
+
+/// How a log is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As it was recorded.
+    Raw,
+    /// One object per event.
+    Objects,
+    /// For people.
+    People,
+}
+
+/// Shows one log.
+pub(crate) struct Reading<'a> {
+    ui: &'a Ui,
+    redactor: &'a Redactor,
+    attempt: u32,
+    mode: Mode,
+    decoder: Box<dyn Decoder>,
+    transcript: Transcript<'a>,
+    /// The last lines so far, while only the last are wanted.
+    held: Option<(usize, VecDeque<String>)>,
+    file: File,
+    /// Up to where the file was copied, for `Mode::Raw`.
+    copied: u64,
+}
+
+impl<'a> Reading<'a> {
+    /// Begins; `last` limits what is there already to its last lines.
+    pub(crate) fn new(
+        path: &Path,
+        (attempt, kind): (u32, Kind),
+        (mode, last): (Mode, Option<usize>),
+        (ui, redactor): (&'a Ui, &'a Redactor),
+    ) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let copied = match (mode, last) {
+            (Mode::Raw, Some(last)) => start_of_last(&file, last)?,
+            _ => 0,
+        };
+        let held = last.filter(|_| mode != Mode::Raw).map(|last| (last, VecDeque::new()));
+        let transcript = Transcript::new(ui, redactor);
+        Ok(Self {
+            ui,
+            redactor,
+            attempt,
+            mode,
+            decoder: agents::decoder(kind),
+            transcript,
+            held,
+            file,
+            copied,
+        })
+    }
+
+    /// Some more lines of the log.
+    pub(crate) fn lines(&mut self, lines: &[Line]) -> io::Result<()> {
+        if self.mode == Mode::Raw {
+            let end = lines.last().map_or(0, |line| line.end);
+            return self.copy_to(end);
+        }
+        let mut text = Vec::new();
+        for line in lines {
+            for event in self.decoder.line(&line.bytes) {
+                match self.mode {
+                    Mode::People => text.extend(self.transcript.lines(&event)),
+                    _ => text.push(self.object(&event)),
+                }
+            }
+        }
+        self.emit(text);
+        Ok(())
+    }
+
+    fn object(&self, event: &agents::AgentEvent) -> String {
+        let mut object = serde_json::to_value(event).expect("our own values serialise");
+        object["attempt"] = json!(self.attempt);
+        self.redactor.redact(&object.to_string()).into_owned()
+    }
+
+    /// An event of the task between the agent's lines.
+    pub(crate) fn event(&mut self, event: &Event) {
+        let line = match self.mode {
+            Mode::People => {
+                let text = clean_line(&self.redactor.redact(&describe(&event.body)));
+                self.ui.paint(Style::Dim, &format!("· {} {text}", event.at))
+            }
+            _ => {
+                let line = serde_json::to_string(event).expect("our own values serialise");
+                self.redactor.redact(&line).into_owned()
+            }
+        };
+        self.emit(vec![line]);
+    }
+
+    /// The end of what the agent wrote to standard error, if it wrote anything.
+    pub(crate) fn stderr(&mut self, path: &Path) {
+        let text = end_of(path, STDERR_TAIL).unwrap_or_default();
+        match self.mode {
+            Mode::Raw => {}
+            _ if text.trim().is_empty() => {}
+            Mode::Objects => {
+                let object = json!({ "attempt": self.attempt, "type": "stderr", "text": text });
+                let line = self.redactor.redact(&object.to_string()).into_owned();
+                self.emit(vec![line]);
+            }
+            Mode::People => {
+                let mut lines = vec![self.ui.paint(Style::Dim, "── standard error ──")];
+                lines.extend(self.transcript.block(&text));
+                self.emit(lines);
+            }
+        }
+    }
+
+    /// Prints what is held back; from now on everything is printed as it comes.
+    pub(crate) fn release(&mut self) {
+        if let Some((_, held)) = self.held.take() {
+            self.emit(held.into());
+        }
+    }
+
+    fn emit(&mut self, lines: Vec<String>) {
+        match &mut self.held {
+            Some((limit, held)) => {
+                for line in lines {
+                    held.push_back(line);
+                    if held.len() > *limit {
+                        held.pop_front();
+                    }
+                }
+            }
+            None if lines.is_empty() => {}
+            None => self.ui.out(&(lines.join("\n") + "\n")),
+        }
+    }
+
+    /// Copies the file as it is, up to `end`.
+    fn copy_to(&mut self, end: u64) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        while self.copied < end {
+            let wanted = usize::try_from(end - self.copied).unwrap_or(CHUNK).min(CHUNK);
+            let n = self.file.read_at(&mut chunk[..wanted], self.copied)?;
+            if n == 0 {
+                break;
+            }
+            self.ui.bytes(&chunk[..n]);
+            self.copied += n as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Where the last `n` lines of a file begin. A torn last line counts as one.
+fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    if n == 0 {
+        return Ok(end);
+    }
+    let size = end;
+    let mut found = 0;
+    let mut chunk = vec![0; CHUNK];
+    while end > 0 {
+        let begin = end.saturating_sub(CHUNK as u64);
+        let part = &mut chunk[..usize::try_from(end - begin).unwrap_or(CHUNK)];
+        file.read_exact_at(part, begin)?;
+        for (at, byte) in part.iter().enumerate().rev() {
+            let position = begin + at as u64;
+            // The line feed at the very end belongs to the last line.
+            if *byte == b'\n' && position + 1 != size {
+                found += 1;
+                if found == n {
+                    return Ok(position + 1);
+                }
+            }
+        }
+        end = begin;
+    }
+    Ok(0)
+}
+
+/// The last `len` bytes of a file, from the first whole line on where something was left out.
+fn end_of(path: &Path, len: u64) -> io::Result<String> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let begin = size.saturating_sub(len);
+    let mut bytes = vec![0; usize::try_from(size - begin).unwrap_or(0)];
+    let n = file.read_at(&mut bytes, begin)?;
+    let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+    Ok(match text.split_once('\n') {
+        Some((_, rest)) if begin > 0 => format!("…\n{rest}"),
+        _ => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_last_lines_begin_where_they_should() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one\ntwo\nthree\n").unwrap();
+        let starts: Vec<u64> = [0, 1, 2, 3, 9].iter().map(|n| start_of_last(&file, *n).unwrap()).collect();
+        assert_eq!(starts, [14, 8, 4, 0, 0]);
+        file.write_all(b"torn").unwrap();
+        assert_eq!(start_of_last(&file, 1).unwrap(), 14);
+    }
+
+    #[test]
+    fn the_last_lines_are_found_across_chunks() {
+        let mut file = tempfile::tempfile().unwrap();
+        let line = vec![b'x'; CHUNK + 7];
+        for _ in 0..3 {
+            file.write_all(&line).unwrap();
+            file.write_all(b"\n").unwrap();
+        }
+        assert_eq!(start_of_last(&file, 2).unwrap(), (line.len() + 1) as u64);
+    }
+}

@@ -1,0 +1,69 @@
+//! Text that others wrote, made fit to be shown: without secrets, and without anything a terminal would obey.
+
+use regatta_core::config::Config;
+use regatta_core::time::Timestamp;
+use regatta_engine::redact::Redactor;
+
+/// Takes out the secrets of this environment and of the configured agents.
+pub(crate) fn redactor(config: &Config) -> Redactor {
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let agents = config.agents.values().flat_map(|agent| agent.env.clone());
+    let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
+    let defaults = config.defaults.env.clone();
+    Redactor::new(inherited.chain(agents).chain(profiles).chain(defaults).collect::<Vec<_>>())
+}
+
+/// `text` without control characters; tabs and line feeds stay. Marks that turn the direction of writing go too.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().filter_map(visible).collect()
+}
+
+/// The same on one line.
+pub(crate) fn clean_line(text: &str) -> String {
+    text.chars().filter_map(visible).map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
+}
+
+fn visible(c: char) -> Option<char> {
+    match c {
+        '\n' | '\t' => Some(c),
+        '\r' => None,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => None,
+        // What is left of an escape sequence must not look like text of ours, so its place is marked.
+        c if c.is_control() => Some('\u{fffd}'),
+        c => Some(c),
+    }
+}
+
+/// How long ago, in one short word: `now`, `12s`, `3m`, `2h`, `5d`.
+pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.since(at).as_secs();
+    match seconds {
+        0 => "now".to_owned(),
+        1..60 => format!("{seconds}s ago"),
+        60..3600 => format!("{}m ago", seconds / 60),
+        3600..86_400 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        assert_eq!(clean("a\x1b[2Jb\tc\r\nd\u{9b}31m"), "a\u{fffd}[2Jb\tc\nd\u{fffd}31m");
+        assert_eq!(clean("abc\u{202e}txt"), "abctxt");
+        assert_eq!(clean_line("one\ntwo\tthree"), "one two three");
+    }
+
+    #[test]
+    fn an_age_is_one_short_word() {
+        let ages: Vec<String> = [0, 59, 60, 7200, 200_000]
+            .iter()
+            .map(|s| ago(Timestamp::from_millis(0), Timestamp::from_millis(s * 1000)))
+            .collect();
+        assert_eq!(ages, ["now", "59s ago", "1m ago", "2h ago", "2d ago"]);
+    }
+}
