@@ -3,6 +3,8 @@
 mod child;
 mod durability;
 mod fixture;
+mod migrations;
+mod model;
 
 /// The conformance suite as it stands.
 mod sqlite {
