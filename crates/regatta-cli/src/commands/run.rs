@@ -379,11 +379,12 @@ fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, arg
         let label = |id: &regatta_core::id::TaskId| {
             let task = report.tasks.iter().find(|task| task.id == *id);
             let state = task.map_or("pending", |task| task.state.as_str());
-            let (glyph, style) = mark(state);
+            // Plain: the drawing takes out whatever a terminal would obey.
+            let (glyph, _) = mark(state);
             let commit = task
                 .and_then(|task| task.landed_commit.as_deref())
                 .map_or_else(String::new, |commit| format!(" {}", &commit[..commit.len().min(8)]));
-            format!("{} {id} {state}{commit}", ui.paint(style, glyph))
+            format!("{glyph} {id} {state}{commit}")
         };
         ui.out(&graph::render(&loaded.tasks, label));
         ui.line("");

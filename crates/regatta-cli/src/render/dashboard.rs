@@ -132,14 +132,17 @@ impl Dashboard {
             EventBody::Retrying { not_before, .. } => *not_before,
             _ => None,
         };
-        row.doing = match &event.body {
+        match &event.body {
+            // What the agent is at may have been heard before its start was read back from the store.
+            EventBody::Started { .. } => {}
             EventBody::Enqueued { .. }
             | EventBody::Claimed { .. }
-            | EventBody::Started { .. }
-            | EventBody::Due => String::new(),
-            EventBody::Exited { .. } | EventBody::Approved { .. } | EventBody::Done { .. } => String::new(),
-            body => describe(body),
-        };
+            | EventBody::Due
+            | EventBody::Exited { .. }
+            | EventBody::Approved { .. }
+            | EventBody::Done { .. } => row.doing.clear(),
+            body => row.doing = describe(body),
+        }
     }
 
     /// The picture as text: clears what was drawn before, prints what was said, draws anew.
