@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{GitError, Oid, Place, Work};
+use super::{GitError, LANE_PREFIX, Oid, Place, Work};
 
 /// How a path differs from HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,11 @@ impl Work {
     /// The same with a chosen index.
     pub(crate) fn status_at(&self, place: &Place<'_>) -> Result<Status, GitError> {
         let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
-        parse(&self.at_place(place)?.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?)
+        // Looking at a user's checkout leaves even its index alone; in a lane, a refreshed index saves the next look.
+        let lane = place.index.parent().and_then(Path::file_name);
+        let lane = lane.is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()));
+        let command = self.at_place(place)?.env("GIT_OPTIONAL_LOCKS", if lane { "1" } else { "0" });
+        parse(&command.arg("status").args(flags).arg("--ignore-submodules=dirty").bytes()?)
     }
 }
 

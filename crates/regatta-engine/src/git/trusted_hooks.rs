@@ -74,7 +74,7 @@ fn visit(dir: &Path, prefix: &str, depth: u8, each: Visit<'_>) -> Result<(), Git
         let name = format!("{prefix}{}", String::from_utf8_lossy(name.as_bytes()));
         match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() && depth < MAX_DEPTH => {
-                visit(&path, &format!("{name}/"), depth + 1, each)?
+                visit(&path, &format!("{name}/"), depth + 1, each)?;
             }
             Ok(meta) if meta.is_file() && !name.ends_with(".sample") => each(&name, &path)?,
             _ => {}

@@ -134,6 +134,13 @@ impl Work {
         Ok(shadow)
     }
 
+    /// Gives the shadow of a worktree the user's choice of files.
+    pub(crate) fn set_sparse_patterns(&self, worktree: &Path, patterns: &[u8]) -> Result<(), GitError> {
+        let info = self.shadow_path(worktree).join("info");
+        fs::create_dir_all(&info).map_err(io("create", &info))?;
+        replace_file(&info.join("sparse-checkout"), patterns)
+    }
+
     /// Forgets a worktree that is gone.
     pub(crate) fn drop_shadow(&self, worktree: &Path) {
         fs::remove_dir_all(self.shadow_path(worktree)).ok();

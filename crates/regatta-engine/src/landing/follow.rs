@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::git::{Checkout, GitError, Oid, Place, Work, io, unique_suffix};
+use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, io, unique_suffix};
 
 const MARK: &str = "regatta landing";
 
@@ -23,6 +23,8 @@ pub(super) struct Follower<'a> {
     /// The index we work on; it takes the place of the real one at the end.
     scratch: PathBuf,
     lock: PathBuf,
+    /// The user checks out only some directories; `true` for cone patterns.
+    sparse: Option<bool>,
 }
 
 /// Whether the files can follow.
@@ -34,16 +36,18 @@ pub(super) enum Way {
 
 impl<'a> Follower<'a> {
     /// Takes the index lock; `None` if somebody else has it.
-    pub(super) fn lock(work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
+    pub(super) fn lock(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
         let index = checkout.git_dir.join("index");
         let lock = checkout.git_dir.join("index.lock");
+        clear_dead_lock(&lock);
         match OpenOptions::new().write(true).create_new(true).open(&lock) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(io("lock", &lock)(error)),
             Ok(mut file) => writeln!(file, "{MARK} {}", std::process::id()).map_err(io("write", &lock))?,
         }
         let scratch = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
-        let follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock };
+        let mut follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock, sparse: None };
+        follower.sparse = follower.load_sparse(repo)?;
         fs::copy(&index, &follower.scratch).map_err(io("copy", &index))?;
         Ok(Some(follower))
     }
@@ -64,7 +68,31 @@ impl<'a> Follower<'a> {
     fn git(&self, head: Option<&Oid>) -> Result<crate::git::GitCommand, GitError> {
         let place =
             Place { worktree: &self.checkout.path, index: &self.scratch, objects: &self.objects, head };
-        self.work.at_place(&place)
+        let command = self.work.at_place(&place)?;
+        Ok(match self.sparse {
+            Some(cone) => {
+                command.set("core.sparseCheckout=true").set(format!("core.sparseCheckoutCone={cone}"))
+            }
+            None => command,
+        })
+    }
+
+    /// Which files the user wants to have. Only a choice of files: the settings are read for nothing else.
+    fn load_sparse(&self, repo: &Repo) -> Result<Option<bool>, GitError> {
+        let patterns = self.checkout.git_dir.join("info/sparse-checkout");
+        let Some(patterns) = absent_is_none(fs::read(&patterns)).map_err(io("read", &patterns))? else {
+            return Ok(None);
+        };
+        let is_on = |key: &str| -> Result<Option<bool>, GitError> {
+            let ran =
+                repo.real_in(&self.checkout.git_dir).args(["config", "--type=bool", "--get", key]).run()?;
+            Ok(if ran.stdout.is_empty() { None } else { Some(ran.stdout.starts_with(b"true")) })
+        };
+        if is_on("core.sparseCheckout")? != Some(true) {
+            return Ok(None);
+        }
+        self.work.set_sparse_patterns(&self.checkout.path, &patterns)?;
+        Ok(Some(is_on("core.sparseCheckoutCone")?.unwrap_or(true)))
     }
 
     /// The tree of the index as the user has it; `None` with conflicts in it.
@@ -86,9 +114,9 @@ impl<'a> Follower<'a> {
         if hidden.is_empty() && dry_run()?.code == Some(0) {
             return Ok(Way::Free);
         }
-        self.stage_what_is_there_already(old, new)?;
+        let settled = self.stage_what_is_there_already(old, new)?;
         let ran = dry_run()?;
-        if ran.code == Some(0) {
+        if settled && ran.code == Some(0) {
             return Ok(Way::Free);
         }
         let mut paths: Vec<PathBuf> = self.dirty_and_touched(old, new)?;
@@ -124,11 +152,12 @@ impl<'a> Follower<'a> {
     }
 
     /// A file that already has the content the landing brings is not in its way: after a crash half of them may.
-    fn stage_what_is_there_already(&self, old: &Oid, new: &Oid) -> Result<(), GitError> {
+    /// Whether that is so for every file in the way.
+    fn stage_what_is_there_already(&self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
         let mut paths = self.dirty_and_touched(old, new)?;
         paths.extend(self.ignored_in_the_way(old, new)?);
         if paths.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let list: Vec<u8> =
             paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
@@ -147,12 +176,13 @@ impl<'a> Follower<'a> {
             .arg("--");
         let differing = differs.bytes()?;
         let differing: BTreeSet<&[u8]> = differing.split(|b| *b == 0).collect();
-        if staged.code != Some(0) || paths.iter().any(|path| differing.contains(path.as_os_str().as_bytes()))
-        {
+        let equal = |path: &PathBuf| !differing.contains(path.as_os_str().as_bytes());
+        let settled = staged.code == Some(0) && paths.iter().all(equal);
+        if !settled {
             fs::rename(&aside, &self.scratch).map_err(io("restore", &self.scratch))?;
         }
         fs::remove_file(&aside).ok();
-        Ok(())
+        Ok(settled)
     }
 
     /// Moves files and index from `old` to `new`. Git checks once more; on refusal nothing has changed.
@@ -171,6 +201,17 @@ impl<'a> Follower<'a> {
     /// The directory that follows.
     pub(super) fn path(&self) -> &Path {
         &self.checkout.path
+    }
+}
+
+/// A landing that was killed before it moved the ref leaves only its lock: whoever lands next takes it away.
+fn clear_dead_lock(lock: &Path) {
+    let content = fs::read_to_string(lock).unwrap_or_default();
+    let holder = content.strip_prefix(MARK).and_then(|rest| rest.trim().parse::<u32>().ok());
+    if holder
+        .is_some_and(|pid| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists())
+    {
+        fs::remove_file(lock).ok();
     }
 }
 

@@ -66,7 +66,7 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         if !checkout.git_dir.join("index").exists() {
             continue;
         }
-        let Some(follower) = lock_patiently(work, &checkout)? else {
+        let Some(follower) = lock_patiently(repo, work, &checkout)? else {
             return Ok(waiting(vec![checkout.git_dir.join("index.lock")], WaitingFor::Locked));
         };
         if let Some(old) = &request.old
@@ -112,7 +112,9 @@ pub fn resume_follow(
     for checkout in users {
         let busy =
             Operation::under_way(&checkout.git_dir).is_some() || !checkout.git_dir.join("index").exists();
-        let Some(follower) = (if busy { None } else { lock_patiently(work, &checkout)? }) else { continue };
+        let Some(follower) = (if busy { None } else { lock_patiently(repo, work, &checkout)? }) else {
+            continue;
+        };
         let untouched = follower.index_tree()? == Some(work.tree_of(old)?);
         if untouched && follower.way(old, new)? == Way::Free && follower.go(old, new)? {
             followed.push(checkout.path);
@@ -128,10 +130,14 @@ fn users_of(repo: &Repo, name: &str) -> Result<Vec<Checkout>, GitError> {
     Ok(users)
 }
 
-fn lock_patiently<'a>(work: &'a Work, checkout: &Checkout) -> Result<Option<Follower<'a>>, GitError> {
+fn lock_patiently<'a>(
+    repo: &Repo,
+    work: &'a Work,
+    checkout: &Checkout,
+) -> Result<Option<Follower<'a>>, GitError> {
     let mut wait = FIRST_WAIT;
     for _ in 0..LOCK_TRIES {
-        if let Some(follower) = Follower::lock(work, checkout.clone())? {
+        if let Some(follower) = Follower::lock(repo, work, checkout.clone())? {
             return Ok(Some(follower));
         }
         std::thread::sleep(crate::git::jittered(wait));

@@ -150,7 +150,6 @@ impl Lanes {
     }
 
     /// Runs the hooks before the commit; the message as they left it, or who refused and what it said.
-    #[expect(clippy::type_complexity, reason = "a refusal is an answer here, not an error")]
     fn ask_hooks(
         &self,
         hooks: Option<&mut HookRun<'_, '_>>,

@@ -19,7 +19,7 @@ impl Lanes {
                 self.heal(&mut lane, &record)?;
             }
             if self.work.is_dirty(&lane.path)? || lane.head()? != *base {
-                return Ok(self.fresh_reader(&lane, at)?);
+                return self.fresh_reader(&lane, at);
             }
             return Ok(lane);
         }

@@ -200,6 +200,57 @@ fn changes_elsewhere_stay_and_changes_in_the_way_make_it_wait() {
 }
 
 #[test]
+fn an_ignored_file_in_the_way_is_as_much_the_users_as_any_other() {
+    let bench = Bench::new();
+    bench.scratch.commit_file(".gitignore", "build.log\n", "ignore");
+    let old = bench.rev("main");
+    let lane = bench.lane("t");
+    regatta_testkit::repo::write(&lane.path.join("build.log"), "the agent's");
+    bench.git_in(&lane.path, &["add", "-f", "build.log"]);
+    let new = bench.committed(&lane, "forced").oid;
+    bench.scratch.write("build.log", "the user's");
+    let root = bench.scratch.root().to_owned();
+    let waiting = Published::WaitingForCheckout {
+        worktree: root,
+        paths: paths(&["build.log"]),
+        why: WaitingFor::LocalChanges,
+    };
+    assert_eq!(land(&bench, &old, &new), waiting);
+    assert_eq!(bench.rev("main"), old);
+    bench.scratch.write("build.log", "the agent's");
+    assert!(matches!(land(&bench, &old, &new), Published::Moved { followed, .. } if followed.len() == 1));
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_sparse_checkout_follows_and_stays_sparse() {
+    let scratch = regatta_testkit::repo::ScratchRepo::new();
+    scratch.write("in/file", "1");
+    scratch.write("out/file", "1");
+    scratch.commit_all("two directories");
+    scratch.git(["sparse-checkout", "set", "in"]);
+    let bench = Bench::over(scratch);
+    let old = bench.rev("main");
+    let (lane, new) = bench.lane_with("t", &[("in/file", "2"), ("out/file", "2"), ("out/new", "2")]);
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+    assert!(matches!(land(&bench, &old, &new), Published::Moved { followed, .. } if followed.len() == 1));
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(bench.scratch.root().join("in/file")).unwrap(), "2");
+    assert!(!bench.scratch.root().join("out").exists(), "files outside the sparse patterns were written");
+}
+
+#[test]
+fn a_checkout_with_a_split_index_follows() {
+    let scratch = regatta_testkit::repo::ScratchRepo::new();
+    scratch.git(["update-index", "--split-index"]);
+    let bench = Bench::over(scratch);
+    let old = bench.rev("main");
+    let (_, new) = bench.lane_with("t", &[("README.md", "2\n")]);
+    assert!(matches!(land(&bench, &old, &new), Published::Moved { followed, .. } if followed.len() == 1));
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_merge_in_progress_or_a_held_index_makes_it_wait() {
     let bench = Bench::new();
     let old = bench.rev("main");
@@ -210,6 +261,12 @@ fn a_merge_in_progress_or_a_held_index_makes_it_wait() {
         Published::WaitingForCheckout { why: WaitingFor::Unfinished(_), .. }
     ));
     fs::remove_file(bench.scratch.root().join(".git/MERGE_HEAD")).unwrap();
+    bench.scratch.write(".git/index.lock", "regatta landing 4294967295\n");
+    bench.scratch.write("new", "in the way: the dead lock of a landing of ours is not");
+    assert!(matches!(
+        land(&bench, &old, &new),
+        Published::WaitingForCheckout { why: WaitingFor::LocalChanges, .. }
+    ));
     bench.scratch.write(".git/index.lock", "");
     assert!(matches!(
         land(&bench, &old, &new),

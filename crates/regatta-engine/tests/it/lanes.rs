@@ -303,3 +303,105 @@ fn readers_share_one_checkout_per_commit() {
     assert!(!three.path.join("oops").exists());
     assert_eq!(regatta_engine::git::salvages(&bench.repo).unwrap().len(), 1);
 }
+
+#[test]
+fn a_first_checkout_that_never_ended_is_begun_again() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    let record = bench.repo.state_dir.join("lanes/t.json");
+    let text = fs::read_to_string(&record).unwrap().replace("\"ready\":true", "\"ready\":false");
+    fs::write(&record, text).unwrap();
+    fs::remove_file(lane.git_dir().join("index")).unwrap();
+    fs::write(lane.git_dir().join("index.lock"), "").unwrap();
+    fs::remove_file(lane.path.join("README.md")).unwrap();
+    let again = bench.lane("t");
+    assert_eq!(bench.git_in(&again.path, &["status", "--porcelain"]), "");
+    assert!(again.path.join("README.md").exists());
+}
+
+#[test]
+fn a_lane_at_a_commit_that_does_not_exist_leaves_nothing_behind() {
+    let bench = Bench::new();
+    let nowhere = crate::fixture::oid(&"1".repeat(40));
+    bench.lanes.prepare(&id("t"), &nowhere).unwrap_err();
+    assert!(bench.lanes.list().unwrap().is_empty());
+    assert_eq!(bench.scratch.git(["worktree", "list"]).lines().count(), 1);
+    bench.lane("t");
+}
+
+#[test]
+fn a_foreign_directory_in_the_lanes_place_is_left_alone() {
+    let bench = Bench::new();
+    let place = bench.lanes.root().join("t");
+    write(&place.join("precious"), "x");
+    bench.lanes.prepare(&id("t"), &bench.rev("main")).unwrap_err();
+    assert!(place.join("precious").exists());
+}
+
+#[test]
+fn the_work_is_heads_even_on_a_branch_of_the_agents_own() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    bench.git_in(&lane.path, &["switch", "-q", "-c", "mine"]);
+    write(&lane.path.join("x"), "1");
+    let own = bench.scratch.commit_all_in(&lane.path, "agent's own");
+    assert_eq!(lane.head().unwrap().as_str(), own);
+    write(&lane.path.join("y"), "2");
+    let committed = bench.committed(&lane, "the rest");
+    assert_eq!((lane.head().unwrap(), bench.scratch.rev("mine")), (committed.oid, own));
+}
+
+#[test]
+fn an_unfinished_rebase_is_not_taken_for_the_work() {
+    let bench = Bench::new();
+    let (lane, head) = bench.lane_with("t", &[("README.md", "lane\n")]);
+    bench.scratch.commit_file("README.md", "target\n", "rival");
+    assert!(!bench.scratch.try_git(&lane.path, &["rebase", "-q", "main"]).status.success());
+    let outcome = bench.commit(&lane, "m");
+    assert!(
+        matches!(&outcome, CommitOutcome::Unfinished { paths: found, .. } if *found == paths(&["README.md"])),
+        "{outcome:?}"
+    );
+    bench.git_in(&lane.path, &["rebase", "--abort"]);
+    assert_eq!(lane.head().unwrap(), head);
+}
+
+#[test]
+fn a_merge_the_agent_resolved_is_committed_as_a_merge() {
+    let bench = Bench::new();
+    let (lane, head) = bench.lane_with("t", &[("README.md", "lane\n")]);
+    let rival = bench.scratch.commit_file("README.md", "target\n", "rival");
+    assert!(!bench.scratch.try_git(&lane.path, &["merge", "-q", "main"]).status.success());
+    write(&lane.path.join("README.md"), "both\n");
+    bench.git_in(&lane.path, &["add", "README.md"]);
+    bench.committed(&lane, "merge");
+    assert_eq!(bench.git_in(&lane.path, &["log", "-1", "--format=%P"]), format!("{head} {rival}"));
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain", "--branch"]), "## HEAD (no branch)");
+}
+
+#[test]
+fn other_ref_storages_work() {
+    let scratch = ScratchRepo::at("repo", "main", &["--ref-format=reftable"]);
+    scratch.commit_file("a", "1", "first");
+    let bench = Bench::over(scratch);
+    let (lane, head) = bench.lane_with("t", &[("b", "2")]);
+    bench.lanes.set_branch(&lane).unwrap();
+    assert_eq!((lane.head().unwrap(), bench.rev("regatta/t")), (head.clone(), head.clone()));
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+    let old = bench.rev("main");
+    let request = regatta_engine::landing::publish::PublishRequest {
+        target: "main".into(),
+        old: Some(old),
+        new: head,
+        message: "m".into(),
+    };
+    let published = regatta_engine::landing::publish::publish(&bench.repo, &bench.work, &request).unwrap();
+    assert!(
+        matches!(published, regatta_engine::landing::publish::Published::Moved { followed, .. } if followed.len() == 1)
+    );
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+    assert_eq!(
+        bench.lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap(),
+        Retired::Removed { salvaged: None }
+    );
+}

@@ -2,6 +2,7 @@
 
 mod agents;
 mod brought_in;
+mod costs;
 mod fixture;
 mod git;
 mod landing;
