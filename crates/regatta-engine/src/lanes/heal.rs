@@ -143,7 +143,7 @@ impl Lanes {
     }
 
     /// The files are gone, but staged content may still be in the index.
-    fn save_index(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
+    pub(super) fn save_index(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
         let index = lane.git_dir.join("index");
         let Ok(meta) = index.metadata() else { return Ok(()) };
         let ran = self.work.at(&lane.path, &lane.git_dir, None)?.arg("write-tree").run()?;

@@ -171,7 +171,22 @@ impl Lanes {
             }
         }
         if lane.git_dir.exists() {
+            self.save_forgotten(lane)?;
             fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+        }
+        Ok(())
+    }
+
+    /// The record and the directory of a lane are gone, git's side of it is not: its commits and its index may be all
+    /// that is left of somebody's work.
+    fn save_forgotten(&self, lane: &Lane) -> Result<(), GitError> {
+        let Ok(Some(head)) = super::lane_head::load(&self.repo, &lane.git_dir) else { return Ok(()) };
+        if !self.is_kept(lane, &head)? {
+            self.create_salvage(lane, &head)?;
+        }
+        if self.load_record(&lane.task)?.is_none() {
+            fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
+            self.save_index(lane, &head)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod brought_in;
+mod commits;
 mod costs;
 mod fixture;
 mod git;
