@@ -99,3 +99,10 @@ fn depth_and_length_are_bounded() {
         assert!(loaded.has_errors(), "{}", &text[..40]);
     }
 }
+
+#[test]
+fn aliases_cannot_nest_deeper_than_lists_can() {
+    let lines: String = (1..80).map(|n| format!("k{n}: &a{n} [*a{}]\n", n - 1)).collect();
+    let told = told(&loaded("x.md", &format!("---\nk0: &a0 [x]\n{lines}---\nx")));
+    assert_eq!(told, "x.md:65:12: error: not valid YAML: more than 64 levels of nesting\n");
+}

@@ -14,7 +14,7 @@ tasks:
     agent: developer
     read_only: false
     prompt: |
-      実装してください: ...
+      足し算を書く: add(a, b)
 
   - id: feature-b
     agent: developer
@@ -52,7 +52,7 @@ fn a_plan_of_parallel_orchestra_runs_as_it_stands() {
     assert_eq!(loaded.plan_name.as_deref(), Some("my-plan"));
     let [a, b] = &loaded.tasks[..] else { panic!("two tasks") };
     assert_eq!((a.agent.as_str(), a.persona.as_deref()), ("claude", Some("developer")));
-    assert_eq!(a.prompt, "実装してください: ...\n");
+    assert_eq!(a.prompt, "足し算を書く: add(a, b)\n");
     assert_eq!((a.max_attempts, a.verdict_adapter, a.land), (2, VerdictAdapter::ExitCode, true));
     assert_eq!(b.deps, std::slice::from_ref(&a.id));
     assert_eq!(a.source, "plan.md:7");
