@@ -78,7 +78,8 @@ pub trait Store: Send + Sync {
     /// Ends somebody else's session, if its beat is still `beat`; [`StoreError::Conflict`] if it lives.
     /// Afterwards no write of that session succeeds, and its roles are free. Its claims go to `heir`, with a
     /// higher fence and the same attempt, so that live workers can be adopted; without an heir they go back to
-    /// the queue uncharged. Returns the tasks that were claimed. Repeating it when it is gone is fine.
+    /// the queue uncharged. The heir has to be open. Returns the tasks that were claimed; repeating it when the
+    /// session is gone returns the same.
     async fn expire_session(
         &self,
         session: &SessionId,
@@ -93,6 +94,7 @@ pub trait Store: Send + Sync {
     ///
     /// What happens to an id that is there already is said by [`NewTask::if_present`]. Ids are unique without
     /// regard to case. A task whose dependency is dead is skipped at once. Repeating the call changes nothing.
+    /// A cycle, an unknown dependency, an id named twice, or a spec over 900 KiB is [`StoreError::Invalid`].
     async fn enqueue(&self, tasks: &[NewTask], request: &RequestId, at: Timestamp) -> Result<()>;
 
     /// Tasks of `queue` that could be claimed now, in claim order: higher priority, then order of arrival.
@@ -103,7 +105,7 @@ pub trait Store: Send + Sync {
     async fn timers(&self, queue: &str, limit: usize) -> Result<Vec<(TaskId, Timestamp)>>;
 
     /// Takes `task`, if it is still ready: fence and attempt go up by one, the attempt's token is set.
-    /// `None` if somebody else was faster. The same `request` gets the same claim.
+    /// `None` if somebody else was faster. The same `request` gets the same claim while it lasts, and no second one.
     async fn claim(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>>;
 
     /// The claims that hang on a session: adoption and reconciliation start here.
@@ -111,6 +113,8 @@ pub trait Store: Send + Sync {
 
     /// Moves a claimed task on. Fenced by the claim; `request` makes it repeatable.
     /// Steps that leave the claimed states end the claim. Dependents follow in the same step.
+    /// A repeated request is fine even after the claim it ended; another one is then [`StoreError::Fenced`].
+    /// Where a claim ends and the task would wait again although [`Operation::AskCancel`] was heard, it is cancelled.
     async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()>;
 
     /// A word from a worker. Fenced by the attempt's token: accepted only while that attempt is claimed or running.
@@ -146,6 +150,7 @@ pub trait Store: Send + Sync {
     // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Appends an event that changes no state. The same `request` appends it once.
+    /// [`StoreError::Invalid`] for those that tell of a state: they are written together with it, by the store.
     async fn append(
         &self,
         task: Option<&TaskId>,
@@ -175,7 +180,8 @@ pub trait Store: Send + Sync {
     /// The cars of a target branch, unordered facts for `regatta_core::train::order`.
     async fn cars(&self, target: &str) -> Result<Vec<Car>>;
 
-    /// Moves a car on, and its task with it. Fenced by the lander's term.
+    /// Moves a car on, and its task with it. Fenced by the lander's term; the role has to be `train:<target>`.
+    /// Only the candidate that was gated can be landed.
     /// A step that is already true is accepted again; one that contradicts the car's step is [`StoreError::Conflict`].
     async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()>;
 }

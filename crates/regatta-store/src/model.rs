@@ -291,6 +291,7 @@ pub struct Reported {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     /// Called off. A claimed task is refused here: its owner has to end the worker first, see [`Operation::AskCancel`].
+    /// So is one whose car has passed its gate: it may be on the target already.
     Cancel {
         /// By whom.
         by: String,
@@ -301,6 +302,7 @@ pub enum Operation {
         by: String,
     },
     /// Pending again, charged attempts forgotten; dependents that were skipped because of it come back.
+    /// Refused while something it depends on is dead: that has to come back first.
     Requeue {
         /// By whom.
         by: String,

@@ -1,5 +1,5 @@
-//! That the queue's reads and the claim cost the same at ten and at a hundred thousand pending tasks.
-//! Counted in steps of SQLite's virtual machine, not in time.
+//! That a commit is synced, and that the queue's reads and the claim cost the same at ten and at a hundred
+//! thousand pending tasks, counted in steps of SQLite's virtual machine and not in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,20 @@ fn plan(db: &Connection, sql: &str, parameters: usize) -> String {
     let nulls = vec![rusqlite::types::Null; parameters];
     let lines = explain.query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3)).unwrap();
     lines.collect::<rusqlite::Result<Vec<_>>>().unwrap().join("\n")
+}
+
+#[test]
+fn a_commit_is_on_disk_before_it_returns() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    // Also of a file that was there already, where nothing has to be set up any more.
+    for _ in 0..2 {
+        let db = open::writer(&path).unwrap();
+        let pragma =
+            |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
+        assert_eq!(pragma("synchronous").unwrap(), 2.into(), "FULL");
+        assert_eq!(pragma("journal_mode").unwrap(), "wal".to_owned().into());
+    }
 }
 
 #[test]
