@@ -82,32 +82,69 @@ pub fn first_overlap<'a>(
 
 /// Two patterns meet when some path is matched by both, or lies below a path matched by one of them.
 fn paths_meet(a: &[&str], b: &[&str], directory: [bool; 2]) -> bool {
-    match (a.split_first(), b.split_first()) {
-        (None, None) => true,
+    let any = |pattern: &[&str], n: usize| pattern.get(n) == Some(&"**");
+    meet(a.len(), b.len(), |i, j| match (a.get(i), b.get(j)) {
+        (None, None) => Next::Met,
         // One declaration ended: it contains everything below, if there can be anything below.
-        (None, Some((&"**", rest))) => directory[0] || rest.is_empty(),
-        (Some((&"**", rest)), None) => directory[1] || rest.is_empty(),
-        (None, _) | (_, None) => true,
-        (Some((&"**", rest)), _) => paths_meet(rest, b, directory) || paths_meet(a, &b[1..], directory),
-        (_, Some((&"**", _))) => paths_meet(b, a, [directory[1], directory[0]]),
-        (Some((head_a, rest_a)), Some((head_b, rest_b))) => {
-            let (a, b): (Vec<char>, Vec<char>) = (head_a.chars().collect(), head_b.chars().collect());
-            segments_meet(&a, &b) && paths_meet(rest_a, rest_b, directory)
-        }
-    }
+        (None, Some(&"**")) => Next::met_if(directory[0] || j + 1 == b.len()),
+        (Some(&"**"), None) => Next::met_if(directory[1] || i + 1 == a.len()),
+        (None, _) | (_, None) => Next::Met,
+        _ if any(a, i) => Next::both((i + 1, j), (i, j + 1)),
+        _ if any(b, j) => Next::both((i, j + 1), (i + 1, j)),
+        (Some(x), Some(y)) => Next::one_if(names_meet(x, y), (i + 1, j + 1)),
+    })
 }
 
 /// Whether some name is matched by both segment patterns.
-fn segments_meet(a: &[char], b: &[char]) -> bool {
-    match (a.split_first(), b.split_first()) {
-        (None, None) => true,
-        (Some(('*', rest)), _) => segments_meet(rest, b) || !b.is_empty() && segments_meet(a, &b[1..]),
-        (_, Some(('*', _))) => segments_meet(b, a),
-        (None, Some(_)) | (Some(_), None) => false,
-        (Some((x, rest_a)), Some((y, rest_b))) => {
-            (x == y || *x == '?' || *y == '?') && segments_meet(rest_a, rest_b)
+fn names_meet(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    meet(a.len(), b.len(), |i, j| match (a.get(i), b.get(j)) {
+        (None, None) => Next::Met,
+        (Some('*'), Some(_)) => Next::both((i + 1, j), (i, j + 1)),
+        (Some(_), Some('*')) => Next::both((i, j + 1), (i + 1, j)),
+        (Some('*'), None) => Next::one_if(true, (i + 1, j)),
+        (None, Some('*')) => Next::one_if(true, (i, j + 1)),
+        (None, Some(_)) | (Some(_), None) => Next::Stuck,
+        (Some(x), Some(y)) => Next::one_if(x == y || *x == '?' || *y == '?', (i + 1, j + 1)),
+    })
+}
+
+/// Where a walk over two patterns goes from a pair of places.
+enum Next {
+    Met,
+    Stuck,
+    On([Option<(usize, usize)>; 2]),
+}
+
+impl Next {
+    fn met_if(met: bool) -> Self {
+        if met { Next::Met } else { Next::Stuck }
+    }
+
+    fn both(one: (usize, usize), other: (usize, usize)) -> Self {
+        Next::On([Some(one), Some(other)])
+    }
+
+    fn one_if(goes: bool, to: (usize, usize)) -> Self {
+        Next::On([goes.then_some(to), None])
+    }
+}
+
+/// Walks every reachable pair of places once: however the patterns are made, it costs their lengths multiplied.
+fn meet(a: usize, b: usize, step: impl Fn(usize, usize) -> Next) -> bool {
+    let mut seen = vec![false; (a + 1) * (b + 1)];
+    let mut open = vec![(0, 0)];
+    while let Some((i, j)) = open.pop() {
+        if std::mem::replace(&mut seen[i * (b + 1) + j], true) {
+            continue;
+        }
+        match step(i, j) {
+            Next::Met => return true,
+            Next::Stuck => {}
+            Next::On(places) => open.extend(places.into_iter().flatten()),
         }
     }
+    false
 }
 
 impl fmt::Display for WritePath {
@@ -161,6 +198,11 @@ mod tests {
         check("docs/*/x", "docs/y", true);
         check("a/../b", "b/c", true);
         check("名前/", "名前/x", true);
+        check("*a*", "b*", true);
+        check("a*b", "a", false);
+        // A hostile pattern costs no more than any other.
+        check(&"*a".repeat(60), &"*b".repeat(60), true);
+        check(&("*a".repeat(60) + "x"), &("*b".repeat(60) + "y"), false);
     }
 
     #[test]

@@ -116,10 +116,7 @@ impl Context {
     /// Puts the parts together. Takes the trust snapshot, so no agent may have been started before by this process.
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let (repo, config) = (&assembly.repo, &assembly.config);
-        let trust = match assembly.options.resume {
-            true => TrustSnapshot::load(repo).or_else(|_| TrustSnapshot::take(repo))?,
-            false => TrustSnapshot::take(repo)?,
-        };
+        let trust = trust(repo, assembly.options.resume, &assembly.notices)?;
         let work = Work::new(repo, trust);
         let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?;
         let bin = repo.state_dir.join("bin");
@@ -241,6 +238,25 @@ impl Context {
             Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(".claude")
         })
     }
+}
+
+/// What of the user's git settings is believed. A run that resumes goes on with what the first one saw, since agents
+/// may have been at work in between; a fresh one looks anew, and tells what became different since the last.
+fn trust(repo: &Repo, resume: bool, notices: &UnboundedSender<Notice>) -> Result<TrustSnapshot, GitError> {
+    let known = TrustSnapshot::load(repo).ok();
+    let changed = known.as_ref().map(TrustSnapshot::changed_since).transpose()?.unwrap_or_default();
+    let (trust, what) = match known {
+        Some(known) if resume => (known, "are not used while resuming"),
+        _ => (TrustSnapshot::take(repo)?, "are trusted from now on"),
+    };
+    if !changed.is_empty() {
+        let text = format!(
+            "warning: git hooks or settings changed since the last run and {what}: {}; undo them if it was not you",
+            changed.join(", ")
+        );
+        let _ = notices.send(Notice::Say(text));
+    }
+    Ok(trust)
 }
 
 /// Puts a link named `regatta` into `bin`, so that workers find the program that started them.

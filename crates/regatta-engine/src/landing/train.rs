@@ -133,8 +133,14 @@ impl Landing {
             failpoint::reach("gated");
             let (old, new) = (onto.clone(), commit.clone());
             match self.publish(old, new).await? {
-                Published::Moved { .. } => {
+                Published::Moved { behind, .. } => {
                     failpoint::reach("ref-moved");
+                    for checkout in behind {
+                        self.ctx.say(format!(
+                            "the checkout at {} changed at the last moment and did not follow: git reset --keep HEAD",
+                            checkout.display()
+                        ));
+                    }
                     self.landed(&commit).await?;
                     return Ok(Fared::Left);
                 }

@@ -85,6 +85,8 @@ pub(crate) struct Worker {
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     /// Earlier attempts whose lane and conversation this one goes on with.
     pub(crate) history: Vec<Attempt>,
+    /// The agent committed a file that was brought in.
+    pub(crate) leaked: bool,
 }
 
 /// Where an attempt works and what was ordered there.
@@ -101,7 +103,7 @@ pub(crate) async fn attempt(
     stop: watch::Receiver<Option<Stop>>,
 ) {
     let record = Attempt::new(claim.attempt, &claim.spec.agent);
-    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new() };
+    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new(), leaked: false };
     let result = worker.fresh(&token).await;
     worker.conclude(result).await;
 }
@@ -113,7 +115,7 @@ pub(crate) async fn adopt(
     record: Attempt,
     stop: watch::Receiver<Option<Stop>>,
 ) {
-    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new() };
+    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new(), leaked: false };
     let result = worker.adopted().await;
     worker.conclude(result).await;
 }

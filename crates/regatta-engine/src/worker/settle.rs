@@ -6,7 +6,7 @@ use regatta_core::attempt::Evidence;
 use regatta_core::commit_message::commit_message;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
-use regatta_core::train::LandRequest;
+use regatta_core::train::{LandRequest, Strategy};
 use regatta_core::verdict::{Statement, Verdict};
 use regatta_store::{Outcome, Step};
 
@@ -141,6 +141,8 @@ impl Worker {
         let (by, output, salvaged) = match outcome {
             CommitOutcome::NothingToCommit => return Ok(None),
             CommitOutcome::Committed(committed) => {
+                // Its own commits hold what must not be seen: only the tree that is free of it lands.
+                self.leaked = !committed.leaked.is_empty();
                 for (what, paths) in [
                     ("brought-in files it had committed, now out", &committed.leaked),
                     ("repositories inside its lane, left out", &committed.nested),
@@ -221,7 +223,7 @@ impl Worker {
         let outcome = match &head {
             Some(head) if spec.land => Outcome::Approve(LandRequest {
                 target: self.ctx.target.clone(),
-                strategy: self.ctx.strategy(),
+                strategy: if self.leaked { Strategy::Squash } else { self.ctx.strategy() },
                 base: site.lane.base.to_string(),
                 head: head.clone(),
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),
