@@ -14,6 +14,7 @@ mod commit_hooks;
 mod gate;
 mod heal;
 mod lane_head;
+mod look;
 mod message;
 mod prepare;
 mod reader;

@@ -8,7 +8,7 @@ use super::{Lane, Lanes};
 use crate::git::{ChangeKind, GitError, Oid, Place, Status};
 
 /// Files in which a worker reports to Regatta; they are read as evidence and belong to no commit.
-fn is_marker(path: &Path) -> bool {
+pub(super) fn is_marker(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     let name = name.as_bytes();
     (name.starts_with(b"PARCEL_DONE-") && name.ends_with(b".md"))
@@ -58,6 +58,6 @@ impl Lanes {
 }
 
 /// Whether `path` is one of `set` or lies below one of it.
-fn is_below(path: &Path, set: &BTreeSet<PathBuf>) -> bool {
+pub(super) fn is_below(path: &Path, set: &BTreeSet<PathBuf>) -> bool {
     !set.is_empty() && path.ancestors().any(|above| set.contains(above))
 }

@@ -1,0 +1,96 @@
+//! Looking at a lane's work from outside, while its agent may be at it.
+//!
+//! Invariant: nothing of the lane, its index, its refs or the repository's objects is changed by a look. What has to be
+//! written for it goes to a place that is thrown away.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use super::staging::{is_below, is_marker};
+use super::{Lane, Lanes};
+use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, absent_is_none, io, oid_line};
+
+impl Lanes {
+    /// How the lane's files differ from `against` now: commits, staged, unstaged and untracked work together.
+    pub fn diff(&self, lane: &Lane, against: &Oid, style: DiffStyle) -> Result<Vec<u8>, GitError> {
+        let scratch = self.work.scratch_path("look");
+        fs::create_dir_all(scratch.join("objects")).map_err(io("create", &scratch))?;
+        let looked = self.diff_in(lane, against, style, &scratch);
+        fs::remove_dir_all(&scratch).ok();
+        looked
+    }
+
+    fn diff_in(
+        &self,
+        lane: &Lane,
+        against: &Oid,
+        style: DiffStyle,
+        scratch: &Path,
+    ) -> Result<Vec<u8>, GitError> {
+        let (own, index) = (lane.git_dir.join("index"), scratch.join("index"));
+        let copied = absent_is_none(fs::copy(&own, &index)).map_err(io("copy", &own))?;
+        if copied.is_none() {
+            // No index of its own: what its HEAD has is where it stands.
+            self.command(lane, scratch)?.arg("read-tree").arg(&lane.head()?).bytes()?;
+        }
+        let listed = |flags: &[&str]| -> Result<BTreeSet<PathBuf>, GitError> {
+            let listed = self.command(lane, scratch)?.args(["ls-files", "-z"]).args(flags).bytes()?;
+            Ok(listed.split(|b| *b == 0).filter_map(listed_path).collect())
+        };
+        let brought_in = self.load_brought_in(&lane.task)?;
+        let gone = listed(&["--deleted"])?;
+        let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
+        there.extend(listed(&["--unmerged"])?);
+        there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
+        // What is gone first and by force: a directory or a link may stand in its place by now.
+        for (flags, paths) in
+            [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"][..], there)]
+        {
+            let list: Vec<u8> =
+                paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+            if !list.is_empty() {
+                let command = self.command(lane, scratch)?.arg("update-index").args(flags);
+                command.args(["-z", "--stdin"]).stdin(list).bytes()?;
+            }
+        }
+        let tree = oid_line(&self.command(lane, scratch)?.arg("write-tree").bytes()?)?;
+        style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--").bytes()
+    }
+
+    /// A command in the lane's files, on the copied index, whose new objects go to the scratch place.
+    fn command(&self, lane: &Lane, scratch: &Path) -> Result<GitCommand, GitError> {
+        let (index, objects) = (scratch.join("index"), scratch.join("objects"));
+        let place = Place { worktree: &lane.path, index: &index, objects: &objects, head: None };
+        Ok(self
+            .work
+            .at_place(&place)?
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.work.objects_dir()))
+            .env("GIT_OPTIONAL_LOCKS", "0"))
+    }
+}
+
+/// A path as `ls-files` lists it: bare, or behind `mode oid stage` and a tab. A directory is a repository of its own.
+fn listed_path(entry: &[u8]) -> Option<PathBuf> {
+    let is_staged = entry.len() > 50 && entry.starts_with(b"1") && entry.get(6) == Some(&b' ');
+    let path = match entry.iter().position(|b| *b == b'\t') {
+        Some(tab) if is_staged => &entry[tab + 1..],
+        _ => entry,
+    };
+    (!path.is_empty() && !path.ends_with(b"/")).then(|| OsStr::from_bytes(path).into())
+}
+
+/// A directory in a list that is separated by colons, as git unquotes it.
+fn quoted(dir: &Path) -> OsString {
+    let mut text = vec![b'"'];
+    for byte in dir.as_os_str().as_bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    text.push(b'"');
+    OsString::from_vec(text)
+}
