@@ -1,14 +1,23 @@
 //! One file per command: its arguments, whose comments are its help, and what it does.
 
+pub(crate) mod cancel;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod init;
+pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod new;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod validate;
+pub(crate) mod version;
 pub(crate) mod worker;
 
 use crate::cli::Global;
@@ -20,9 +29,11 @@ use worker::ParcelCommand;
 /// Everything `regatta` can be asked to do.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Init(init::Args),
     Demo(demo::Args),
-    Report(report::Args),
+    Doctor(doctor::Args),
     Run(run::Args),
+    New(new::Args),
     Validate(validate::Args),
     #[command(visible_alias = "ls")]
     List(list::Args),
@@ -30,6 +41,14 @@ pub(crate) enum Command {
     Summary(summary::Args),
     Logs(logs::Args),
     Events(events::Args),
+    Diff(diff::Args),
+    Report(report::Args),
+    Cancel(cancel::Args),
+    #[command(subcommand, visible_alias = "worktree")]
+    Lane(lane::LaneCommand),
+    Config(config::Args),
+    Completions(completions::Args),
+    Version(version::Args),
     Done(worker::DoneArgs),
     Progress(worker::ProgressArgs),
     Stuck(worker::StuckArgs),
@@ -49,6 +68,15 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Summary(args) => summary::run(args, global, ui).await,
         Command::Logs(args) => logs::run(args, global, ui).await,
         Command::Events(args) => events::run(args, global, ui).await,
+        Command::Init(args) => init::run(args, global, ui).await,
+        Command::Doctor(args) => doctor::run(args, global, ui).await,
+        Command::New(args) | Command::Parcel(ParcelCommand::New(args)) => new::run(args, global, ui).await,
+        Command::Diff(args) => diff::run(args, global, ui).await,
+        Command::Cancel(args) => cancel::run(args, global, ui).await,
+        Command::Lane(command) => lane::run(command, global, ui).await,
+        Command::Config(args) => config::run(args, global, ui).await,
+        Command::Completions(args) => completions::run(&args, ui),
+        Command::Version(args) => version::run(&args, ui),
         Command::Done(args) | Command::Parcel(ParcelCommand::Done(args)) => worker::done(args, ui).await,
         Command::Progress(args) | Command::Parcel(ParcelCommand::Progress(args)) => {
             worker::progress(args, ui).await

@@ -39,7 +39,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(Exit::Ok);
     }
     let redactor = redactor(&project.config);
-    ui.out(&redactor.redact(&headline(&task, &attempts, ui)));
+    let has_branch = project.repo.branch_tip(&task.spec.id.branch())?.is_some();
+    ui.out(&redactor.redact(&headline(&task, &attempts, has_branch, ui)));
     for attempt in &attempts {
         ui.out(&describe(attempt, &redactor, ui));
     }
@@ -86,7 +87,7 @@ fn lane(last: Option<&Attempt>) -> Option<&Path> {
     last.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
 }
 
-fn headline(task: &TaskRecord, attempts: &[Attempt], ui: &Ui) -> String {
+fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) -> String {
     let (glyph, style) = mark(task.state.name());
     let now = regatta_engine::clock::now();
     let mut lines = vec![format!(
@@ -110,7 +111,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], ui: &Ui) -> String {
     if let Some(lane) = lane(attempts.last()) {
         add("lane", lane.display().to_string());
     }
-    if attempts.iter().any(|attempt| attempt.head.is_some()) && !task.spec.read_only {
+    if has_branch {
         add("branch", task.spec.id.branch());
     }
     if let Some(commit) = TaskReport::landed_commit(&task.state) {

@@ -73,6 +73,8 @@ pub(crate) enum ParcelCommand {
     Done(DoneArgs),
     /// The same as `regatta progress`.
     Progress(ProgressArgs),
+    /// The same as `regatta new`.
+    New(super::new::Args),
     /// The same as `regatta validate`.
     Validate(super::validate::Args),
 }

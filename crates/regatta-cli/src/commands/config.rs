@@ -1,0 +1,161 @@
+//! `regatta config`: what holds, and who said so.
+
+use regatta_core::config::{self, Setting};
+use regatta_core::diagnostic::{has_errors, nearest};
+use regatta_engine::redact::Redactor;
+use serde_json::Value;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, shown};
+use crate::render::shown::clean_line;
+use crate::ui::{Style, Ui};
+
+/// Show settings and where each came from: flag, env, file or default.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    /// Every setting with its origin (the default). Secrets are masked.
+    Show,
+    /// One setting by its dotted path, such as land.strategy or agents.claude.model.
+    Get {
+        /// The path.
+        key: String,
+    },
+    /// The JSON schema of regatta.yaml, for editors.
+    Schema,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if matches!(args.what, Some(What::Schema)) {
+        ui.document(&config::schema());
+        return Ok(Exit::Ok);
+    }
+    let mut project = Project::open(global)?;
+    if let Some(store) = &global.store {
+        let diagnostics = project.config.apply_flag("--store", "store", store);
+        if has_errors(&diagnostics) {
+            return Err(CliError::diagnosed(diagnostics));
+        }
+    }
+    for warning in &project.warnings {
+        ui.note(warning.to_string());
+    }
+    match args.what {
+        Some(What::Get { key }) => get(&project, &key, ui),
+        _ => {
+            show(&project, ui);
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn get(project: &Project, key: &str, ui: &Ui) -> Result<Exit, CliError> {
+    let Some(value) = project.config.get(key) else {
+        let settings = project.config.settings();
+        let near = nearest(key, settings.iter().map(|setting| setting.key.as_str()));
+        return Err(CliError::not_found(format!("there is no setting {key:?}")).hinted(match near {
+            Some(near) => format!("did you mean {near}? `regatta config` lists them all"),
+            None => "`regatta config` lists them all".to_owned(),
+        }));
+    };
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let value = masked(name, key.split('.').any(|part| part == "env"), value);
+    match (ui.json, &value) {
+        (true, value) => ui.document(value),
+        // For scripts: a text without quotes, nothing where nothing is set.
+        (false, Value::String(text)) => ui.line(clean_line(text)),
+        (false, Value::Null) => ui.line(""),
+        (false, value) => ui.object(value),
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(project: &Project, ui: &Ui) {
+    let settings: Vec<Setting> = project
+        .config
+        .settings()
+        .into_iter()
+        .map(|setting| {
+            let name = setting.key.rsplit('.').next().unwrap_or_default().to_owned();
+            Setting { value: masked(&name, name == "env", setting.value), ..setting }
+        })
+        .collect();
+    if ui.json {
+        ui.document(&settings);
+        return;
+    }
+    match &project.config_file {
+        Some(file) => ui.line(ui.paint(Style::Dim, &format!("# {}", shown(file)))),
+        None => ui.line(ui.paint(Style::Dim, "# no regatta.yaml; `regatta init` writes one")),
+    }
+    let width = settings.iter().map(|setting| setting.key.len()).max().unwrap_or(0);
+    for setting in settings {
+        let origin = setting.origin.to_string();
+        let style = if origin == "default" { Style::Dim } else { Style::Busy };
+        let value = clean_line(&setting.value.to_string());
+        ui.line(format!("{:<width$}  {}  {value}", setting.key, ui.paint(style, &format!("{origin:<7}"))));
+    }
+}
+
+/// The value without secrets: by the name of a variable, by the shape of a token, passwords and paths in addresses.
+fn masked(name: &str, in_env: bool, value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let inside = |key: &str| in_env || key == "env";
+            map.into_iter().map(|(key, value)| (key.clone(), masked(&key, inside(&key), value))).collect()
+        }
+        Value::Array(list) => list.into_iter().map(|value| masked(name, in_env, value)).collect(),
+        Value::String(text) if in_env && is_secret(name) => Value::String(mask(&text)),
+        // A webhook's path is its password.
+        Value::String(text) if name == "webhook" => match text.split_once("://") {
+            Some((scheme, rest)) => {
+                let host = rest.split(['/', '?']).next().unwrap_or_default();
+                Value::String(format!("{scheme}://{host}/[redacted]"))
+            }
+            None => Value::String(mask(&text)),
+        },
+        Value::String(text) => {
+            Value::String(Redactor::new([(name, text.as_str())]).redact(&text).into_owned())
+        }
+        value => value,
+    }
+}
+
+fn mask(text: &str) -> String {
+    if text.is_empty() { String::new() } else { "[redacted]".to_owned() }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let words = ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "COOKIE", "AUTH", "DSN"];
+    words.iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_secret_is_shown_and_the_rest_is() {
+        let value = json!({
+            "env": { "API_KEY": "abc", "DB_URL": "postgres://u:sesame99@h/db", "CLAUDE_CONFIG_DIR": "~/.c" },
+            "args": ["--x", "sk-ant-REDACTED"],
+            "model": "sonnet",
+        });
+        let shown = masked("claude", false, value).to_string();
+        for secret in ["abc", "sesame99", "AAAABBBB"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+        assert!(shown.contains("~/.c") && shown.contains("sonnet") && shown.contains("--x"), "{shown}");
+        let hook = masked("webhook", false, json!("https://hooks.example.com/T0/B0/xyz"));
+        assert_eq!(hook, json!("https://hooks.example.com/[redacted]"));
+    }
+}

@@ -1,0 +1,231 @@
+//! `regatta doctor`: what is well, what is not, and what to do about each.
+
+mod agents;
+mod lanes;
+mod machine;
+
+use regatta_engine::git::{Head, Repo, installed};
+use serde::Serialize;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, shown, start_dir};
+use crate::ui::{Style, Ui};
+
+/// Look at git, configuration, store, agents, lanes and disk, and say what to do about each trouble.
+///
+/// Ends with 0 unless something is marked ✕, which means that a run would fail.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Put right what can be put right without losing anything: directories, excludes, broken lanes, leftovers.
+    #[arg(long)]
+    fix: bool,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Level {
+    Ok,
+    Warning,
+    Error,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    status: Level,
+    detail: String,
+    /// What to do.
+    hint: Option<String>,
+    /// It was put right just now.
+    fixed: bool,
+}
+
+impl Finding {
+    fn new(check: &'static str, status: Level, detail: impl Into<String>) -> Self {
+        Self { check, status, detail: detail.into(), hint: None, fixed: false }
+    }
+
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, detail)
+    }
+
+    fn warning(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Level::Warning, detail)
+    }
+
+    fn error(check: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(check, Level::Error, detail)
+    }
+
+    /// An error of a part, with the next step it came with.
+    fn from_error(check: &'static str, error: CliError) -> Self {
+        Self { hint: error.hint, ..Self::error(check, error.message) }
+    }
+
+    fn hinted(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    fn fixed(self) -> Self {
+        Self { status: Level::Ok, hint: None, fixed: true, ..self }
+    }
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let findings = look(&args, global).await?;
+    if ui.json {
+        ui.document(&findings);
+    } else {
+        show(&findings, ui);
+    }
+    let bad = findings.iter().any(|finding| finding.status == Level::Error);
+    Ok(if bad { Exit::CannotWork } else { Exit::Ok })
+}
+
+async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
+    let mut found = Vec::new();
+    match installed() {
+        Ok(version) => found.push(Finding::ok("git", format!("git {version}"))),
+        Err(error) => {
+            found.push(Finding::from_error("git", error.into()));
+            return Ok(found);
+        }
+    }
+    let repo = match Repo::discover(&start_dir(global)?, None) {
+        Ok(repo) => repo,
+        Err(error) => {
+            found.push(Finding::from_error("repository", error.into()));
+            return Ok(found);
+        }
+    };
+    found.push(repository(&repo));
+    found.push(identity(&repo));
+    let project = match Project::open(global) {
+        Ok(project) => project,
+        Err(error) => {
+            let told: Vec<String> = error.diagnostics.iter().map(ToString::to_string).collect();
+            let detail = if told.is_empty() { error.message.clone() } else { told.join("\n") };
+            found.push(
+                Finding::error("configuration", detail)
+                    .hinted("correct it; `regatta config schema` has every key"),
+            );
+            return Ok(found);
+        }
+    };
+    found.push(configuration(&project));
+    found.push(target(&project));
+    found.extend(machine::state_dir(&project, args.fix));
+    found.extend(agents::look(&project).await);
+    let store = match project.has_store() {
+        false => {
+            found.push(Finding::ok("store", "none yet; the first run makes it"));
+            None
+        }
+        true => match open_store(&project).await {
+            Ok((store, detail)) => {
+                found.push(Finding::ok("store", detail));
+                Some(store)
+            }
+            Err(error) => {
+                found.push(Finding::from_error("store", error));
+                None
+            }
+        },
+    };
+    if let Some(store) = &store {
+        found.extend(lanes::sessions(&project, store.as_ref()).await?);
+    }
+    found.extend(lanes::look(&project, store.as_deref(), args.fix).await?);
+    found.extend(lanes::trust(&project));
+    found.extend(machine::disk(&project));
+    found.push(machine::kill_level());
+    Ok(found)
+}
+
+fn repository(repo: &Repo) -> Finding {
+    let place = repo.toplevel.display();
+    match &repo.head {
+        Head::Branch(branch) => Finding::ok("repository", format!("{place} on {branch}")),
+        Head::Detached(oid) => {
+            Finding::warning("repository", format!("{place}: HEAD is detached at {}", oid.short()))
+                .hinted("check a branch out (git switch main), or set `target:` in regatta.yaml")
+        }
+        Head::Unborn(branch) => {
+            Finding::error("repository", format!("{place} is empty: {branch} has no commit yet"))
+                .hinted("make a first commit: git commit --allow-empty -m init")
+        }
+    }
+}
+
+fn identity(repo: &Repo) -> Finding {
+    match repo.configured_identity() {
+        Ok(Some(who)) => Finding::ok("identity", format!("{} <{}>", who.name, who.email)),
+        Ok(None) => Finding::warning("identity", "git does not know who you are; commits will be Regatta's")
+            .hinted("git config --global user.name NAME; git config --global user.email ADDRESS"),
+        Err(error) => Finding::from_error("identity", error.into()),
+    }
+}
+
+fn configuration(project: &Project) -> Finding {
+    let place =
+        project.config_file.as_deref().map_or_else(|| "no regatta.yaml, all defaults".to_owned(), shown);
+    match project.warnings.as_slice() {
+        [] => Finding::ok("configuration", place),
+        warnings => {
+            let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+            Finding::warning("configuration", told.join("\n"))
+        }
+    }
+}
+
+fn target(project: &Project) -> Finding {
+    let target = match project.target() {
+        Ok(target) => target,
+        Err(error) => return Finding::from_error("target", error),
+    };
+    match project.repo.branch_tip(&target) {
+        Ok(Some(tip)) => Finding::ok("target", format!("{target} at {}", tip.oid().short())),
+        // An empty repository was told of already.
+        Ok(None) if matches!(project.repo.head, Head::Unborn(_)) => {
+            Finding::warning("target", format!("{target} has no commit yet"))
+        }
+        Ok(None) => Finding::error("target", format!("there is no branch {target} to land on"))
+            .hinted("name another as `target:` in regatta.yaml"),
+        Err(error) => Finding::from_error("target", error.into()),
+    }
+}
+
+async fn open_store(
+    project: &Project,
+) -> Result<(std::sync::Arc<dyn regatta_store::Store>, String), CliError> {
+    let store = project.store().await?;
+    let tasks: u64 = store.counts(None).await?.iter().map(|(_, n)| n).sum();
+    let events = store.last_seq().await?;
+    // Every row is read once: what cannot be read is found here and not in the middle of a run.
+    store.tasks(&regatta_store::TaskQuery::default()).await?;
+    let detail = format!("{}: {tasks} tasks, {events} events", store.describe());
+    Ok((store, detail))
+}
+
+fn show(findings: &[Finding], ui: &Ui) {
+    for finding in findings {
+        let (glyph, style) = match finding.status {
+            Level::Ok => ("✓", Style::Good),
+            Level::Warning => ("⚠", Style::Wait),
+            Level::Error => ("✕", Style::Bad),
+        };
+        if ui.quiet && finding.status == Level::Ok {
+            continue;
+        }
+        let fixed = if finding.fixed { " (put right)" } else { "" };
+        let detail = finding.detail.replace('\n', "\n                ");
+        ui.line(format!("{} {:<13} {detail}{fixed}", ui.paint(style, glyph), finding.check));
+        if let Some(hint) = &finding.hint {
+            ui.line(format!("                {} {hint}", ui.paint(Style::Busy, "→")));
+        }
+    }
+}

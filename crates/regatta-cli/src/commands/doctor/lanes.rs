@@ -1,0 +1,126 @@
+//! What runs left behind: dead sessions, broken lanes, leftovers, changed settings.
+
+use regatta_core::state::TaskState;
+use regatta_engine::git::TrustSnapshot;
+use regatta_engine::lanes::Lanes;
+use regatta_engine::process::{Found, find};
+use regatta_engine::session::is_certainly_dead;
+use regatta_store::Store;
+
+use super::Finding;
+use crate::commands::lane::lanes;
+use crate::error::CliError;
+use crate::project::Project;
+
+/// Runs that are under way, and runs that died with work in hand.
+pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, CliError> {
+    let mut found = Vec::new();
+    for info in store.sessions().await? {
+        let who = format!("`{}`, process {} on {}", info.node.what, info.node.pid, info.node.node);
+        if !is_certainly_dead(&info.node) {
+            found.push(Finding::ok("run", format!("{who} is under way")));
+            continue;
+        }
+        let claims = store.claims_of(&info.session).await?;
+        let run_dir = |task: &str, n: u32| project.repo.state_dir.join("runs").join(task).join(n.to_string());
+        let live = claims
+            .iter()
+            .filter(|claim| matches!(find(&run_dir(claim.task.as_str(), claim.attempt)), Ok(Found::Alive(_))))
+            .count();
+        let tasks: Vec<&str> = claims.iter().map(|claim| claim.task.as_str()).collect();
+        let held = if tasks.is_empty() { "nothing".to_owned() } else { tasks.join(", ") };
+        found.push(
+            Finding::warning(
+                "run",
+                format!("{who} is gone; it held {held}, and {live} of its agents still run"),
+            )
+            .hinted("`regatta run --resume PLAN` takes its work over"),
+        );
+    }
+    Ok(found)
+}
+
+/// Lanes that are broken, and what was left in their directory.
+pub(super) async fn look(
+    project: &Project,
+    store: Option<&dyn Store>,
+    fix: bool,
+) -> Result<Vec<Finding>, CliError> {
+    let lanes = match lanes(project) {
+        Ok(Some(lanes)) => lanes,
+        Ok(None) => return Ok(vec![Finding::ok("lanes", "none yet")]),
+        Err(error) => return Ok(vec![Finding::from_error("lanes", error)]),
+    };
+    let all = lanes.list()?;
+    let mut found = vec![Finding::ok("lanes", format!("{} in {}", all.len(), lanes.root().display()))];
+    for lane in all {
+        let task = match store {
+            Some(store) => store.task(&lane.task).await.ok(),
+            None => None,
+        };
+        let state = task.as_ref().map(|task| &task.state);
+        if let Some(why) = lane.broken {
+            let text = format!("the lane of {}: {why}", lane.task);
+            let idle = state.is_none_or(|state| !state.is_claimed());
+            found.push(match fix && idle {
+                true => match lanes.prepare(&lane.task, &lane.base) {
+                    Ok(_) => Finding::warning("lane", text).fixed(),
+                    Err(error) => Finding::from_error("lane", error.into()),
+                },
+                false => Finding::warning("lane", text).hinted(
+                    "`regatta doctor --fix` heals it without dropping anything; so does its next attempt",
+                ),
+            });
+        } else if matches!(state, Some(TaskState::Landed { .. } | TaskState::Done { .. })) {
+            found.push(
+                Finding::warning("lane", format!("{} is settled, and its lane is still there", lane.task))
+                    .hinted(format!(
+                        "look at it (`regatta diff {}`); `git worktree remove` takes it away",
+                        lane.task
+                    )),
+            );
+        }
+    }
+    found.extend(leftovers(&lanes, fix));
+    Ok(found)
+}
+
+fn leftovers(lanes: &Lanes, fix: bool) -> Vec<Finding> {
+    let count =
+        |below: &str| std::fs::read_dir(lanes.root().join(below)).map_or(0, |entries| entries.count());
+    let mut found = Vec::new();
+    let trash = count(".trash");
+    if trash > 0 {
+        let finding = Finding::warning("leftovers", format!("{trash} removed lanes are not deleted yet"));
+        found.push(match fix {
+            true => match lanes.empty_trash() {
+                Ok(()) => finding.fixed(),
+                Err(error) => Finding::from_error("leftovers", error.into()),
+            },
+            false => finding.hinted("`regatta doctor --fix` deletes them; their work was saved before"),
+        });
+    }
+    let kept = count(".kept");
+    if kept > 0 {
+        let place = lanes.root().join(".kept");
+        found.push(
+            Finding::warning(
+                "leftovers",
+                format!("{kept} things that stood in a lane's place were set aside"),
+            )
+            .hinted(format!("look through {} and delete what you do not need", place.display())),
+        );
+    }
+    found
+}
+
+/// Settings and hooks that can run a program and are not what they were when the last run began.
+pub(super) fn trust(project: &Project) -> Option<Finding> {
+    let snapshot = TrustSnapshot::load(&project.repo).ok()?;
+    Some(match snapshot.changed_since() {
+        Ok(changed) if changed.is_empty() => Finding::ok("trust", "git settings and hooks are as the last run found them"),
+        Ok(changed) => Finding::warning("trust", format!("changed since the last run began: {}", changed.join(", ")))
+            .hinted("if that was not you, an agent did it: look at .git/config and .git/hooks; the next run trusts what it finds"),
+        Err(error) => Finding::from_error("trust", error.into()),
+    })
+}

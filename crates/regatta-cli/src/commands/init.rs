@@ -1,0 +1,78 @@
+//! `regatta init`: makes a repository ready, and changes nothing that is there.
+
+use regatta_core::config::{AgentKind, template};
+use regatta_engine::git::{Head, Repo};
+use serde_json::json;
+
+use super::new::{body, create, taken};
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{CONFIG_FILE, Project, shown, start_dir};
+use crate::ui::Ui;
+
+/// Write a commented regatta.yaml, tasks/ with an example, and .regatta/ (kept out of git).
+///
+/// Touches nothing else, and refuses to overwrite.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let repo = Repo::discover(&start_dir(global)?, None)?;
+    let config = repo.toplevel.join(CONFIG_FILE);
+    if config.symlink_metadata().is_ok() {
+        return Err(taken(&[config])
+            .hinted("`regatta config` shows what it says, `regatta doctor` whether all is well"));
+    }
+    let tasks = repo.toplevel.join("tasks");
+    let example = tasks.join("example.md");
+    create(&config, &template())?;
+    let mut made = vec![config];
+    // Tasks that are there are the user's own; an example among them would be in the way.
+    if tasks.symlink_metadata().is_err() {
+        create(&example, &example_text())?;
+        made.push(example.clone());
+    }
+    let project = Project::open(global)?;
+    project.create_store().await?;
+    made.push(project.repo.state_dir.clone());
+    if ui.json {
+        ui.document(&json!({ "made": made, "root": project.repo.root }));
+        return Ok(Exit::Ok);
+    }
+    for path in &made {
+        ui.line(format!("made {}", shown(path)));
+    }
+    if ui.quiet {
+        return Ok(Exit::Ok);
+    }
+    ui.line("next:");
+    if let Head::Unborn(_) = repo.head {
+        ui.line("  git add -A && git commit -m init   # lanes need a first commit to start from");
+    }
+    ui.line("  regatta doctor                     # is everything there that agents need?");
+    if made.contains(&example) {
+        ui.line(format!(
+            "  regatta run {:<23}# the simulated agent, no account; lands nothing",
+            shown(&example)
+        ));
+    }
+    ui.line("  regatta new ID                     # a task of your own");
+    Ok(Exit::Ok)
+}
+
+fn example_text() -> String {
+    format!(
+        "---\n\
+         # One task: rules up here, the prompt below. Run it with `regatta run tasks/example.md`.\n\
+         id: example\n\
+         agent: sim                       # the simulated agent; `claude` for the real one, `sh` for a script\n\
+         auto_land: false                 # its work stays on branch regatta/example; without this line it lands\n\
+         # deps: [another-task]           # what has to land first\n\
+         # writes: [src/]                 # what it will change: tasks that overlap never run at once\n\
+         # checks: [\"make test\"]          # run on the committed work before a pass is believed\n\
+         # max_attempts: 3\n\
+         ---\n{}",
+        body("An example", AgentKind::Sim, "example.txt")
+    )
+}

@@ -1,0 +1,89 @@
+//! `regatta lane`: the worktrees that tasks work in.
+
+use regatta_engine::git::{TrustSnapshot, Work};
+use regatta_engine::lanes::Lanes;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::text::table;
+use crate::ui::Ui;
+
+/// Show lanes: the git worktrees that tasks work in.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum LaneCommand {
+    /// List every lane: whose it is, where, and whether it is whole.
+    List,
+    /// Print where a task's lane is, as for `cd "$(regatta lane path ID)"`.
+    Path {
+        /// The task, or the beginning of its id.
+        #[arg(value_name = "ID")]
+        task: String,
+    },
+}
+
+pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    match command {
+        LaneCommand::List => list(&project, ui).await,
+        LaneCommand::Path { task } => path(&project, &task, ui).await,
+    }
+}
+
+/// The project's lanes, if there ever was one.
+pub(crate) fn lanes(project: &Project) -> Result<Option<Lanes>, CliError> {
+    let Ok(trust) = TrustSnapshot::load(&project.repo) else { return Ok(None) };
+    let work = Work::new(&project.repo, trust);
+    Ok(Some(Lanes::new(&project.repo, &work, &project.lanes_root())?))
+}
+
+async fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
+    let found = match lanes(project)? {
+        Some(lanes) => lanes.list()?,
+        None => Vec::new(),
+    };
+    if ui.json {
+        let object = |lane: &regatta_engine::lanes::LaneInfo| json!({ "task": lane.task, "path": lane.path, "base": lane.base, "head": lane.head, "broken": lane.broken });
+        ui.document(&found.iter().map(object).collect::<Vec<_>>());
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|lane| {
+            let head = lane.head.as_ref().map_or("-", |head| head.short());
+            let state = lane.broken.map_or_else(String::new, |why| format!("⚠ {why}"));
+            vec![
+                lane.task.to_string(),
+                lane.base.short().to_owned(),
+                head.to_owned(),
+                format!("{}  {state}", lane.path.display()).trim_end().to_owned(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() && !ui.quiet {
+        ui.note("no lanes");
+    } else if !rows.is_empty() {
+        ui.out(&table(&["TASK", "BASE", "HEAD", "WHERE"], &rows));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> {
+    let store = project.store().await?;
+    let id = find_task(store.as_ref(), text).await?.spec.id;
+    let lane = match lanes(project)? {
+        Some(lanes) => lanes.find(&id)?,
+        None => None,
+    };
+    let Some(lane) = lane.filter(|lane| lane.path.is_dir()) else {
+        return Err(CliError::not_found(format!("{id} has no lane"))
+            .hinted(format!("`regatta status {id}` shows what became of it")));
+    };
+    match ui.json {
+        true => ui.document(&json!({ "task": id, "path": lane.path, "base": lane.base })),
+        false => ui.line(lane.path.display().to_string()),
+    }
+    Ok(Exit::Ok)
+}
