@@ -5,19 +5,31 @@ set -eu
 repo=$1 mode=$2 task=$3
 lane=$repo.lanes/$task
 
-# Git's own commands take locks that they do not wait for; a driver has to try again.
+# Worktree commands that run side by side trip over each other's half-written files and locks, and do not wait for
+# them; a driver has to try again.
 again() {
 	for _ in 1 2 3 4 5 6 7 8 9; do
 		"$@" 2>"$repo.$task.err" && return
-		echo "floor: again: $*" >&2
+		echo "floor: again: $* ($(tail -n 1 "$repo.$task.err"))" >&2
 		sleep 0.05
 	done
-	cat "$repo.$task.err" >&2
-	"$@"
+	echo "floor: gave up: $*" >&2
+	exit 1 # xargs would stop at git's own 255
+}
+
+add_worktree() {
+	git worktree add --quiet --no-track -B "bench/$task" "$lane" main || {
+		rm -rf "$lane"
+		return 1
+	}
+}
+
+remove_worktree() {
+	[ ! -e "$lane" ] || git worktree remove "$lane"
 }
 
 cd "$repo"
-again git worktree add --quiet --no-track -b "bench/$task" "$lane" main
+again add_worktree
 cd "$lane"
 sh <"${repo%/*}/prompts/$task"
 git add --all
@@ -26,7 +38,7 @@ cd "$repo"
 if [ "$mode" = merge ]; then
 	flock "$repo.lock" git merge --quiet --no-ff --no-edit "bench/$task"
 fi
-again git worktree remove "$lane"
+again remove_worktree
 if [ "$mode" = merge ]; then
 	flock "$repo.lock" git branch --quiet -D "bench/$task"
 fi
