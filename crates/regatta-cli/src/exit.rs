@@ -19,6 +19,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All codes with their meaning, as the reference has them.
+    #[cfg(test)]
     pub(crate) const ALL: [(Exit, &'static str); 9] = [
         (Exit::Ok, "ok"),
         (Exit::TaskFailed, "a task is not done or landed"),

@@ -6,6 +6,8 @@ mod commands;
 mod error;
 mod exit;
 mod project;
+#[cfg(test)]
+mod reference;
 mod render;
 mod ui;
 

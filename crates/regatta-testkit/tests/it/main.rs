@@ -1,0 +1,3 @@
+//! Conventions as tests.
+
+mod tidy;

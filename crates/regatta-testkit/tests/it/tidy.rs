@@ -1,0 +1,115 @@
+//! What a reviewer would otherwise say twice. Each message says what to do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest source file a reader can hold.
+const LONGEST: usize = 800;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files_below(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files_below(&root().join("crates"), &mut found);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    assert!(found.len() > 50, "the sources were not found");
+    found
+}
+
+#[test]
+fn every_source_file_says_what_it_holds() {
+    for path in sources() {
+        let text = fs::read_to_string(&path).unwrap();
+        let tests = path.components().any(|part| part.as_os_str() == "tests")
+            || path.file_name().is_some_and(|name| name == "tests.rs");
+        assert!(tests || text.starts_with("//!"), "{}: begin with //! and a sentence", path.display());
+    }
+}
+
+#[test]
+fn no_source_file_is_too_long_to_read() {
+    for path in sources() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= LONGEST, "{}: {lines} lines; find its seam", path.display());
+    }
+}
+
+#[test]
+fn crates_depend_only_in_the_direction_of_the_map() {
+    let allowed: BTreeMap<&str, &[&str]> = [
+        ("regatta-core", &[][..]),
+        ("regatta-store", &["regatta-core"][..]),
+        ("regatta-engine", &["regatta-core", "regatta-store"][..]),
+        ("regatta-server", &["regatta-core", "regatta-store", "regatta-engine"][..]),
+        ("regatta-cli", &["regatta-core", "regatta-store", "regatta-engine", "regatta-server"][..]),
+        ("regatta-testkit", &["regatta-core", "regatta-store"][..]),
+    ]
+    .into();
+    for (name, allowed) in allowed {
+        let path = root().join("crates").join(name).join("Cargo.toml");
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let shipped = text.split("[dev-dependencies]").next().unwrap_or_default();
+        let shipped = shipped.split("[dependencies]").nth(1).unwrap_or_default();
+        for line in shipped.lines().filter(|line| line.starts_with("regatta-")) {
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            assert!(allowed.contains(&used), "{name} must not depend on {used}: see docs/architecture.md");
+        }
+    }
+}
+
+#[test]
+fn the_core_asks_nobody_for_anything() {
+    let mut found = Vec::new();
+    files_below(&root().join("crates/regatta-core/src"), &mut found);
+    for path in found.iter().filter(|path| !path.components().any(|part| part.as_os_str() == "tests")) {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        for word in ["std::fs", "std::env", "std::process", "SystemTime::now", "Instant::now", "tokio::"] {
+            let used = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(word));
+            let in_tests =
+                text.find("#[cfg(test)]").is_some_and(|tests| text.find(word).is_some_and(|at| at > tests));
+            assert!(!used || in_tests, "{}: {word} has no business in the core", path.display());
+        }
+    }
+}
+
+#[test]
+fn git_is_run_in_one_place_only() {
+    for path in sources() {
+        let shown = path.display().to_string();
+        let allowed = ["/git/command.rs", "/tests/", "regatta-testkit", "/agents/sim/"];
+        if allowed.iter().any(|part| shown.contains(part)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("Command::new(\"git\")"), "{shown}: run git through regatta_engine::git");
+    }
+}
+
+#[test]
+fn the_repository_speaks_of_regatta_alone() {
+    let mut found = Vec::new();
+    for dir in ["crates", "docs", "examples", "bench", "scripts", ".ci"] {
+        files_below(&root().join(dir), &mut found);
+    }
+    found.extend(["README.md", "CHANGELOG.md", "Cargo.toml"].map(|name| root().join(name)));
+    // Put together here so that this file does not find itself.
+    let machine_path = ["/wo", "rk/"].concat();
+    for path in found {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        assert!(!text.contains(&machine_path), "{}: names a path of some machine", path.display());
+    }
+}
