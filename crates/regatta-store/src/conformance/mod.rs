@@ -1,4 +1,4 @@
-//! One suite for every backend: the meaning of [`Store`](crate::Store).
+//! One suite for every backend: the meaning of [`Store`].
 //!
 //! A case is an ordinary function over a [`Fixture`], which hands out independent handles ("machines") on one
 //! fresh store. [`conformance!`](crate::conformance!) turns all of them into tests of one backend, so that a

@@ -1,6 +1,6 @@
 //! The SQLite backend: one file, any number of processes, no service.
 //!
-//! Every write is a function of a [`writer::Tx`], which only the writer's thread can hand out; every read is a
+//! Every write is a function of a `writer::Tx`, which only the writer's thread can hand out; every read is a
 //! function of a snapshot. The functions are in the modules below, one per part of the contract; what is here
 //! only carries arguments to them.
 
