@@ -83,7 +83,7 @@ async fn drain(
             return Ok(round);
         }
         let task = car.task.clone();
-        let mut landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
+        let landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
         let fared = match landing.land().await {
             // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
             Err(LandError::Git(error)) => {
@@ -108,7 +108,7 @@ struct Landing {
 }
 
 impl Landing {
-    async fn land(&mut self) -> Result<Fared, LandError> {
+    async fn land(&self) -> Result<Fared, LandError> {
         if let Some(fared) = self.finish_what_was_begun().await? {
             return Ok(fared);
         }
@@ -155,20 +155,12 @@ impl Landing {
         Ok(Fared::Waits(format!("{} moves faster than its gate runs", self.ctx.target)))
     }
 
-    /// After a crash: an intent whose candidate is in the target has landed, and only the record is missing.
-    async fn finish_what_was_begun(&mut self) -> Result<Option<Fared>, LandError> {
-        let intent = match &self.car.step {
-            CarStep::Queued => return Ok(None),
-            CarStep::Intended { intent } | CarStep::Gated { intent, .. } => intent.clone(),
-        };
-        let known = match &self.car.step {
-            CarStep::Gated { candidate, .. } => Some(Oid::parse(candidate)?),
-            _ => match self.build(&intent).await? {
-                Candidate::Clean { commit, .. } => Some(commit),
-                _ => None,
-            },
-        };
-        let (Some(commit), Some(tip)) = (known, self.tip().await?) else { return Ok(None) };
+    /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
+    async fn finish_what_was_begun(&self) -> Result<Option<Fared>, LandError> {
+        // Before the gate nothing can have been moved: such a car simply begins anew.
+        let CarStep::Gated { intent, candidate } = self.car.step.clone() else { return Ok(None) };
+        let commit = Oid::parse(&candidate)?;
+        let Some(tip) = self.tip().await? else { return Ok(None) };
         let moved = {
             let (commit, tip) = (commit.clone(), tip.clone());
             self.ctx.blocking(move |ctx| ctx.work.is_ancestor(&commit, &tip)).await?
