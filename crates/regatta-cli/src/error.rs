@@ -1,5 +1,6 @@
 //! The one error of the command line: what went wrong, the causes, and the next step.
 
+use regatta_core::causes::with_causes;
 use regatta_core::diagnostic::Diagnostic;
 use regatta_engine::engine::EngineError;
 use regatta_engine::git::GitError;
@@ -56,20 +57,6 @@ impl CliError {
         };
         Self::new(exit, format!("{doing} {}: {error}", path.display()))
     }
-}
-
-/// An error with its causes, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let next_text = next.to_string();
-        if !text.contains(&next_text) {
-            text = format!("{text}: {next_text}");
-        }
-        cause = next.source();
-    }
-    text
 }
 
 impl From<StoreError> for CliError {

@@ -131,7 +131,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::spec::testing::spec;
+
+    fn spec(id: &str) -> TaskSpec {
+        TaskSpec::plain(TaskId::parse(id).unwrap(), "sim", "do it")
+    }
 
     fn limits(max_workers: u32) -> Limits {
         Limits { max_workers, groups: [("db".to_owned(), 2)].into() }

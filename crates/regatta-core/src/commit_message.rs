@@ -47,7 +47,10 @@ fn subject(id: &TaskId, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::testing::spec;
+
+    fn spec(id: &str) -> TaskSpec {
+        TaskSpec::plain(TaskId::parse(id).unwrap(), "sim", "do it")
+    }
 
     #[test]
     fn the_subject_is_conventional_short_and_names_the_task() {

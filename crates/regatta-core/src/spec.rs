@@ -65,29 +65,14 @@ pub struct TaskSpec {
     pub source: String,
 }
 
-/// The clocks that run on an attempt. `None` means no such limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TimeLimits {
-    /// From start to end.
-    pub total: Option<Duration>,
-    /// From start to the first byte of output.
-    pub first_output: Option<Duration>,
-    /// Silence while no tool call is open.
-    pub idle: Option<Duration>,
-}
-
-/// Specs for tests.
-#[cfg(test)]
-pub(crate) mod testing {
-    use super::*;
-
-    /// A task with nothing special about it.
-    pub(crate) fn spec(id: &str) -> TaskSpec {
-        TaskSpec {
-            id: TaskId::parse(id).expect("a test id"),
-            title: id.to_owned(),
-            prompt: "do it".to_owned(),
-            agent: "sim".to_owned(),
+impl TaskSpec {
+    /// A task with nothing special about it: every setting at its default.
+    pub fn plain(id: TaskId, agent: &str, prompt: &str) -> Self {
+        Self {
+            title: id.to_string(),
+            id,
+            prompt: prompt.to_owned(),
+            agent: agent.to_owned(),
             model: None,
             persona: None,
             priority: 0,
@@ -107,4 +92,15 @@ pub(crate) mod testing {
             source: String::new(),
         }
     }
+}
+
+/// The clocks that run on an attempt. `None` means no such limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeLimits {
+    /// From start to end.
+    pub total: Option<Duration>,
+    /// From start to the first byte of output.
+    pub first_output: Option<Duration>,
+    /// Silence while no tool call is open.
+    pub idle: Option<Duration>,
 }

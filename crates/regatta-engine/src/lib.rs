@@ -22,6 +22,4 @@ pub mod run;
 pub mod scratch;
 pub mod session;
 pub mod shim;
-#[cfg(test)]
-mod testing;
 mod worker;

@@ -1,7 +1,10 @@
 use regatta_core::exit::Limit;
 
 use super::*;
-use crate::testing::spec;
+
+fn spec(id: &str) -> TaskSpec {
+    TaskSpec::plain(regatta_core::id::TaskId::parse(id).unwrap(), "sim", "do it")
+}
 
 struct Case {
     adapter: VerdictAdapter,

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::BlockReason;
@@ -20,7 +21,7 @@ use crate::context::Context;
 use crate::git::{GitError, Oid};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
-use crate::worker::{Stop, reopen, with_causes};
+use crate::worker::{Stop, reopen};
 use crate::{clock, failpoint};
 
 /// So often a candidate is built anew because the target moved, before the car waits for the next round.

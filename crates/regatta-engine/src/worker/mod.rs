@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::state::{BlockReason, TaskState};
@@ -257,18 +258,4 @@ async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<Found> {
 async fn sweep_all(run_id: String) {
     let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
     swept.await.expect("sweeping does not panic");
-}
-
-/// An error with its causes, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let next_text = next.to_string();
-        if !text.contains(&next_text) {
-            text = format!("{text}: {next_text}");
-        }
-        cause = next.source();
-    }
-    text
 }

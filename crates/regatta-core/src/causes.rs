@@ -1,0 +1,17 @@
+//! An error and what caused it, told in one line.
+
+use std::error::Error;
+
+/// The error's own words and those of its causes; a cause that the words hold already is not repeated.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = next.source();
+    }
+    text
+}
