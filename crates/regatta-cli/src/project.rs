@@ -50,11 +50,11 @@ impl Project {
 
     /// Opens the store if there is one.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, CliError> {
-        if let Some(path) = self.store_url.strip_prefix("sqlite:") {
-            if !Path::new(path).exists() {
-                return Err(CliError::not_found(format!("there is no store at {path} yet"))
-                    .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
-            }
+        if let Some(path) = self.store_url.strip_prefix("sqlite:")
+            && !Path::new(path).exists()
+        {
+            return Err(CliError::not_found(format!("there is no store at {path} yet"))
+                .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
         }
         Ok(regatta_store::open(&self.store_url).await?)
     }

@@ -19,6 +19,8 @@ pub(crate) struct Ui {
     pub(crate) verbose: bool,
     /// Standard output is a terminal.
     pub(crate) terminal: bool,
+    /// There is work to go on with when nobody reads any more: a run is not ended by `| head`.
+    pub(crate) outlives_reader: bool,
 }
 
 impl Ui {
@@ -35,6 +37,7 @@ impl Ui {
             quiet: global.quiet,
             verbose: global.verbose > 0,
             terminal,
+            outlives_reader: false,
         }
     }
 
@@ -51,9 +54,8 @@ impl Ui {
     /// Bytes on standard output, as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
-        if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+        if out.write_all(bytes).and_then(|()| out.flush()).is_err() && !self.outlives_reader {
             // The reader is gone (`regatta list | head`): nothing is left to do for it.
-            #[expect(clippy::exit, reason = "nobody is left to tell")]
             std::process::exit(0);
         }
     }

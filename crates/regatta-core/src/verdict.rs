@@ -179,10 +179,10 @@ pub fn read_marker(text: &str, attempt: u32) -> Option<Statement> {
         if let Some(word) = value_of(plain, "summary") {
             summary = summary.or_else(|| Some(word.to_owned()));
         }
-        if let Some(word) = value_of(plain, "attempt") {
-            if word.parse::<u32>().is_ok_and(|named| named != attempt) {
-                return None;
-            }
+        if let Some(word) = value_of(plain, "attempt")
+            && word.parse::<u32>().is_ok_and(|named| named != attempt)
+        {
+            return None;
         }
     }
     verdict.map(|verdict| Statement {

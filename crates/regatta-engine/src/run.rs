@@ -138,7 +138,7 @@ async fn refuse_if_busy(
         }
         match until_answered(|| ctx.store.task(task)).await {
             Ok(record) if record.queue == info.session.0 && !record.state.is_terminal() => {
-                busy = Some(task.clone())
+                busy = Some(task.clone());
             }
             Ok(_) | Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),

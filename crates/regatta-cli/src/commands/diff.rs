@@ -117,10 +117,11 @@ fn sides(
         let (base, head) = (attempt.base.as_deref()?, attempt.head.as_deref()?);
         Some((Oid::parse(base).ok()?, Oid::parse(head).ok()?))
     });
-    if let Some((base, head)) = committed {
-        if work.has_commit(&head)? && work.has_commit(&base)? {
-            return Ok(Sides { base: named.unwrap_or(base), work: Err(head) });
-        }
+    if let Some((base, head)) = committed
+        && work.has_commit(&head)?
+        && work.has_commit(&base)?
+    {
+        return Ok(Sides { base: named.unwrap_or(base), work: Err(head) });
     }
     // Git tidied the lane's own commits away; what landed is on the target for good.
     if let Some(commit) = TaskReport::landed_commit(&task.state).and_then(|commit| Oid::parse(&commit).ok()) {

@@ -89,6 +89,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let ui = &Ui { outlives_reader: true, ..ui.clone() };
     let mut project = Project::open(global)?;
     apply_flags(&mut project, &args)?;
     let loaded = load(&project, &args, ui)?;
@@ -263,7 +264,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     // The view ends when the last sender of notices is gone.
     drop(ctx);
     let _ = live.await;
-    let ended = result.map_err(|error| CliError::from(error))?;
+    let ended = result.map_err(CliError::from)?;
     let report = super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq).await?;
     if let Some(path) = &args.report {
         super::report::write(path, &report)?;

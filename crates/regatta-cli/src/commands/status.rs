@@ -126,7 +126,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     match (attempt.started_at, attempt.ended_at) {
         (Some(start), Some(end)) => facts.push(human(end.since(start))),
         (Some(start), None) => {
-            facts.push(format!("running for {}", human(regatta_engine::clock::now().since(start))))
+            facts.push(format!("running for {}", human(regatta_engine::clock::now().since(start))));
         }
         _ => facts.push("not started".to_owned()),
     }

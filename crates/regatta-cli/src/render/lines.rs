@@ -35,7 +35,7 @@ impl Lines {
             Notice::Event(event) => self.event(event),
             Notice::Say(text) => self.ui.note(text),
             Notice::Held { task, why } if self.ui.verbose => {
-                self.ui.line(format!("        {task}: held, {why}"))
+                self.ui.line(format!("        {task}: held, {why}"));
             }
             Notice::Held { .. } | Notice::Live { .. } => {}
         }

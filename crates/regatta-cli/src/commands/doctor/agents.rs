@@ -58,7 +58,7 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
         }
         match version(&path).await {
             Ok(version) => {
-                found.push(Finding::ok("agent", format!("{shown}: {version} at {}", path.display())))
+                found.push(Finding::ok("agent", format!("{shown}: {version} at {}", path.display())));
             }
             Err(why) => found.push(
                 Finding::warning("agent", format!("{shown}: `{} --version` {why}", path.display()))
@@ -98,5 +98,5 @@ fn can_sign_in(agent: &Agent) -> bool {
     let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let dir = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     let dir = dir.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".claude")));
-    LOGINS.iter().any(|name| is_set(name)) || dir.is_some_and(|dir| dir.join(".credentials.json").is_file())
+    LOGINS.iter().any(is_set) || dir.is_some_and(|dir| dir.join(".credentials.json").is_file())
 }
