@@ -109,7 +109,14 @@ mod tests {
 
     #[test]
     fn a_transcript_reads_without_secrets_control_characters_or_repetition() {
-        let ui = Ui { json: false, color: false, quiet: false, verbose: false, terminal: false };
+        let ui = Ui {
+            json: false,
+            color: false,
+            quiet: false,
+            verbose: false,
+            terminal: false,
+            outlives_reader: false,
+        };
         let redactor = Redactor::new([("MY_TOKEN", "hunter2hunter2")]);
         let mut transcript = Transcript::new(&ui, &redactor);
         let tool = |id: &str| AgentEvent::ToolStarted {
