@@ -147,7 +147,7 @@ mod tests {
     fn no_secret_is_shown_and_the_rest_is() {
         let value = json!({
             "env": { "API_KEY": "abc", "DB_URL": "postgres://u:sesame99@h/db", "CLAUDE_CONFIG_DIR": "~/.c" },
-            "args": ["--x", "sk-ant-REDACTED"],
+            "args": ["--x", format!("sk-ant-{}", "AAAABBBB".repeat(4))],
             "model": "sonnet",
         });
         let shown = masked("claude", false, value).to_string();

@@ -1,0 +1,119 @@
+//! `regatta diff`.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::world::World;
+
+/// Two tasks that change the same line; `left` lands, `right` is blocked with its lane kept.
+const CONFLICT: &str = r#"---
+regatta: 1
+defaults: { agent: sim, max_attempts: 1 }
+tasks:
+  - id: left
+    prompt: |
+      run sh -c 'until [ -e ../right/ready ]; do sleep 0.02; done'
+      write greeting.txt soup\n
+      report pass Greet with soup
+  - id: right
+    prompt: |
+      write ready yes\n
+      run sh -c 'until git -C ../../repo cat-file -e main:greeting.txt 2>/dev/null; do sleep 0.02; done'
+      delete ready
+      write greeting.txt stew\n
+      report pass Greet with stew
+---
+"#;
+
+#[test]
+fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
+    let world = World::new();
+    world.run_plan(CONFLICT).exits(1);
+    let lane = world.outside().join("repo.lanes/right");
+    let status = world.run(["status", "right"]).exits(0).out;
+    assert!(status.contains("conflict") && status.contains("`regatta diff right`"), "{status}");
+    let patch = world.run(["diff", "right"]).exits(0).out;
+    assert!(patch.contains("+++ b/greeting.txt\n") && patch.contains("+stew\n"), "{patch}");
+    std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
+    std::fs::write(lane.join("new file.txt"), "untracked\n").unwrap();
+    std::fs::remove_file(lane.join("README.md")).unwrap();
+    let before = world.git_in(&lane, ["status", "--porcelain"]);
+    let names = world.run(["diff", "right", "--name-only"]).exits(0).out;
+    assert_eq!(names, "README.md\ngreeting.txt\nnew file.txt\n");
+    let patch = world.run(["diff", "right"]).exits(0).out;
+    assert!(
+        patch.contains("+goulash\n") && patch.contains("+untracked\n") && patch.contains("-hello\n"),
+        "{patch}"
+    );
+    let stat = world.run(["diff", "right", "--stat"]).exits(0).out;
+    assert!(stat.contains("3 files changed"), "{stat}");
+    assert_eq!(world.git_in(&lane, ["status", "--porcelain"]), before, "a look changes nothing");
+    let json = world.run(["diff", "right", "--json"]).exits(0).json();
+    assert_eq!(json["files"].as_array().unwrap().len(), 3);
+    assert!(json["patch"].as_str().unwrap().contains("+goulash"));
+    assert_eq!(json["lane"], lane.to_str().unwrap());
+    // What was shown can be applied elsewhere.
+    let main = world.run(["diff", "right", "--against", "main"]).exits(0).out;
+    assert!(main.contains("-soup\n") && main.contains("+goulash\n"), "{main}");
+}
+
+#[test]
+fn a_landed_task_shows_what_it_committed_after_its_lane_is_gone() {
+    let world = World::after_plan();
+    assert!(!world.outside().join("repo.lanes/good").exists());
+    let json = world.run(["diff", "good", "--json"]).exits(0).json();
+    assert_eq!(json["files"], serde_json::json!(["good.txt"]));
+    assert_eq!(json["lane"], Value::Null);
+    assert_eq!(world.run(["diff", "good", "--name-only"]).exits(0).out, "good.txt\n");
+    let never = world.run(["diff", "after", "--json"]).exits(4).error();
+    assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
+}
+
+#[test]
+fn a_running_agents_work_can_be_looked_at() {
+    let world = World::new();
+    let fifo = world.fifo();
+    let script = format!("echo half > half.txt; read go < {}", fifo.display());
+    let path = world.plan_file(&format!(
+        "---\nregatta: 1\ntasks:\n  - id: busy\n    agent: sh\n    prompt: |\n      echo begun\n      {script}\n---\n"
+    ));
+    let mut run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    run.until(|line| line.contains("agent started"));
+    // Opening waits until the agent has come to its `read`, so the file is there; it goes on when we say so.
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    assert_eq!(world.run(["diff", "busy", "--name-only"]).exits(0).out, "half.txt\n");
+    writer.write_all(b"go\n").unwrap();
+    drop(writer);
+    assert_eq!(run.rest().1, 0);
+}
+
+#[test]
+fn nothing_that_was_planted_is_run_and_a_ref_is_data() {
+    let world = World::new();
+    world.run_plan(CONFLICT).exits(1);
+    let lane = world.outside().join("repo.lanes/right");
+    let trap = world.outside().join("sprung");
+    let command = format!("touch {}; cat", trap.display());
+    for (key, value) in [
+        ("diff.external", command.as_str()),
+        ("diff.evil.textconv", &command),
+        ("diff.evil.command", &command),
+        ("core.fsmonitor", &command),
+        ("core.pager", &command),
+        ("filter.evil.clean", &command),
+    ] {
+        world.git_in(&lane, ["config", key, value]);
+    }
+    std::fs::write(lane.join(".gitattributes"), "* diff=evil filter=evil\n").unwrap();
+    std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
+    let patch = world.run(["diff", "right"]).exits(0).out;
+    assert!(patch.contains("+goulash\n"), "{patch}");
+    let output = format!("--output={}", trap.display());
+    for bad in [output.as_str(), "--help", "nothing", "", "a b", "main..right", ":/x", "@{u}"] {
+        let against = format!("--against={bad}");
+        world.run(["diff", "right", &against]).exits(4);
+    }
+    assert!(!trap.exists());
+    world.run(["diff", "right", "--stat", "--name-only"]).exits(2);
+}

@@ -1,0 +1,100 @@
+//! `regatta doctor`.
+
+use regatta_testkit::repo::ScratchRepo;
+use serde_json::Value;
+
+use crate::world::World;
+
+const SIM: &str = "version: 1\ndefault_agent: sim\n";
+
+fn finding<'a>(findings: &'a Value, check: &str) -> &'a Value {
+    let list = findings.as_array().expect("an array");
+    list.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("{check} in {findings:#}"))
+}
+
+#[test]
+fn a_healthy_project_is_told_so() {
+    let world = World::new();
+    world.write("regatta.yaml", SIM);
+    world
+        .run_plan("---\nregatta: 1\ntasks:\n  - { id: a, agent: sh, prompt: echo hi > a.txt }\n---\n")
+        .exits(0);
+    let found = world.run(["doctor", "--json"]).exits(0).json();
+    for check in
+        ["git", "repository", "identity", "configuration", "target", "state", "store", "lanes", "trust"]
+    {
+        assert_eq!(finding(&found, check)["status"], "ok", "{found:#}");
+    }
+    assert!(finding(&found, "store")["detail"].as_str().unwrap().contains("1 tasks"), "{found:#}");
+    let text = world.run(["doctor"]).exits(0).out;
+    assert!(text.lines().all(|line| line.starts_with(['✓', '⚠', ' '])), "{text}");
+}
+
+#[test]
+fn a_missing_default_agent_is_an_error_and_says_what_to_do() {
+    let world = World::new();
+    world.write(
+        "regatta.yaml",
+        "version: 1\ndefault_agent: robot\nagents:\n  robot: { kind: command, argv: [no-such-robot] }\n",
+    );
+    let ran = world.run(["doctor", "--json"]).exits(3);
+    let found = ran.json();
+    let agent = found.as_array().unwrap().iter().find(|finding| finding["status"] == "error").unwrap();
+    assert!(agent["detail"].as_str().unwrap().contains("no-such-robot"), "{agent}");
+    assert!(agent["hint"].as_str().unwrap().contains("regatta.yaml"), "{agent}");
+    assert!(!world.root().join(".regatta").exists(), "looking changes nothing");
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_shown_with_their_place() {
+    let world = World::new();
+    world.write("regatta.yaml", "version: 1\nmax_worker: 3\n");
+    let found = world.run(["doctor", "--json"]).exits(3).json();
+    let detail = finding(&found, "configuration")["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("regatta.yaml:2:1") && detail.contains("max_workers"), "{detail}");
+}
+
+#[test]
+fn an_empty_repository_and_none_at_all_are_errors_with_a_next_step() {
+    let world = World::of(ScratchRepo::empty("main"));
+    world.write("regatta.yaml", SIM);
+    let found = world.run(["doctor", "--json"]).exits(3).json();
+    assert!(finding(&found, "repository")["hint"].as_str().unwrap().contains("git commit --allow-empty"));
+    let found = world.run_in(&world.outside(), ["doctor", "--json"]).exits(3).json();
+    assert!(finding(&found, "repository")["hint"].as_str().unwrap().contains("git init"));
+}
+
+#[test]
+fn fixing_makes_directories_heals_lanes_and_empties_the_trash() {
+    let world = World::new();
+    world.write("regatta.yaml", SIM);
+    let found = world.run(["doctor", "--json"]).exits(0).json();
+    assert_eq!(finding(&found, "state")["status"], "warning");
+    let found = world.run(["doctor", "--fix", "--json"]).exits(0).json();
+    assert_eq!(finding(&found, "state")["fixed"], true);
+    world.run_plan("---\nregatta: 1\ntasks:\n  - { id: bad, agent: sh, max_attempts: 1, prompt: \"echo w > w.txt; false\" }\n---\n").exits(1);
+    let lanes = world.outside().join("repo.lanes");
+    std::fs::remove_file(lanes.join("bad/.git")).unwrap();
+    std::fs::create_dir_all(lanes.join(".trash/old-1-1/deep")).unwrap();
+    let found = world.run(["doctor", "--json"]).exits(0).json();
+    assert_eq!(finding(&found, "lane")["status"], "warning");
+    assert_eq!(finding(&found, "leftovers")["status"], "warning");
+    let found = world.run(["doctor", "--fix", "--json"]).exits(0).json();
+    assert_eq!(finding(&found, "lane")["fixed"], true, "{found:#}");
+    assert!(lanes.join("bad/.git").is_file() && lanes.join("bad/w.txt").is_file());
+    assert!(!lanes.join(".trash").exists());
+}
+
+#[test]
+fn settings_that_changed_since_the_last_run_are_named() {
+    let world = World::new();
+    world.write("regatta.yaml", SIM);
+    world.run_plan("---\nregatta: 1\ntasks:\n  - { id: a, agent: sh, prompt: \"true\" }\n---\n").exits(0);
+    world.git(["config", "core.fsmonitor", "/tmp/evil"]);
+    regatta_testkit::repo::script(&world.root().join(".git/hooks/post-checkout"), "true");
+    let found = world.run(["doctor", "--json"]).exits(0).json();
+    let trust = finding(&found, "trust");
+    assert_eq!(trust["status"], "warning");
+    let detail = trust["detail"].as_str().unwrap();
+    assert!(detail.contains("core.fsmonitor") && detail.contains("hooks/post-checkout"), "{detail}");
+}

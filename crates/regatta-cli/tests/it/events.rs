@@ -1,0 +1,49 @@
+//! `regatta events`.
+
+use serde_json::Value;
+
+use crate::world::{World, let_go};
+
+#[test]
+fn events_are_told_in_order_for_people_and_for_programs() {
+    let world = World::after_plan();
+    let events = world.run(["events", "--json"]).exits(0).json_lines();
+    let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.is_sorted() && !seqs.is_empty());
+    for event in &events {
+        assert!(event["at"].is_string() && event["kind"].is_string(), "{event}");
+    }
+    let text = world.run(["events"]).exits(0).out;
+    assert_eq!(text.lines().count(), events.len());
+    assert!(text.lines().any(|line| line.contains("good#1") && line.contains("landed as ")), "{text}");
+}
+
+#[test]
+fn one_task_and_what_came_after_a_number_can_be_asked_for() {
+    let world = World::after_plan();
+    let of = |args: &[&str]| world.run(["events", "--json"].iter().chain(args)).exits(0).json_lines();
+    let good = of(&["--task", "goo"]);
+    assert!(good.iter().all(|event| event["task"] == "good"));
+    let kinds: Vec<&str> = good.iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(&kinds[..3], ["enqueued", "claimed", "lane-ready"]);
+    assert!(kinds.contains(&"started") && kinds.contains(&"landing"), "{kinds:?}");
+    let last = of(&[]).last().unwrap()["seq"].to_string();
+    assert_eq!(of(&["--since", &last]), Vec::<Value>::new());
+    world.run(["events", "--task", "nobody"]).exits(4);
+    world.run(["events", "--since", "soon"]).exits(2);
+    assert_eq!(World::new().run(["events"]).exits(0).out, "");
+}
+
+#[test]
+fn following_shows_what_another_process_does() {
+    let world = World::new();
+    let mut following = world.start(["events", "-f", "--json"]);
+    let fifo = world.fifo();
+    let plan = world.waiting_plan(&fifo);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["kind"].clone();
+    following.until(|line| kind(line) == "started");
+    let_go(&fifo);
+    following.until(|line| kind(line) == "landing" && line.contains("\"landed\""));
+    assert_eq!(run.rest().1, 0);
+}

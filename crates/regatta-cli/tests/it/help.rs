@@ -1,0 +1,69 @@
+//! Help, and arguments that make no sense.
+
+use crate::world::World;
+
+/// Every command there is. One that is added is added here, with a test module of its own.
+const COMMANDS: [&str; 22] = [
+    "init",
+    "demo",
+    "doctor",
+    "run",
+    "new",
+    "validate",
+    "list",
+    "status",
+    "summary",
+    "logs",
+    "events",
+    "diff",
+    "report",
+    "cancel",
+    "lane",
+    "config",
+    "completions",
+    "version",
+    "done",
+    "progress",
+    "stuck",
+    "parcel",
+];
+
+#[test]
+fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
+    let world = World::new();
+    let help = world.run(["--help"]).exits(0).out;
+    let listed: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(listed, COMMANDS, "add the command to COMMANDS in tests/it/help.rs, and a test module for it");
+    for command in COMMANDS {
+        let help = world.run([command, "--help"]).exits(0).out;
+        assert!(help.contains(&format!("Usage: regatta {command}")), "{help}");
+        let described = help.lines().next().unwrap_or_default();
+        assert!(
+            described.len() > 10 && !described.starts_with("Usage"),
+            "{command} says what it does: {help}"
+        );
+        assert!(help.contains("--json"), "{command} takes --json");
+    }
+}
+
+#[test]
+fn nonsense_is_a_usage_error_with_a_hint() {
+    let world = World::new();
+    for args in [&["frobnicate"][..], &["list", "--frob"], &["status"], &["run"], &[], &["config", "frob"]] {
+        world.run(args).exits(2);
+        let json = world.run(args.iter().chain(&["--json"])).exits(2).error();
+        assert_eq!(json["code"], 2, "{args:?}");
+        assert!(json["hint"].as_str().is_some_and(|hint| hint.contains("--help")), "{json}");
+    }
+    let nowhere = world.run(["-C", "/no/such/place", "list", "--json"]).exits(4).error();
+    assert!(nowhere["error"].as_str().unwrap().contains("/no/such/place"));
+    let store = world.run(["--store", "mysql://x/y", "list", "--json"]);
+    assert_eq!(store.exits(2).error()["code"], 2);
+}

@@ -1,0 +1,94 @@
+//! `regatta list` and `regatta summary`.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, keys, let_go};
+
+#[test]
+fn tasks_are_listed_with_state_agent_and_reason() {
+    let world = World::after_plan();
+    let text = world.run(["ls"]).exits(0).out;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("  TASK"), "{text}");
+    let line = |id: &str| lines.iter().find(|line| line.contains(&format!(" {id} "))).copied().expect(id);
+    assert!(line("good").starts_with("✓ good") && line("good").contains("landed"), "{text}");
+    assert!(line("broken").starts_with("✕ broken") && line("broken").contains("The oven is cold"), "{text}");
+    assert!(line("after").starts_with("– after") && line("after").contains("dependency broken"), "{text}");
+    assert!(line("script").contains("sh"), "{text}");
+}
+
+#[test]
+fn the_json_has_its_published_fields() {
+    let world = World::after_plan();
+    let list = world.run(["list", "--json"]).exits(0).json();
+    let ids: Vec<&str> = list.as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["good", "script", "broken", "after"]);
+    let good = &list[0];
+    for key in
+        ["id", "state", "reason", "priority", "attempts", "waiting_on", "agent", "branch", "updated_at"]
+    {
+        assert!(keys(good).contains(&key), "{key} in {good}");
+    }
+    assert_eq!(good["state"], "landed");
+    assert_eq!(good["reason"], Value::Null);
+    assert_eq!((&good["priority"], &good["attempts"]), (&json!(3), &json!(1)));
+    assert_eq!(good["branch"], "regatta/good");
+    assert!(good["updated_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(list[3]["waiting_on"], json!(["broken"]));
+    let summary = world.run(["summary", "--json"]).exits(0).json();
+    assert_eq!(summary, json!({ "counts": { "landed": 2, "failed": 1, "skipped": 1 }, "total": 4 }));
+}
+
+#[test]
+fn a_state_can_be_asked_for_and_nonsense_is_refused() {
+    let world = World::after_plan();
+    let ids = |status: &str| -> Vec<String> {
+        let list = world.run(["list", "--json", "--status", status]).exits(0).json();
+        list.as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("failed"), ["broken"]);
+    assert_eq!(ids("all").len(), 4);
+    assert_eq!(ids("active"), Vec::<String>::new());
+    let wrong = world.run(["list", "--status", "sleeping"]).exits(2);
+    assert!(wrong.err.contains("active") && wrong.err.contains("landed"), "{}", wrong.err);
+    let wrong = world.run(["list", "--status", "sleeping", "--json"]).exits(2);
+    assert_eq!(wrong.error()["code"], 2);
+}
+
+#[test]
+fn before_the_first_run_there_is_nothing_and_that_is_no_error() {
+    let world = World::new();
+    assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]));
+    assert_eq!(world.run(["summary", "--json"]).exits(0).json(), json!({ "counts": {}, "total": 0 }));
+    assert!(world.run(["list"]).exits(0).err.contains("regatta new"));
+    assert!(!world.root().join(".regatta").exists(), "looking changes nothing");
+}
+
+#[test]
+fn it_works_from_a_subdirectory_from_a_lane_and_from_elsewhere() {
+    let world = World::after_plan();
+    std::fs::create_dir(world.root().join("sub")).unwrap();
+    let all = world.run(["list", "--json"]).exits(0).json();
+    let lane = world.outside().join("repo.lanes/broken");
+    assert_eq!(world.run_in(&world.root().join("sub"), ["list", "--json"]).exits(0).json(), all);
+    assert_eq!(world.run_in(&lane, ["list", "--json"]).exits(0).json(), all);
+    let root = world.root().to_str().unwrap();
+    assert_eq!(world.run_in(&world.outside(), ["-C", root, "list", "--json"]).exits(0).json(), all);
+    let outside = world.run_in(&world.outside(), ["list", "--json"]).exits(7);
+    assert!(outside.error()["hint"].as_str().unwrap().contains("git init"));
+}
+
+#[test]
+fn watching_prints_one_array_per_change_until_it_is_ended() {
+    let world = World::new();
+    let mut watching = world.start(["list", "-w", "--json"]);
+    assert_eq!(watching.line().as_deref(), Some("[]"));
+    let fifo = world.fifo();
+    let plan = world.waiting_plan(&fifo);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let state = |line: &str| serde_json::from_str::<Value>(line).unwrap()[0]["state"].clone();
+    watching.until(|line| state(line) == "running");
+    let_go(&fifo);
+    watching.until(|line| state(line) == "landed");
+    assert_eq!(run.rest().1, 0);
+}

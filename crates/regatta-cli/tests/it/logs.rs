@@ -1,0 +1,154 @@
+//! `regatta logs`.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::world::{World, let_go};
+
+#[test]
+fn the_transcript_shows_words_tools_result_and_cost() {
+    let world = World::after_plan();
+    let text = world.run(["logs", "good"]).exits(0).out;
+    for part in [
+        "▸ started, sim",
+        "I will write a file",
+        "● Write good.txt",
+        "✓ finished",
+        "$0.2500 · 10 tokens in, 3 out",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+}
+
+#[test]
+fn a_command_is_shown_as_it_printed_and_its_standard_error_behind() {
+    let world = World::after_plan();
+    let text = world.run(["logs", "script"]).exits(0).out;
+    assert_eq!(text, "hello from the script\n── standard error ──\noops\n");
+    let last = world.run(["logs", "script", "-n", "1"]).exits(0).out;
+    assert_eq!(last, "oops\n");
+    let lines = world.run(["logs", "script", "--json"]).exits(0).json_lines();
+    assert_eq!(lines[0]["type"], "text");
+    assert_eq!(lines[0]["attempt"], 1);
+    assert_eq!(lines[1]["type"], "stderr");
+}
+
+#[test]
+fn raw_is_byte_for_byte_what_was_recorded() {
+    let world = World::after_plan();
+    let log = world.root().join(".regatta/logs/good/1.jsonl");
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(world.run(["logs", "good", "--raw"]).exits(0).out, recorded);
+    let last = recorded.lines().last().unwrap().to_owned() + "\n";
+    assert_eq!(world.run(["logs", "good", "--raw", "-n", "1"]).exits(0).out, last);
+    assert_eq!(world.run(["logs", "good", "--raw", "-n", "0"]).exits(0).out, "");
+    world.run(["logs", "good", "--raw", "--json"]).exits(2);
+}
+
+#[test]
+fn events_stand_around_the_transcript() {
+    let world = World::after_plan();
+    let text = world.run(["logs", "good", "--events"]).exits(0).out;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} in\n{text}"));
+    assert!(at("agent started, process") < at("▸ started"));
+    assert!(at("✓ finished") < at("agent ended: exit 0"));
+    assert!(at("agent ended: exit 0") < at("landed as "));
+}
+
+#[test]
+fn secrets_and_terminal_tricks_are_not_shown() {
+    let world = World::new();
+    let plan = "---\nregatta: 1\ntasks:\n  - id: leak\n    agent: sh\n    prompt: |\n      \
+                printf 'key %s and \\033[2J\\033]0;title\\007 end\\n' \"$MY_API_TOKEN\"\n---\n";
+    let path = world.plan_file(plan);
+    let secret = [("MY_API_TOKEN", "correct-horse-battery")];
+    world.run_with(&secret, ["run", "--no-dashboard", path.to_str().unwrap()]).exits(0);
+    let text = world.run_with(&secret, ["logs", "leak"]).exits(0).out;
+    assert!(text.contains("[redacted:MY_API_TOKEN]") && !text.contains("correct-horse"), "{text}");
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+    let json = world.run_with(&secret, ["logs", "leak", "--json"]).exits(0);
+    assert!(!json.out.contains("correct-horse"), "{}", json.out);
+    json.json_lines();
+}
+
+#[test]
+fn what_is_not_there_is_said_with_the_next_step() {
+    let world = World::after_plan();
+    let never = world.run(["logs", "after", "--json"]).exits(4).error();
+    assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
+    assert!(never["hint"].as_str().unwrap().contains("regatta status after"), "{never}");
+    let second = world.run(["logs", "good", "--attempt", "2", "--json"]).exits(4).error();
+    assert!(
+        second["error"].as_str().unwrap().contains("has had 1 attempt, so there is no attempt 2"),
+        "{second}"
+    );
+    world.run(["logs", "good", "--attempt", "0"]).exits(2);
+    world.run(["logs", "nobody"]).exits(4);
+    let elsewhere = world.outside().join("logs");
+    let path =
+        world.plan_file("---\nregatta: 1\ntasks:\n  - { id: far, agent: sh, prompt: echo far }\n---\n");
+    let args = ["run".as_ref(), "--no-dashboard".as_ref(), "--log-dir".as_ref(), elsewhere.as_path(), &path];
+    world.run(args).exits(0);
+    let far = world.run(["logs", "far", "--json"]).exits(4).error();
+    assert!(far["hint"].as_str().unwrap().contains("--log-dir"), "{far}");
+    let args: [&Path; 4] = ["logs".as_ref(), "far".as_ref(), "--log-dir".as_ref(), &elsewhere];
+    assert_eq!(world.run(args).exits(0).out, "far\n");
+}
+
+#[test]
+fn following_ends_with_the_task_and_shows_every_line() {
+    let world = World::new();
+    let fifo = world.fifo();
+    let plan = world.waiting_plan(&fifo);
+    let mut events = world.start(["events", "-f", "--json"]);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "enqueued");
+    let mut logs = world.start(["logs", "-f", "waiter"]);
+    assert_eq!(logs.line().as_deref(), Some("hello"));
+    let_go(&fifo);
+    assert_eq!(logs.rest(), (vec!["bye".to_owned()], 0));
+    assert_eq!(run.rest().1, 0);
+}
+
+#[test]
+fn following_goes_on_to_the_next_attempt() {
+    let world = World::new();
+    let fifo = world.fifo();
+    let script =
+        format!("echo attempt $REGATTA_ATTEMPT; read go < {}; test $REGATTA_ATTEMPT = 2", fifo.display());
+    let path = world.plan_file(&format!(
+        "---\nregatta: 1\ntasks:\n  - id: twice\n    agent: sh\n    max_attempts: 2\n    prompt: |\n      {script}\n---\n"
+    ));
+    let mut events = world.start(["events", "-f", "--json"]);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "enqueued");
+    let mut logs = world.start(["logs", "-f", "twice"]);
+    assert_eq!(logs.line().as_deref(), Some("attempt 1"));
+    let_go(&fifo);
+    assert_eq!(logs.line().as_deref(), Some("attempt 2"));
+    let_go(&fifo);
+    assert_eq!(logs.rest(), (vec![], 0));
+    assert_eq!(run.rest().1, 0);
+    assert_eq!(world.run(["logs", "twice", "--attempt", "1"]).exits(0).out, "attempt 1\n");
+}
+
+#[test]
+fn a_huge_log_is_shown_in_little_memory() {
+    let world = World::after_plan();
+    let log = world.root().join(".regatta/logs/script/1.jsonl");
+    let line = "x".repeat(1000) + "\n";
+    std::fs::write(&log, line.repeat(60_000)).unwrap();
+    // 60 MB of log under a ceiling of 400 MB of address space, threads' stacks included.
+    let limited = format!("ulimit -v 400000; exec {} logs script -n 2", env!("CARGO_BIN_EXE_regatta"));
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &limited]).current_dir(world.root()).env_clear().envs(world.env());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output
+            .stdout
+            .ends_with(b"x\n\xe2\x94\x80\xe2\x94\x80 standard error \xe2\x94\x80\xe2\x94\x80\noops\n")
+            || output.stdout.ends_with(b"oops\n")
+    );
+}

@@ -1,0 +1,96 @@
+//! `regatta status`.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, keys};
+
+#[test]
+fn a_landed_task_shows_its_attempt_evidence_cost_and_commit() {
+    let world = World::after_plan();
+    let commit = world.git(["log", "--format=%H", "-1", "--", "good.txt"]);
+    let text = world.run(["status", "good"]).exits(0).out;
+    for part in [
+        "✓ good  Do something good",
+        "state     landed",
+        "agent     sim",
+        &format!("commit    {commit}"),
+        "attempt 1 sim · sim",
+        "exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out",
+        "Write the good file",
+        "1 files changed",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    assert!(!text.contains("next "), "nothing is left to do:\n{text}");
+}
+
+#[test]
+fn the_json_is_that_of_list_with_attempts_commit_and_lane() {
+    let world = World::after_plan();
+    let good = world.run(["status", "good", "--json"]).exits(0).json();
+    let listed = world.run(["list", "--json"]).exits(0).json();
+    for key in keys(&listed[0]).into_iter().filter(|key| *key != "attempts") {
+        assert_eq!(good[key], listed[0][key], "{key}");
+    }
+    assert_eq!(good["landed_commit"], world.git(["log", "--format=%H", "-1", "--", "good.txt"]));
+    assert_eq!(good["lane"], Value::Null);
+    let attempt = &good["attempts"][0];
+    for key in [
+        "n",
+        "exit",
+        "verdict",
+        "class",
+        "started_at",
+        "ended_at",
+        "cost_usd",
+        "tokens_in",
+        "tokens_out",
+        "base",
+        "head",
+    ] {
+        assert!(keys(attempt).contains(&key), "{key} in {attempt}");
+    }
+    assert_eq!((&attempt["n"], &attempt["exit"]), (&json!(1), &json!("exit 0")));
+    assert_eq!((&attempt["verdict"], &attempt["class"]), (&json!("pass"), &Value::Null));
+    assert_eq!((&attempt["cost_usd"], &attempt["tokens_out"]), (&json!(0.25), &json!(3)));
+    let broken = world.run(["status", "broken", "--json"]).exits(0).json();
+    assert_eq!(broken["attempts"][0]["class"], "work");
+    assert!(broken["lane"].as_str().unwrap().ends_with("repo.lanes/broken"), "{broken}");
+}
+
+#[test]
+fn what_failed_says_why_and_what_to_do_next() {
+    let world = World::after_plan();
+    let broken = world.run(["status", "broken"]).exits(0).out;
+    assert!(broken.contains("the worker said block: The oven is cold"), "{broken}");
+    assert!(broken.contains("next      `regatta logs broken` shows why; `regatta run --resume "), "{broken}");
+    let after = world.run(["status", "after"]).exits(0).out;
+    assert!(after.contains("`regatta status broken` shows why"), "{after}");
+    let next = world.run(["status", "after", "--json"]).exits(0).json();
+    assert!(next["next"].as_str().unwrap().contains("regatta status broken"));
+}
+
+#[test]
+fn an_id_is_found_by_a_unique_beginning_without_regard_to_case() {
+    let world = World::after_plan();
+    assert_eq!(world.run(["status", "GO", "--json"]).exits(0).json()["id"], "good");
+    world
+        .run_plan("---\nregatta: 1\ntasks:\n  - { id: goodbye, agent: sh, prompt: \"true\" }\n---\n")
+        .exits(0);
+    assert_eq!(world.run(["status", "good", "--json"]).exits(0).json()["id"], "good");
+    let both = world.run(["status", "goo", "--json"]).exits(2);
+    assert!(both.error()["error"].as_str().unwrap().contains("good, goodbye"));
+}
+
+#[test]
+fn ids_that_are_none_are_not_found_and_nothing_else_happens() {
+    let world = World::after_plan();
+    for bad in ["../x", "nothing", "", "a b", "$(touch x)", "%", "*"] {
+        let ran = world.run(["status", "--json", bad]).exits(4);
+        assert!(ran.error()["hint"].as_str().unwrap().contains("regatta list"), "{bad:?}");
+    }
+    world.run(["status", "--", "--help"]).exits(4);
+    assert!(world.run(["status", "--help"]).exits(0).out.contains("Usage: regatta status"));
+    let none = World::new().run(["status", "x", "--json"]).exits(4);
+    assert!(none.error()["error"].as_str().unwrap().contains("no store"), "{}", none.err);
+}
