@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use regatta_testkit::repo::ScratchRepo;
+use rustix::process::Pid;
 use serde_json::Value;
 
 /// The plan most tests run: one of each ending that needs no conflict.
@@ -216,7 +217,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // Asked and not killed: a run ends its agents then, so that a test that fails leaves nothing behind.
+        if let Ok(None) = self.child.try_wait() {
+            let pid = Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
         let _ = self.child.wait();
     }
 }
