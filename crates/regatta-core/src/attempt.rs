@@ -25,6 +25,9 @@ pub struct Attempt {
     /// Where it worked.
     #[serde(default)]
     pub lane: Option<PathBuf>,
+    /// Where its output goes; what it says on standard error is beside it, in `.stderr`.
+    #[serde(default)]
+    pub log: Option<PathBuf>,
     /// The commit its lane started from.
     #[serde(default)]
     pub base: Option<String>,
@@ -75,6 +78,7 @@ impl Attempt {
             model: None,
             session: None,
             lane: None,
+            log: None,
             base: None,
             head: None,
             started_at: None,

@@ -176,11 +176,10 @@ impl Context {
         self.state_dir.join("runs").join(task.as_str()).join(attempt.to_string())
     }
 
-    /// Stdout and stderr of an attempt.
-    pub fn log_files(&self, task: &TaskId, attempt: u32) -> (PathBuf, PathBuf) {
+    /// Where the output of an attempt goes.
+    pub fn log_file(&self, task: &TaskId, attempt: u32) -> PathBuf {
         let base = self.options.log_dir.clone().unwrap_or_else(|| self.state_dir.join("logs"));
-        let dir = base.join(task.as_str());
-        (dir.join(format!("{attempt}.jsonl")), dir.join(format!("{attempt}.stderr")))
+        base.join(task.as_str()).join(format!("{attempt}.jsonl"))
     }
 
     /// The marker in the environment of everything an attempt starts.

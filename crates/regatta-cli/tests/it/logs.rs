@@ -140,7 +140,10 @@ fn a_huge_log_is_shown_in_little_memory() {
     let line = "x".repeat(1000) + "\n";
     std::fs::write(&log, line.repeat(130_000)).unwrap();
     // 130 MB of log under a ceiling of 120 MB of address space, the program itself and its threads included.
-    let limited = format!("ulimit -v 120000; MALLOC_ARENA_MAX=1 exec {} logs script -n 2", env!("CARGO_BIN_EXE_regatta"));
+    let limited = format!(
+        "ulimit -v 120000; MALLOC_ARENA_MAX=1 exec {} logs script -n 2",
+        env!("CARGO_BIN_EXE_regatta")
+    );
     let mut command = std::process::Command::new("sh");
     command.args(["-c", &limited]).current_dir(world.root()).env_clear().envs(world.env());
     let output = command.output().unwrap();

@@ -28,7 +28,7 @@ impl Worker {
     /// Reads the attempt's log from its beginning, as a fresh decoder: the same whether it was followed live or not.
     pub(crate) async fn decode_whole_log(&self, exit: &Exit) -> Result<Heard, WorkerError> {
         let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
-        let (stdout, stderr) = self.ctx.log_files(&self.claim.task, self.claim.attempt);
+        let (stdout, stderr) = self.log_files();
         let exit = exit.clone();
         let read = tokio::task::spawn_blocking(move || {
             let mut decoder = agents::decoder(kind);

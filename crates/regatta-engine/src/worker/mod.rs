@@ -236,6 +236,14 @@ impl Worker {
         }
     }
 
+    /// Stdout and stderr of this attempt, also where an earlier run kept its logs elsewhere.
+    pub(crate) fn log_files(&self) -> (PathBuf, PathBuf) {
+        let here = || self.ctx.log_file(&self.claim.task, self.claim.attempt);
+        let stdout = self.record.log.clone().unwrap_or_else(here);
+        let stderr = stdout.with_extension("stderr");
+        (stdout, stderr)
+    }
+
     /// Why this worker has to end, if it has to.
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stop.borrow().clone()

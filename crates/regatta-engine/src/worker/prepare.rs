@@ -44,7 +44,7 @@ impl Worker {
             made
         };
         let run_dir = self.ctx.run_dir(&task, self.claim.attempt);
-        let (stdout, _) = self.ctx.log_files(&task, self.claim.attempt);
+        let stdout = self.ctx.log_file(&task, self.claim.attempt);
         let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
         for dir in [&run_dir, &log_dir] {
             std::fs::create_dir_all(dir).map_err(|source| WorkerError::Io {
@@ -58,6 +58,7 @@ impl Worker {
             let _ = std::fs::remove_file(marker);
         }
         self.record.lane = Some(lane.path.clone());
+        self.record.log = Some(stdout);
         self.record.base = Some(lane.base.to_string());
         self.advance(Step::LaneReady(self.record.clone())).await?;
         Ok(Site { lane, run_dir })

@@ -56,7 +56,7 @@ impl Worker {
 
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
-        let (stdout, stderr) = ctx.log_files(&spec.id, self.claim.attempt);
+        let (stdout, stderr) = self.log_files();
         // A crash between claim and start may have left the beginning of a log.
         for file in [&stdout, &stderr] {
             let _ = std::fs::remove_file(file);
@@ -95,7 +95,7 @@ impl Worker {
     /// Listens until the process tree is gone.
     pub(crate) async fn supervise(&mut self, site: &Site, shim: Shim) -> Result<Exit, WorkerError> {
         let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
-        let (stdout, stderr) = self.ctx.log_files(&self.claim.task, self.claim.attempt);
+        let (stdout, stderr) = self.log_files();
         let mut decoder = agents::decoder(kind);
         let mut tail = Tail::open(&stdout, 0).map_err(|source| WorkerError::Io {
             doing: "following",

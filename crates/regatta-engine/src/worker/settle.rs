@@ -240,7 +240,7 @@ impl Worker {
             self.ctx.clone().retire(&spec.id, RetireMode::IfClean).await;
         }
         if self.ctx.options.no_log {
-            let (stdout, stderr) = self.ctx.log_files(&spec.id, self.claim.attempt);
+            let (stdout, stderr) = self.log_files();
             let _ = (std::fs::remove_file(stdout), std::fs::remove_file(stderr));
         }
         Ok(())
