@@ -168,7 +168,7 @@ impl Context {
     pub fn agent(&self, name: &str) -> Result<&AgentProfile, WorkerError> {
         self.agents
             .get(name)
-            .ok_or_else(|| WorkerError::Setup(format!("there is no agent {name:?} in regatta.yaml")))
+            .ok_or_else(|| WorkerError::Impossible(format!("there is no agent {name:?} in regatta.yaml")))
     }
 
     /// Where the shim of an attempt keeps its records.

@@ -21,6 +21,7 @@ use crate::context::{Context, fresh_token, token_hash};
 use crate::landing::train::{self, LandError, Round};
 use crate::notice::Notice;
 use crate::persist::until_answered;
+use crate::run::bury_the_dead;
 use crate::worker::{self, Stop};
 use crate::{clock, failpoint};
 
@@ -113,6 +114,8 @@ pub(crate) struct Engine {
     /// What the last round left waiting; `None` when cars may have come since.
     waiting_cars: Option<Vec<TaskId>>,
     train_elsewhere: bool,
+    /// Whoever has the train may be dead.
+    look_for_dead: bool,
     stopping: Option<Interrupt>,
     failed_fast: bool,
     last_seq: u64,
@@ -133,6 +136,7 @@ impl Engine {
             land_stop: watch::channel(None).0,
             waiting_cars: None,
             train_elsewhere: false,
+            look_for_dead: false,
             stopping: None,
             failed_fast: false,
             last_seq,
@@ -182,6 +186,9 @@ impl Engine {
                     self.start_what_may().await?;
                 }
             }
+            if std::mem::take(&mut self.look_for_dead) {
+                bury_the_dead(&self.ctx).await?;
+            }
             self.start_landing().await?;
             if self.live.is_empty() && self.landing.is_none() {
                 if self.stopping.is_some() {
@@ -227,6 +234,7 @@ impl Engine {
                 self.landing = None;
                 let round = round?;
                 self.train_elsewhere = round.held_elsewhere;
+                self.look_for_dead |= round.held_elsewhere;
                 self.waiting_cars = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
             }
             Wake::StoreChanged => {}

@@ -78,7 +78,24 @@ async fn run_in_session(
         engine.adopt(claim, record);
     }
     engine.reserve_begun().await?;
-    engine.run(interrupts, cut_off).await
+    let ended = engine.run(interrupts, cut_off).await?;
+    tidy_up(ctx).await;
+    Ok(ended)
+}
+
+/// Checkouts that several tasks share go with the last run; nothing in them is work.
+async fn tidy_up(ctx: &Arc<Context>) {
+    let alone = until_answered(|| ctx.store.sessions()).await.is_ok_and(|sessions| sessions.len() == 1);
+    if !alone || ctx.options.keep_lanes {
+        return;
+    }
+    let tidied = ctx.blocking(|ctx| {
+        ctx.lanes.discard_shared()?;
+        ctx.lanes.empty_trash()
+    });
+    if let Err(error) = tidied.await {
+        ctx.say(format!("could not {error}"));
+    }
 }
 
 /// The end of the log before this run wrote anything.
@@ -93,35 +110,61 @@ async fn take_over(
     ours: &BTreeSet<TaskId>,
 ) -> Result<Vec<(Claim, Attempt)>, EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session {
-            continue;
-        }
-        if is_certainly_dead(&info.node) {
-            let at = clock::now();
-            let heir = Some(&ctx.session);
-            match until_answered(|| ctx.store.expire_session(&info.session, info.beat, heir, at)).await {
-                // It was not so dead, or another run was faster.
-                Ok(_) | Err(StoreError::Conflict(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        } else {
+        if info.session != ctx.session && !is_certainly_dead(&info.node) {
             refuse_if_busy(ctx, &info, ours).await?;
         }
     }
     let mut adopted = Vec::new();
-    for claim in until_answered(|| ctx.store.claims_of(&ctx.session)).await? {
-        let attempts = until_answered(|| ctx.store.attempts(&claim.task)).await?;
-        let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
-        let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
+    for (claim, record) in inherit(ctx).await? {
         if ctx.options.resume && ours.contains(&claim.task) {
             adopted.push((claim, record));
-            continue;
+        } else {
+            give_back(ctx, claim, record).await;
         }
-        let why = "the run it belonged to was gone".to_owned();
-        let (_stop, stopped) = watch::channel(Some(Stop::Interrupt { why, now: false }));
-        worker::adopt(ctx.clone(), claim, record, stopped).await;
     }
     Ok(adopted)
+}
+
+/// A run that died while this one works holds nothing up: its train is free again, its agents are stopped, their work
+/// is saved, and its tasks wait for whoever resumes it.
+pub(crate) async fn bury_the_dead(ctx: &Arc<Context>) -> Result<(), EngineError> {
+    for (claim, record) in inherit(ctx).await? {
+        give_back(ctx, claim, record).await;
+    }
+    Ok(())
+}
+
+/// Ends the sessions of processes that are certainly gone, and takes their claims.
+async fn inherit(ctx: &Arc<Context>) -> Result<Vec<(Claim, Attempt)>, EngineError> {
+    let mut inherited = BTreeSet::new();
+    for info in until_answered(|| ctx.store.sessions()).await? {
+        if info.session == ctx.session || !is_certainly_dead(&info.node) {
+            continue;
+        }
+        let (at, heir) = (clock::now(), Some(&ctx.session));
+        match until_answered(|| ctx.store.expire_session(&info.session, info.beat, heir, at)).await {
+            Ok(tasks) => inherited.extend(tasks),
+            // Another run was faster.
+            Err(StoreError::Conflict(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut claims = Vec::new();
+    for claim in until_answered(|| ctx.store.claims_of(&ctx.session)).await? {
+        if inherited.contains(&claim.task) {
+            let attempts = until_answered(|| ctx.store.attempts(&claim.task)).await?;
+            let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
+            let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
+            claims.push((claim, record));
+        }
+    }
+    Ok(claims)
+}
+
+async fn give_back(ctx: &Arc<Context>, claim: Claim, record: Attempt) {
+    let why = "the run it belonged to was gone".to_owned();
+    let (_stop, stopped) = watch::channel(Some(Stop::Interrupt { why, now: false }));
+    worker::adopt(ctx.clone(), claim, record, stopped).await;
 }
 
 async fn refuse_if_busy(

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::train::LandError;
 use crate::clock;
-use crate::commands::{NO_LIMIT, Shell};
+use crate::commands::{NO_LIMIT, Ran, Shell};
 use crate::context::Context;
 use crate::git::Oid;
 use crate::worker::Stop;
@@ -42,16 +42,18 @@ pub(crate) async fn gate(
     let dir = ctx.state_dir.join("gates").join(task.as_str());
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{task}.{}", ctx.session));
     let mut said = None;
-    let steps =
-        ctx.config.lane.setup.iter().map(|setup| ("lane.setup", setup, ctx.config.lane.setup_timeout));
-    for (what, command, limit) in steps.chain([("the gate", command, land.test_timeout)]) {
-        let ran = shell.run(ctx, command, limit.unwrap_or(NO_LIMIT), stop.clone()).await;
-        if !ran.exit.success() {
-            let tail = ran.output.trim_end().lines().rev().take(5).collect::<Vec<_>>();
-            let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-            said =
-                Some(format!("{what} `{command}` ended with {} on {}: {tail}", ran.exit, candidate.short()));
-            break;
+    let mut tries = 0;
+    if let Some(setup) = &ctx.config.lane.setup {
+        let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
+        said = failure("lane.setup", setup, candidate, &shell.run(ctx, setup, limit, stop.clone()).await);
+    }
+    while said.is_none() && stop.borrow().is_none() {
+        tries += 1;
+        let ran = shell.run(ctx, command, land.test_timeout.unwrap_or(NO_LIMIT), stop.clone()).await;
+        match failure("the gate", command, candidate, &ran) {
+            None => break,
+            Some(_) if tries <= land.retries => {}
+            failed => said = failed,
         }
     }
     ctx.blocking(move |ctx| ctx.lanes.discard(&lane)).await?;
@@ -60,7 +62,20 @@ pub(crate) async fn gate(
     }
     let took = regatta_core::time::human(clock::now().since(started));
     Ok(match said {
+        None if tries > 1 => {
+            Gate::Passed { note: format!("`{command}` passed on try {tries}: flaky ({took})") }
+        }
         None => Gate::Passed { note: format!("`{command}` passed in {took}") },
         Some(detail) => Gate::Failed { detail },
     })
+}
+
+/// What to tell of a command that failed.
+fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<String> {
+    if ran.exit.success() {
+        return None;
+    }
+    let last = ran.output.trim_end().lines().rev().take(5).collect::<Vec<_>>();
+    let tail = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+    Some(format!("{what} `{command}` ended with {} on {}: {tail}", ran.exit, candidate.short()))
 }

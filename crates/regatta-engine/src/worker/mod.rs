@@ -70,6 +70,9 @@ pub enum WorkerError {
     /// The lane cannot be made as ordered: a rule of the task, not of the machine.
     #[error("{0}")]
     Setup(String),
+    /// No attempt can succeed until somebody changes the task or the settings.
+    #[error("{0}")]
+    Impossible(String),
     /// What the task depends on does not fit together.
     #[error("its dependencies conflict in {0}")]
     BaseConflict(String),
@@ -201,6 +204,9 @@ impl Worker {
                 detail: format!("its dependencies conflict with each other in {files}"),
             },
             WorkerError::Setup(why) => self.work_failure(why),
+            WorkerError::Impossible(why) => {
+                Outcome::Block { reason: BlockReason::Policy, detail: why.clone() }
+            }
             other => self.environment_failure(&with_causes(other)),
         };
         let outcome = match self.stopped() {

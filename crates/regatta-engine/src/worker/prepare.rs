@@ -43,6 +43,14 @@ impl Worker {
             self.furnish(&made).await?;
             made
         };
+        if !lane.path.join(&spec.workdir).is_dir() {
+            let why = format!(
+                "its directory {} is not in the repository at {}",
+                spec.workdir.display(),
+                lane.base.short()
+            );
+            return Err(WorkerError::Impossible(why));
+        }
         let run_dir = self.ctx.run_dir(&task, self.claim.attempt);
         let stdout = self.ctx.log_file(&task, self.claim.attempt);
         let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
@@ -91,7 +99,7 @@ impl Worker {
     async fn target_tip(&self) -> Result<Oid, WorkerError> {
         let target = self.ctx.target.clone();
         let tip = self.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
-        let missing = || WorkerError::Setup(format!("the target branch {} is gone", self.ctx.target));
+        let missing = || WorkerError::Impossible(format!("the target branch {} is gone", self.ctx.target));
         tip.map(|tip| tip.oid().clone()).ok_or_else(missing)
     }
 

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use regatta_core::attempt::Evidence;
 use regatta_core::commit_message::commit_message;
+use regatta_core::config::Keep;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::train::{LandRequest, Strategy};
@@ -277,7 +278,13 @@ impl Worker {
         if !self.claim.spec.read_only {
             self.salvage(site, why).await?;
         }
-        self.settled(outcome).await
+        let given_up =
+            matches!(outcome, Outcome::Fail { .. } | Outcome::Block { .. } | Outcome::Cancel { .. });
+        self.settled(outcome).await?;
+        if given_up && self.ctx.config.lane.keep == Keep::Never && !self.claim.spec.read_only {
+            self.ctx.clone().retire(&self.claim.task, RetireMode::SalvageFirst).await;
+        }
+        Ok(())
     }
 
     async fn salvage(&self, site: &Site, why: &str) -> Result<(), WorkerError> {
