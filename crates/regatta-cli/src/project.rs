@@ -74,7 +74,13 @@ impl Project {
         let name = self.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
         let text = self.config.lanes_root.replace("{repo}", &name.unwrap_or_else(|| "repo".to_owned()));
         let anchor = match self.config.origin("lanes_root") {
-            config::Origin::File => self.config_file.as_deref().and_then(Path::parent).map(Path::to_owned),
+            // The file of a linked worktree means what the main one's means: all of them share their lanes.
+            config::Origin::File => self
+                .config_file
+                .as_deref()
+                .and_then(Path::parent)
+                .filter(|dir| **dir != self.repo.toplevel)
+                .map(Path::to_owned),
             _ => None,
         };
         normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))

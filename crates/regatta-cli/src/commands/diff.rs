@@ -136,7 +136,7 @@ fn sides(
 }
 
 /// Bytes as they are into a pipe; on a terminal through `delta`, or painted here, and nothing it would obey.
-fn show(diff: &[u8], style: DiffStyle, ui: &Ui) {
+pub(super) fn show(diff: &[u8], style: DiffStyle, ui: &Ui) {
     if !ui.terminal {
         ui.bytes(diff);
         return;

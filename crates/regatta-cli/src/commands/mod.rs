@@ -14,6 +14,7 @@ pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod salvage;
 pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod validate;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Cancel(cancel::Args),
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
+    #[command(subcommand)]
+    Salvage(salvage::SalvageCommand),
     Config(config::Args),
     Completions(completions::Args),
     Version(version::Args),
@@ -74,6 +77,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Diff(args) => diff::run(args, global, ui).await,
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
+        Command::Salvage(command) => salvage::run(command, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),
         Command::Version(args) => version::run(&args, ui),

@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "init",
     "demo",
     "doctor",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 22] = [
     "report",
     "cancel",
     "lane",
+    "salvage",
     "config",
     "completions",
     "version",

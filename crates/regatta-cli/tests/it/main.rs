@@ -14,6 +14,7 @@ mod lane;
 mod list;
 mod logs;
 mod new;
+mod salvage;
 mod status;
 mod validate;
 mod worker;

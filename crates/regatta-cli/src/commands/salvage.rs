@@ -1,0 +1,147 @@
+//! `regatta salvage`: work that would otherwise have been lost.
+
+use regatta_engine::git::{
+    DiffStyle, Expect, RefEdit, RefOutcome, Salvage, TrustSnapshot, Work, salvages, salvages_of,
+};
+use serde_json::{Value, json};
+
+use super::diff;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::shown::{ago, clean_line};
+use crate::render::text::table;
+use crate::ui::Ui;
+
+/// Look through work that was saved from being lost, and bring it back.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum SalvageCommand {
+    /// List everything that was saved: whose it was, when and why.
+    List,
+    /// Show what was saved of a task, as a patch.
+    Show(Which),
+    /// Put what was saved of a task on a new branch regatta/ID-salvage-N. Nothing is checked out.
+    Restore(Which),
+}
+
+/// Which of a task's salvages.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Which {
+    /// The task, or the beginning of its id.
+    #[arg(value_name = "ID")]
+    task: String,
+    /// The number in its ref; the last one where none is given.
+    #[arg(long, value_name = "N")]
+    number: Option<u64>,
+}
+
+pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    match command {
+        SalvageCommand::List => list(&project, ui),
+        SalvageCommand::Show(which) => show(&project, &find(&project, &which).await?, ui),
+        SalvageCommand::Restore(which) => restore(&project, &find(&project, &which).await?, ui),
+    }
+}
+
+fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
+    let all = salvages(&project.repo)?;
+    if ui.json {
+        ui.document(&all.iter().map(object).collect::<Vec<_>>());
+        return Ok(Exit::Ok);
+    }
+    let now = regatta_engine::clock::now();
+    let row = |salvage: &Salvage| {
+        vec![
+            salvage.task.to_string(),
+            number(salvage).to_string(),
+            salvage.oid.short().to_owned(),
+            ago(salvage.at, now),
+            clean_line(&salvage.subject),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    match rows.is_empty() {
+        false => ui.out(&table(&["TASK", "N", "COMMIT", "SAVED", "WHY"], &rows)),
+        true if !ui.quiet => ui.note("nothing had to be saved"),
+        true => {}
+    }
+    Ok(Exit::Ok)
+}
+
+async fn find(project: &Project, which: &Which) -> Result<Salvage, CliError> {
+    let store = project.store().await?;
+    let id = find_task(store.as_ref(), &which.task).await?.spec.id;
+    let mut all = salvages_of(&project.repo, &id)?;
+    let found = match which.number {
+        Some(n) => all.into_iter().find(|salvage| number(salvage) == n),
+        None => all.pop(),
+    };
+    found.ok_or_else(|| {
+        CliError::not_found(match which.number {
+            Some(n) => format!("there is no salvage {n} of {id}"),
+            None => format!("nothing of {id} had to be saved"),
+        })
+        .hinted(format!("`regatta salvage list` shows all; `regatta diff {id}` shows its work"))
+    })
+}
+
+fn show(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError> {
+    let trust = TrustSnapshot::load(&project.repo).or_else(|_| TrustSnapshot::take(&project.repo))?;
+    let work = Work::new(&project.repo, trust);
+    let parent = work.parent_of(&salvage.oid)?.unwrap_or_else(|| salvage.oid.clone());
+    let patch = work.diff_styled(&parent, &salvage.oid, DiffStyle::Patch)?;
+    if ui.json {
+        let mut object = object(salvage);
+        object["base"] = json!(parent);
+        object["patch"] = json!(String::from_utf8_lossy(&patch));
+        ui.document(&object);
+    } else {
+        diff::show(&patch, DiffStyle::Patch, ui);
+    }
+    Ok(Exit::Ok)
+}
+
+fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError> {
+    let branch = format!("{}-salvage-{}", salvage.task.branch(), number(salvage));
+    let name = format!("refs/heads/{branch}");
+    let edit = RefEdit { name: name.clone(), new: Some(salvage.oid.clone()), old: Expect::Absent };
+    let there = match project.repo.update_refs(&[edit], "regatta: salvage restored")? {
+        RefOutcome::Done => None,
+        RefOutcome::Moved { now, .. } => now,
+    };
+    // Brought back before, and left as it was.
+    if there.is_some_and(|now| now != salvage.oid) {
+        return Err(CliError::refused(format!("branch {branch} is there already, and is something else"))
+            .hinted(format!("take the commit by its name: git branch NAME {}", salvage.name)));
+    }
+    match ui.json {
+        true => ui.document(&json!({ "branch": branch, "commit": salvage.oid, "ref": salvage.name })),
+        false => {
+            ui.line(format!("branch {branch} holds it"));
+            if !ui.quiet {
+                ui.line(format!(
+                    "next: git log -p {branch}, git merge {branch}, or git cherry-pick {branch}"
+                ));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The number at the end of its ref.
+fn number(salvage: &Salvage) -> u64 {
+    salvage.name.rsplit('/').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+fn object(salvage: &Salvage) -> Value {
+    json!({
+        "task": salvage.task,
+        "number": number(salvage),
+        "ref": salvage.name,
+        "commit": salvage.oid,
+        "why": salvage.subject,
+        "saved_at": salvage.at,
+    })
+}
