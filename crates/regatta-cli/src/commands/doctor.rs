@@ -131,7 +131,9 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
                 Some(store)
             }
             Err(error) => {
-                found.push(Finding::from_error("store", error));
+                found.push(Finding::from_error("store", error).hinted(
+                    "move it aside and run again: branches, lanes and salvage refs hold the work, not the store",
+                ));
                 None
             }
         },

@@ -98,3 +98,17 @@ fn settings_that_changed_since_the_last_run_are_named() {
     let detail = trust["detail"].as_str().unwrap();
     assert!(detail.contains("core.fsmonitor") && detail.contains("hooks/post-checkout"), "{detail}");
 }
+
+#[test]
+fn a_store_that_cannot_be_read_is_an_error_that_does_not_send_in_circles() {
+    let world = World::new();
+    world.write("regatta.yaml", SIM);
+    let store = world.outside().join("broken.db");
+    std::fs::write(&store, "this is no database, and long enough to tell".repeat(100)).unwrap();
+    let args = ["--store", store.to_str().unwrap(), "doctor", "--json"];
+    let found = world.run(args).exits(3).json();
+    let hint = finding(&found, "store")["hint"].as_str().unwrap().to_owned();
+    assert!(hint.contains("move it aside") && !hint.contains("regatta doctor"), "{hint}");
+    let ran = world.run(["--store", store.to_str().unwrap(), "list", "--json"]).exits(3).error();
+    assert!(ran["hint"].as_str().unwrap().contains("regatta doctor"), "{ran}");
+}

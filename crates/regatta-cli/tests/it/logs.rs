@@ -138,10 +138,10 @@ fn a_huge_log_is_shown_in_little_memory() {
     let world = World::after_plan();
     let log = world.root().join(".regatta/logs/script/1.jsonl");
     let line = "x".repeat(1000) + "\n";
-    std::fs::write(&log, line.repeat(130_000)).unwrap();
-    // 130 MB of log under a ceiling of 120 MB of address space, the program itself and its threads included.
+    std::fs::write(&log, line.repeat(90_000)).unwrap();
+    // 90 MB of log under a ceiling of 80 MB of address space, the program itself and its threads included.
     let limited = format!(
-        "ulimit -v 120000; MALLOC_ARENA_MAX=1 exec {} logs script -n 2",
+        "ulimit -v 80000; MALLOC_ARENA_MAX=1 exec {} logs script -n 2",
         env!("CARGO_BIN_EXE_regatta")
     );
     let mut command = std::process::Command::new("sh");
