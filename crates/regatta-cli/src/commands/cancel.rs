@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     let task = store.task(&task.spec.id).await?;
     if ui.json {
-        ui.document(&super::list::object(&task));
+        ui.document(&regatta_server::documents::TaskDocument::from(&task));
     } else if !ui.quiet {
         match task.state {
             TaskState::Cancelled { .. } => ui.line(format!("{} cancelled", task.spec.id)),

@@ -1,8 +1,8 @@
 //! `regatta list`: what there is, and with `-w` how it changes.
 
 use regatta_core::state::TaskState;
+use regatta_server::documents::TaskDocument;
 use regatta_store::{Store, TaskQuery, TaskRecord};
-use serde_json::{Value, json};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         false => Vec::new(),
     };
     if ui.json {
-        ui.document(&objects(&tasks));
+        ui.document(&documents(&tasks));
         return Ok(Exit::Ok);
     }
     ui.out(&draw(&tasks, ui));
@@ -73,12 +73,12 @@ fn states(word: &str) -> Vec<String> {
 /// Shows the list once, and again whenever it is another one. Ends when it is interrupted.
 async fn watch(store: &dyn Store, query: &TaskQuery, ui: &Ui) -> Result<Exit, CliError> {
     let mut changes = store.subscribe().await?;
-    let mut last: Option<Value> = None;
+    let mut last: Option<Vec<TaskDocument>> = None;
     loop {
         // Marked as seen before reading: what comes in between wakes us again.
         changes.borrow_and_update();
         let tasks = store.tasks(query).await?;
-        let now = objects(&tasks);
+        let now = documents(&tasks);
         if last.as_ref() != Some(&now) {
             match (ui.json, ui.terminal) {
                 (true, _) => ui.object(&now),
@@ -93,24 +93,8 @@ async fn watch(store: &dyn Store, query: &TaskQuery, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-fn objects(tasks: &[TaskRecord]) -> Value {
-    tasks.iter().map(object).collect()
-}
-
-/// The object of `list --json`; `status --json` has the same and more.
-pub(crate) fn object(task: &TaskRecord) -> Value {
-    json!({
-        "id": task.spec.id,
-        "title": task.spec.title,
-        "state": task.state.name(),
-        "reason": task.state.reason(),
-        "priority": task.spec.priority,
-        "attempts": task.attempts,
-        "waiting_on": task.waiting_on,
-        "agent": task.spec.agent,
-        "branch": (!task.spec.read_only).then(|| task.spec.id.branch()),
-        "updated_at": task.updated_at,
-    })
+fn documents(tasks: &[TaskRecord]) -> Vec<TaskDocument> {
+    tasks.iter().map(TaskDocument::from).collect()
 }
 
 /// What a task waits for, or why it is where it is.

@@ -8,8 +8,8 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
 use regatta_engine::redact::Redactor;
+use regatta_server::documents::{SalvageDocument, StatusDocument};
 use regatta_store::TaskRecord;
-use serde_json::{Value, json};
 
 use super::list;
 use crate::cli::Global;
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let attempts = store.attempts(&task.spec.id).await?;
     let salvages = salvages_of(&project.repo, &task.spec.id)?;
     if ui.json {
-        ui.document(&object(&task, &attempts, &salvages));
+        ui.document(&document(&task, &attempts, &salvages));
         return Ok(Exit::Ok);
     }
     let redactor = redactor(&project.config);
@@ -53,33 +53,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-fn object(task: &TaskRecord, attempts: &[Attempt], salvages: &[Salvage]) -> Value {
-    let mut object = list::object(task);
-    let last = attempts.last();
-    object["attempts"] = attempts.iter().map(attempt_object).collect();
-    object["landed_commit"] = json!(TaskReport::landed_commit(&task.state));
-    object["lane"] = json!(lane(last));
-    object["salvage"] = salvages
-        .iter()
-        .map(|salvage| json!({ "ref": salvage.name, "commit": salvage.oid, "why": salvage.subject }))
-        .collect();
-    object["deps"] = json!(task.spec.deps);
-    object["plan"] = json!(task.spec.plan);
-    object["source"] = json!(task.spec.source);
-    object["max_attempts"] = json!(task.spec.max_attempts);
-    object["charged"] = json!(task.charged);
-    object["created_at"] = json!(task.created_at);
-    object["next"] = json!(next_step(task, attempts));
-    object
-}
-
-/// An attempt with its exit and its class as words; the exit's details stand beside it.
-fn attempt_object(attempt: &Attempt) -> Value {
-    let mut object = serde_json::to_value(attempt).expect("our own values serialise");
-    object["exit"] = json!(attempt.exit.as_ref().map(ToString::to_string));
-    object["exit_detail"] = json!(attempt.exit);
-    object["class"] = json!(attempt.class.as_ref().map(|class| class.as_str()));
-    object
+fn document(task: &TaskRecord, attempts: &[Attempt], salvages: &[Salvage]) -> StatusDocument {
+    let lane = lane(attempts.last()).map(Path::to_owned);
+    let salvage = salvages.iter().map(|salvage| SalvageDocument {
+        reference: salvage.name.clone(),
+        commit: salvage.oid.to_string(),
+        why: salvage.subject.clone(),
+    });
+    StatusDocument::new(task, attempts, lane, salvage.collect(), next_step(task, attempts))
 }
 
 /// The directory in which the last attempt worked, while it is there.

@@ -1,6 +1,6 @@
 //! `regatta summary`: how many tasks are in each state.
 
-use serde_json::{Map, Value, json};
+use regatta_server::documents::SummaryDocument;
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -19,16 +19,15 @@ pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, C
         true => project.store().await?.counts(None).await?,
         false => Vec::new(),
     };
-    let total: u64 = counts.iter().map(|(_, n)| n).sum();
+    let summary = SummaryDocument::new(counts.clone());
     if ui.json {
-        let counts: Map<String, Value> = counts.into_iter().map(|(state, n)| (state, n.into())).collect();
-        ui.document(&json!({ "counts": counts, "total": total }));
+        ui.document(&summary);
         return Ok(Exit::Ok);
     }
     for (state, n) in &counts {
         let (glyph, style) = mark(state);
         ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
     }
-    ui.line(format!("  {total:>5} in all"));
+    ui.line(format!("  {:>5} in all", summary.total));
     Ok(Exit::Ok)
 }

@@ -1,0 +1,301 @@
+//! Tasks and attempts as documents. The names of their fields are published; see the test at the end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::exit::Exit;
+use regatta_core::id::TaskId;
+use regatta_core::report::TaskReport;
+use regatta_core::time::Timestamp;
+use regatta_core::verdict::Verdict;
+use regatta_store::TaskRecord;
+use serde::Serialize;
+
+/// One task, as `list --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskDocument {
+    /// Its name.
+    pub id: TaskId,
+    /// One line for people.
+    pub title: String,
+    /// The state's name.
+    pub state: &'static str,
+    /// The reason that goes with it.
+    pub reason: Option<String>,
+    /// Higher first.
+    pub priority: i32,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Dependencies that are not met yet.
+    pub waiting_on: Vec<TaskId>,
+    /// The agent that does the work.
+    pub agent: String,
+    /// The branch that holds, or would hold, its work.
+    pub branch: Option<String>,
+    /// When its state last changed.
+    pub updated_at: Timestamp,
+}
+
+/// One task with everything about it, as `status --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StatusDocument {
+    /// Its name.
+    pub id: TaskId,
+    /// One line for people.
+    pub title: String,
+    /// The state's name.
+    pub state: &'static str,
+    /// The reason that goes with it.
+    pub reason: Option<String>,
+    /// Higher first.
+    pub priority: i32,
+    /// Every attempt, oldest first.
+    pub attempts: Vec<AttemptDocument>,
+    /// Dependencies that are not met yet.
+    pub waiting_on: Vec<TaskId>,
+    /// The agent that does the work.
+    pub agent: String,
+    /// The branch that holds, or would hold, its work.
+    pub branch: Option<String>,
+    /// When its state last changed.
+    pub updated_at: Timestamp,
+    /// The commit on the target.
+    pub landed_commit: Option<String>,
+    /// Where the last attempt worked, while it is there.
+    pub lane: Option<PathBuf>,
+    /// Work that was rescued.
+    pub salvage: Vec<SalvageDocument>,
+    /// What it depends on.
+    pub deps: Vec<TaskId>,
+    /// The plan it came from.
+    pub plan: Option<String>,
+    /// `file:line` of its definition.
+    pub source: String,
+    /// Work failures allowed.
+    pub max_attempts: u32,
+    /// Work failures so far.
+    pub charged: u32,
+    /// When it entered the queue.
+    pub created_at: Timestamp,
+    /// What a person could do next.
+    pub next: Option<String>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttemptDocument {
+    /// 1 for the first.
+    pub n: u32,
+    /// The agent that worked.
+    pub agent: String,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its conversation.
+    pub session: Option<String>,
+    /// How it ended, in words.
+    pub exit: Option<String>,
+    /// How it ended, in parts.
+    pub exit_detail: Option<Exit>,
+    /// The verdict that counts.
+    pub verdict: Option<Verdict>,
+    /// The class of its failure.
+    pub class: Option<&'static str>,
+    /// In one or two sentences.
+    pub summary: String,
+    /// When the agent was started.
+    pub started_at: Option<Timestamp>,
+    /// When it was settled.
+    pub ended_at: Option<Timestamp>,
+    /// Dollars.
+    pub cost_usd: Option<f64>,
+    /// Tokens read.
+    pub tokens_in: u64,
+    /// Tokens written.
+    pub tokens_out: u64,
+    /// The commit it started from.
+    pub base: Option<String>,
+    /// The commit it ended with.
+    pub head: Option<String>,
+    /// Where it worked.
+    pub lane: Option<PathBuf>,
+    /// Where its output is.
+    pub log: Option<PathBuf>,
+    /// Whether it counts against `max_attempts`.
+    pub charged: bool,
+    /// What the verdict rests on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Work that was rescued.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SalvageDocument {
+    /// The ref that holds it.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// The commit.
+    pub commit: String,
+    /// Why it was needed.
+    pub why: String,
+}
+
+/// How many tasks are in each state, as `summary --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SummaryDocument {
+    /// By state.
+    pub counts: BTreeMap<String, u64>,
+    /// In all.
+    pub total: u64,
+}
+
+impl From<&TaskRecord> for TaskDocument {
+    fn from(record: &TaskRecord) -> Self {
+        Self {
+            id: record.spec.id.clone(),
+            title: record.spec.title.clone(),
+            state: record.state.name(),
+            reason: record.state.reason(),
+            priority: record.spec.priority,
+            attempts: record.attempts,
+            waiting_on: record.waiting_on.clone(),
+            agent: record.spec.agent.clone(),
+            branch: (!record.spec.read_only).then(|| record.spec.id.branch()),
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+impl From<&Attempt> for AttemptDocument {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            n: attempt.n,
+            agent: attempt.agent.clone(),
+            model: attempt.model.clone(),
+            session: attempt.session.clone(),
+            exit: attempt.exit.as_ref().map(ToString::to_string),
+            exit_detail: attempt.exit.clone(),
+            verdict: attempt.verdict,
+            class: attempt.class.as_ref().map(|class| class.as_str()),
+            summary: attempt.summary.clone(),
+            started_at: attempt.started_at,
+            ended_at: attempt.ended_at,
+            cost_usd: attempt.cost_usd,
+            tokens_in: attempt.tokens_in,
+            tokens_out: attempt.tokens_out,
+            base: attempt.base.clone(),
+            head: attempt.head.clone(),
+            lane: attempt.lane.clone(),
+            log: attempt.log.clone(),
+            charged: attempt.charged,
+            evidence: attempt.evidence.clone(),
+        }
+    }
+}
+
+impl StatusDocument {
+    /// Puts it together. `lane` and `salvage` are facts of the disk and of git, which this crate does not look at.
+    pub fn new(
+        record: &TaskRecord,
+        attempts: &[Attempt],
+        lane: Option<PathBuf>,
+        salvage: Vec<SalvageDocument>,
+        next: Option<String>,
+    ) -> Self {
+        let task = TaskDocument::from(record);
+        Self {
+            id: task.id,
+            title: task.title,
+            state: task.state,
+            reason: task.reason,
+            priority: task.priority,
+            attempts: attempts.iter().map(AttemptDocument::from).collect(),
+            waiting_on: task.waiting_on,
+            agent: task.agent,
+            branch: task.branch,
+            updated_at: task.updated_at,
+            landed_commit: TaskReport::landed_commit(&record.state),
+            lane,
+            salvage,
+            deps: record.spec.deps.clone(),
+            plan: record.spec.plan.clone(),
+            source: record.spec.source.clone(),
+            max_attempts: record.spec.max_attempts,
+            charged: record.charged,
+            created_at: record.created_at,
+            next,
+        }
+    }
+}
+
+impl SummaryDocument {
+    /// From what the store counts.
+    pub fn new(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let counts: BTreeMap<String, u64> = counts.into_iter().collect();
+        Self { total: counts.values().sum(), counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_core::spec::TaskSpec;
+    use regatta_core::state::TaskState;
+
+    use super::*;
+
+    fn record() -> TaskRecord {
+        TaskRecord {
+            spec: TaskSpec::plain(TaskId::parse("a").unwrap(), "claude", "do it"),
+            state: TaskState::Landed { attempt: 1, commit: "c0ffee".into() },
+            seq: 1,
+            queue: "q".into(),
+            attempts: 1,
+            charged: 0,
+            environment_failures: 0,
+            waiting_on: Vec::new(),
+            session: None,
+            fence: 1,
+            cancel_asked: None,
+            created_at: Timestamp::from_millis(0),
+            updated_at: Timestamp::from_millis(0),
+        }
+    }
+
+    fn fields(value: &serde_json::Value) -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn published_fields_stay() {
+        let list = serde_json::to_value(TaskDocument::from(&record())).unwrap();
+        let promised =
+            ["id", "state", "reason", "priority", "attempts", "waiting_on", "agent", "branch", "updated_at"];
+        for field in promised {
+            assert!(fields(&list).contains(&field.to_owned()), "list --json promises {field}");
+        }
+        let attempt = Attempt::new(1, "claude");
+        let status = StatusDocument::new(&record(), &[attempt], None, Vec::new(), None);
+        let status = serde_json::to_value(status).unwrap();
+        for field in promised.iter().chain(&["landed_commit", "lane"]) {
+            assert!(fields(&status).contains(&(*field).to_owned()), "status --json promises {field}");
+        }
+        let promised = [
+            "n",
+            "exit",
+            "verdict",
+            "class",
+            "started_at",
+            "ended_at",
+            "cost_usd",
+            "tokens_in",
+            "tokens_out",
+            "base",
+            "head",
+        ];
+        for field in promised {
+            let attempt = &status["attempts"][0];
+            assert!(fields(attempt).contains(&field.to_owned()), "status --json promises attempts[].{field}");
+        }
+        let summary = SummaryDocument::new([("pending".to_owned(), 3), ("landed".to_owned(), 2)]);
+        assert_eq!(serde_json::to_value(summary).unwrap()["total"], 5);
+    }
+}
