@@ -107,10 +107,10 @@ impl<'a> Show<'a> {
             ))
             .hinted(format!("`regatta status {id}` lists them")));
         }
-        let path = self.log(n);
+        let path = self.log(n).await?;
         if !path.exists() {
             return Err(CliError::not_found(format!("there is no log of attempt {n} at {}", path.display()))
-                .hinted("it may not have come to that, or the run had --no-log; after --log-dir DIR give it here too"));
+                .hinted("it may not have come to that, or the run had --no-log"));
         }
         let mut reading = self.begin(n).await?;
         self.show_events(&mut reading, n, false).await?;
@@ -125,7 +125,7 @@ impl<'a> Show<'a> {
         loop {
             changes.borrow_and_update();
             let task = self.store.task(&self.task).await?;
-            if self.log(n).exists() {
+            if self.log(n).await?.exists() {
                 self.follow_one(n, &mut changes).await?;
                 if self.args.attempt.is_some() {
                     return Ok(());
@@ -150,7 +150,7 @@ impl<'a> Show<'a> {
         n: u32,
         changes: &mut tokio::sync::watch::Receiver<u64>,
     ) -> Result<(), CliError> {
-        let path = self.log(n);
+        let path = self.log(n).await?;
         let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
         let mut tail = open(&path)?;
@@ -197,7 +197,7 @@ impl<'a> Show<'a> {
         if n > 1 && mode == Mode::People && !self.ui.quiet {
             self.ui.note(self.ui.paint(Style::Dim, &format!("── attempt {n} ──")));
         }
-        let path = self.log(n);
+        let path = self.log(n).await?;
         Reading::new(&path, (n, (self.kinds)(agent)), (mode, self.args.lines), (self.ui, self.redactor))
             .map_err(|error| CliError::io("reading", &path, &error))
     }
@@ -235,8 +235,14 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    fn log(&self, n: u32) -> PathBuf {
-        self.logs.join(format!("{n}.jsonl"))
+    /// Where the attempt's log is: as it remembers, unless somebody says where to look.
+    async fn log(&self, n: u32) -> Result<PathBuf, CliError> {
+        let remembered = match self.args.log_dir {
+            Some(_) => None,
+            None => self.store.attempts(&self.task).await?.into_iter().find(|attempt| attempt.n == n),
+        };
+        let remembered = remembered.and_then(|attempt| attempt.log);
+        Ok(remembered.unwrap_or_else(|| self.logs.join(format!("{n}.jsonl"))))
     }
 }
 
