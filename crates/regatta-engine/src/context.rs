@@ -17,7 +17,7 @@ use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
 use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work};
-use crate::lanes::{Includes, Lane, Lanes, RetireMode};
+use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
 use crate::notice::Notice;
 use crate::process::Supervisor;
 use crate::redact::Redactor;
@@ -316,8 +316,10 @@ impl Context {
             return;
         }
         let id = task.clone();
-        if let Err(error) = self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await {
-            self.say(format!("{task}: its lane stays: {error}"));
+        match self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await {
+            Ok(Retired::Kept(why)) => self.say(format!("{task}: its lane stays: {why}")),
+            Ok(Retired::Removed { .. } | Retired::NoLane) => {}
+            Err(error) => self.say(format!("{task}: its lane stays: could not {error}")),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Taking a lane away, once nothing in it can be lost by that.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,26 @@ pub enum KeptBecause {
     NestedRepository { paths: Vec<PathBuf> },
     /// A submodule with uncommitted work.
     DirtySubmodule { path: PathBuf },
+}
+
+impl fmt::Display for KeptBecause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let some = |paths: &[PathBuf]| {
+            let shown: Vec<String> = paths.iter().take(3).map(|path| path.display().to_string()).collect();
+            let more = if paths.len() > 3 { format!(" and {} more", paths.len() - 3) } else { String::new() };
+            shown.join(", ") + &more
+        };
+        match self {
+            KeptBecause::Uncommitted { paths } => write!(f, "uncommitted work in {}", some(paths)),
+            KeptBecause::Unreferenced => f.write_str("commits that no branch holds"),
+            KeptBecause::NestedRepository { paths } => {
+                write!(f, "repositories of its own in {}", some(paths))
+            }
+            KeptBecause::DirtySubmodule { path } => {
+                write!(f, "uncommitted work in the submodule {}", path.display())
+            }
+        }
+    }
 }
 
 impl Lanes {
