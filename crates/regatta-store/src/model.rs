@@ -14,6 +14,9 @@ use regatta_core::train::LandRequest;
 use regatta_core::verdict::Statement;
 use serde::{Deserialize, Serialize};
 
+/// The queue that a daemon works on. A foreground run has one of its own, named after its session.
+pub const MAIN_QUEUE: &str = "main";
+
 /// A node's session in the store. Not an agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId(pub String);
