@@ -90,7 +90,7 @@ fn refused(task: &TaskRecord) -> CliError {
 /// Waits until the holder has ended the agent and said so.
 async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
     let id = &task.spec.id;
-    let again = "nothing is lost: `regatta run --resume PLAN` takes it over and cancels it then";
+    let again = format!("nothing is lost: {} takes it over and cancels it then", super::status::again(task));
     let sessions = store.sessions().await?;
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     if let Some(info) = holder.filter(|info| is_certainly_dead(&info.node)) {

@@ -8,6 +8,7 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
 use regatta_engine::redact::Redactor;
+use regatta_engine::session::is_certainly_dead;
 use regatta_server::documents::{SalvageDocument, StatusDocument};
 use regatta_store::TaskRecord;
 
@@ -34,8 +35,15 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let task = find_task(store.as_ref(), &args.task).await?;
     let attempts = store.attempts(&task.spec.id).await?;
     let salvages = salvages_of(&project.repo, &task.spec.id)?;
+    let sessions = store.sessions().await?;
+    let holder = sessions.into_iter().find(|info| Some(&info.session) == task.session.as_ref());
+    let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
+    let next = match orphaned {
+        true => Some(format!("the run that held it is gone: {} takes it over", again(&task))),
+        false => next_step(&task, &attempts),
+    };
     if ui.json {
-        ui.document(&document(&task, &attempts, &salvages));
+        ui.document(&document(&task, &attempts, &salvages, next));
         return Ok(Exit::Ok);
     }
     let redactor = redactor(&project.config);
@@ -47,20 +55,25 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     for salvage in &salvages {
         ui.line(format!("salvage   {}  {}", salvage.name, clean_line(&salvage.subject)));
     }
-    if let Some(step) = next_step(&task, &attempts) {
+    if let Some(step) = next {
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
 }
 
-fn document(task: &TaskRecord, attempts: &[Attempt], salvages: &[Salvage]) -> StatusDocument {
+fn document(
+    task: &TaskRecord,
+    attempts: &[Attempt],
+    salvages: &[Salvage],
+    next: Option<String>,
+) -> StatusDocument {
     let lane = lane(attempts.last()).map(Path::to_owned);
     let salvage = salvages.iter().map(|salvage| SalvageDocument {
         reference: salvage.name.clone(),
         commit: salvage.oid.to_string(),
         why: salvage.subject.clone(),
     });
-    StatusDocument::new(task, attempts, lane, salvage.collect(), next_step(task, attempts))
+    StatusDocument::new(task, attempts, lane, salvage.collect(), next)
 }
 
 /// The directory in which the last attempt worked, while it is there.
@@ -85,6 +98,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     let why = list::why(task);
     let why = if why.is_empty() { why } else { format!(": {why}") };
     add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
+    add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));
     add("agent", task.spec.agent.clone());
     add("from", clean_line(&task.spec.source));
     let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
@@ -142,13 +156,24 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     text
 }
 
+/// The file that the task came from.
+fn plan_file(task: &TaskRecord) -> &str {
+    match task.spec.source.rsplit_once(':') {
+        Some((file, _)) if !file.is_empty() => file,
+        _ => "PLAN",
+    }
+}
+
+/// How to have it tried again.
+pub(crate) fn again(task: &TaskRecord) -> String {
+    format!("`regatta run --resume {}`", plan_file(task))
+}
+
 /// What a person would do now, with the commands spelled out.
-pub(crate) fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
+fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
     let id = &task.spec.id;
     let branch = id.branch();
-    let file = task.spec.source.rsplit_once(':').map_or(task.spec.source.as_str(), |(file, _)| file);
-    let file = if file.is_empty() { "PLAN" } else { file };
-    let again = format!("`regatta run --resume {file}`");
+    let (file, again) = (plan_file(task), again(task));
     let ran = !attempts.is_empty();
     Some(match &task.state {
         TaskState::Pending { .. } if !task.waiting_on.is_empty() => {

@@ -38,3 +38,26 @@ fn what_is_settled_is_refused_with_why() {
     assert_eq!(world.run(["cancel", "after"]).exits(0).out, "after cancelled\n");
     world.run(["cancel", "nobody"]).exits(4);
 }
+
+#[test]
+fn a_task_whose_run_was_killed_is_cancelled_by_the_run_that_takes_it_over() {
+    let world = World::new();
+    let path = world
+        .plan_file("---\nregatta: 1\ntasks:\n  - { id: orphan, agent: sh, prompt: exec sleep 600 }\n---\n");
+    let mut events = world.start(["events", "-f", "--json"]);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
+    run.kill();
+    let status = world.run(["status", "orphan", "--json"]).exits(0).json();
+    assert_eq!(status["state"], "running");
+    assert!(status["next"].as_str().unwrap().starts_with("the run that held it is gone"), "{status}");
+    let refused = world.run(["cancel", "orphan", "--json"]).exits(6).error();
+    assert!(refused["error"].as_str().unwrap().contains("which is gone"), "{refused}");
+    let hint = refused["hint"].as_str().unwrap();
+    assert!(hint.contains("regatta run --resume ") && hint.contains("plan.md"), "{hint}");
+    let doctor = world.run(["doctor"]).out;
+    assert!(doctor.contains("it held orphan, and 1 of its agents still run"), "{doctor}");
+    world.run(["run".as_ref(), "--resume".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]).exits(1);
+    let status = world.run(["status", "orphan", "--json"]).exits(0).json();
+    assert_eq!((&status["state"], &status["reason"]), (&"cancelled".into(), &"by ada".into()));
+}

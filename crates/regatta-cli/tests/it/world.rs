@@ -207,6 +207,12 @@ impl Running {
         panic!("it ended without that line: {seen:#?}");
     }
 
+    /// Ends it the hard way.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it is ours to kill");
+        self.child.wait().expect("it can be waited for");
+    }
+
     /// Everything to its end, and how it ended.
     pub(crate) fn rest(mut self) -> (Vec<String>, i32) {
         let lines = std::iter::from_fn(|| self.line()).collect();
