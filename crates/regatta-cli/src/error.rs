@@ -40,7 +40,7 @@ impl CliError {
         let plural = if errors == 1 { "" } else { "s" };
         let mut error = Self::usage(format!("{errors} mistake{plural} found; nothing was changed"));
         error.diagnostics = diagnostics;
-        error
+        error.hinted("put them right; `regatta validate FILE` checks again without running anything")
     }
 
     /// The next step.

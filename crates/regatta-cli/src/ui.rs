@@ -29,7 +29,12 @@ impl Ui {
         let color = match global.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            // Errors go to the other stream: no colours there if somebody keeps them in a file.
+            Color::Auto => {
+                terminal
+                    && std::io::stderr().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         };
         Self {
             json: global.json,

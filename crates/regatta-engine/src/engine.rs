@@ -21,7 +21,7 @@ use crate::context::{Context, fresh_token, token_hash};
 use crate::landing::train::{self, LandError, Round};
 use crate::notice::Notice;
 use crate::persist::until_answered;
-use crate::run::bury_the_dead;
+use crate::run::{Inherited, inherit};
 use crate::worker::{self, Stop};
 use crate::{clock, failpoint};
 
@@ -32,13 +32,40 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
 const SAFETY_NET: Duration = Duration::from_secs(5);
 
-/// How urgently the run is to be stopped.
+/// What the person, or the process, that started an engine may tell it.
+#[derive(Clone)]
+pub enum Order {
+    /// End, in one of the ways there are.
+    End(End),
+    /// Go on with other settings.
+    Reload {
+        /// For whatever starts from now on.
+        ctx: Arc<Context>,
+        /// How much at once.
+        limits: Limits,
+    },
+}
+
+/// How an engine is to end, from the most patient to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Interrupt {
-    /// Stop workers, keep their work, keep the state.
+pub enum End {
+    /// Start nothing more, wait for what runs.
+    Drain,
+    /// Leave the agents running: whoever comes next adopts them.
+    Leave,
+    /// Stop workers, keep their work, give their tasks back.
     Stop,
     /// The same without any grace.
     Kill,
+}
+
+/// What an engine is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// To settle a plan: it ends when nothing can move any more.
+    Plan,
+    /// To serve a queue for good: it ends when it is told to.
+    Queue,
 }
 
 /// Why the engine gave up.
@@ -79,16 +106,17 @@ pub enum Ended {
     Settled,
     /// Somebody stopped it.
     Interrupted,
+    /// It was told to leave its agents running.
+    Left,
 }
 
 /// What wakes the engine.
-#[derive(Debug)]
 enum Wake {
     Worker(tokio::task::Id),
     Landed(Result<Round, LandError>),
     StoreChanged,
     Timer,
-    Interrupt(Interrupt),
+    Order(Order),
     CutOff(String),
 }
 
@@ -102,6 +130,7 @@ struct Live {
 pub(crate) struct Engine {
     ctx: Arc<Context>,
     queue: String,
+    duty: Duty,
     limits: Limits,
     live: BTreeMap<TaskId, Live>,
     /// Begun and not settled: their declared writes stay reserved.
@@ -116,17 +145,18 @@ pub(crate) struct Engine {
     train_elsewhere: bool,
     /// Whoever has the train may be dead.
     look_for_dead: bool,
-    stopping: Option<Interrupt>,
+    stopping: Option<End>,
     failed_fast: bool,
     last_seq: u64,
     told_holds: BTreeMap<TaskId, String>,
 }
 
 impl Engine {
-    pub(crate) fn new(ctx: Arc<Context>, queue: String, limits: Limits, last_seq: u64) -> Self {
+    pub(crate) fn new(ctx: Arc<Context>, queue: String, duty: Duty, limits: Limits, last_seq: u64) -> Self {
         Self {
             ctx,
             queue,
+            duty,
             limits,
             live: BTreeMap::new(),
             reserved: BTreeMap::new(),
@@ -144,8 +174,14 @@ impl Engine {
         }
     }
 
-    /// Goes on with a worker that another engine began.
-    pub(crate) fn adopt(&mut self, claim: regatta_store::Claim, record: regatta_core::attempt::Attempt) {
+    /// Goes on with workers that another engine began.
+    pub(crate) fn adopt_all(&mut self, inherited: Inherited) {
+        for (claim, record) in inherited {
+            self.adopt(claim, record);
+        }
+    }
+
+    fn adopt(&mut self, claim: regatta_store::Claim, record: regatta_core::attempt::Attempt) {
         let task = claim.task.clone();
         let stop = self.enter(claim.spec.clone());
         let handle = self.workers.spawn(worker::adopt(self.ctx.clone(), claim, record, stop));
@@ -173,7 +209,7 @@ impl Engine {
     /// Runs until nothing can move, or somebody stops it.
     pub(crate) async fn run(
         mut self,
-        mut interrupts: mpsc::UnboundedReceiver<Interrupt>,
+        mut orders: mpsc::UnboundedReceiver<Order>,
         mut cut_off: watch::Receiver<Option<String>>,
     ) -> Result<Ended, EngineError> {
         let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
@@ -187,18 +223,14 @@ impl Engine {
                 }
             }
             if std::mem::take(&mut self.look_for_dead) {
-                bury_the_dead(&self.ctx).await?;
+                // Whoever had the train is gone, and its agents may not be: they are ours now.
+                let inherited = inherit(&self.ctx, |_| true).await?;
+                self.adopt_all(inherited);
             }
             self.start_landing().await?;
-            if self.live.is_empty() && self.landing.is_none() {
-                if self.stopping.is_some() {
-                    self.tell_events().await?;
-                    return Ok(Ended::Interrupted);
-                }
-                if self.nothing_can_move().await? {
-                    self.tell_events().await?;
-                    return Ok(Ended::Settled);
-                }
+            if let Some(ended) = self.ended().await? {
+                self.tell_events().await?;
+                return Ok(ended);
             }
             let next = self.next_timer().await?;
             let wake = tokio::select! {
@@ -210,7 +242,7 @@ impl Engine {
                     }
                 }),
                 round = join(&mut self.landing) => Wake::Landed(round),
-                Some(interrupt) = interrupts.recv() => Wake::Interrupt(interrupt),
+                Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
                 Ok(()) = changed.changed() => Wake::StoreChanged,
                 () = tokio::time::sleep(next) => Wake::Timer,
@@ -239,7 +271,11 @@ impl Engine {
             }
             Wake::StoreChanged => {}
             Wake::Timer => self.waiting_cars = None,
-            Wake::Interrupt(level) => self.stop_all(level),
+            Wake::Order(Order::End(end)) => self.end(end),
+            Wake::Order(Order::Reload { ctx, limits }) => {
+                self.ctx = ctx;
+                self.limits = limits;
+            }
             // The loop has left by then.
             Wake::CutOff(_) => {}
         }
@@ -248,18 +284,22 @@ impl Engine {
 
     /// Ends every worker without asking the store, which belongs to somebody else now.
     async fn abandon(mut self, why: String) -> EngineError {
-        self.stop_all(Interrupt::Kill);
+        self.end(End::Kill);
         while self.workers.join_next().await.is_some() {}
         EngineError::CutOff(why)
     }
 
-    fn stop_all(&mut self, level: Interrupt) {
-        self.stopping = self.stopping.max(Some(level));
-        let stop = Stop::Interrupt { why: "the run was stopped".to_owned(), now: level == Interrupt::Kill };
-        for live in self.live.values() {
-            let _ = live.stop.send(Some(stop.clone()));
+    fn end(&mut self, end: End) {
+        self.stopping = self.stopping.max(Some(end));
+        let stop = Stop::Interrupt { why: "Regatta was stopped".to_owned(), now: end == End::Kill };
+        if end >= End::Stop {
+            for live in self.live.values() {
+                let _ = live.stop.send(Some(stop.clone()));
+            }
         }
-        let _ = self.land_stop.send(Some(stop));
+        if end >= End::Leave {
+            let _ = self.land_stop.send(Some(stop));
+        }
     }
 
     fn enter(&mut self, spec: TaskSpec) -> watch::Receiver<Option<Stop>> {
@@ -323,7 +363,8 @@ impl Engine {
 
     /// Lands if there may be cars that can move and nobody of ours is at it.
     async fn start_landing(&mut self) -> Result<(), EngineError> {
-        if self.landing.is_some() || self.stopping.is_some() {
+        // While it drains, what it has waited for lands.
+        if self.landing.is_some() || self.stopping.is_some_and(|end| end > End::Drain) {
             return Ok(());
         }
         let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
@@ -375,6 +416,20 @@ impl Engine {
         let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
         let look = look.then_some(LOOK_AGAIN);
         Ok([due, look, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
+    }
+
+    /// Whether it is over, and how.
+    async fn ended(&mut self) -> Result<Option<Ended>, EngineError> {
+        if self.landing.is_some() {
+            return Ok(None);
+        }
+        Ok(match (self.stopping, self.live.is_empty()) {
+            // What workers had begun is on disk; their agents run on under their shims.
+            (Some(End::Leave), false) => Some(Ended::Left),
+            (Some(_), true) => Some(Ended::Interrupted),
+            (None, true) if self.duty == Duty::Plan && self.nothing_can_move().await? => Some(Ended::Settled),
+            _ => None,
+        })
     }
 
     /// True when no worker, no car, no timer and no ready task is left that could change anything.

@@ -12,7 +12,7 @@ use regatta_store::{Claim, IfPresent, NewTask, RequestId, SessionInfo, StoreErro
 use tokio::sync::{mpsc, watch};
 
 use crate::context::Context;
-use crate::engine::{Ended, Engine, EngineError, Interrupt};
+use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::landing::train;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
@@ -34,22 +34,30 @@ pub struct RunRequest {
 pub async fn run(
     ctx: Arc<Context>,
     request: RunRequest,
-    interrupts: mpsc::UnboundedReceiver<Interrupt>,
+    orders: mpsc::UnboundedReceiver<Order>,
 ) -> Result<Ended, EngineError> {
-    let node = this_node(&request.what).map_err(|source| EngineError::Io {
-        doing: "reading",
-        path: "/proc/self/stat".into(),
-        source,
-    })?;
+    let what = request.what.clone();
+    in_session(&ctx, &what, |cut_off| run_in_session(&ctx, request, orders, cut_off)).await
+}
+
+/// Does `work` inside a session of its own, with its beats.
+pub(crate) async fn in_session<F, Fut>(ctx: &Arc<Context>, what: &str, work: F) -> Result<Ended, EngineError>
+where
+    F: FnOnce(watch::Receiver<Option<String>>) -> Fut,
+    Fut: Future<Output = Result<Ended, EngineError>>,
+{
+    let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
+    let node = this_node(what).map_err(reading)?;
     until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
     let (end, ended) = watch::channel(false);
     let (cut, cut_off) = watch::channel(None);
     let beats = tokio::spawn(keep_alive(ctx.store.clone(), ctx.session.clone(), ended, cut));
-    let result = run_in_session(&ctx, request, interrupts, cut_off).await;
+    let result = work(cut_off).await;
     let _ = end.send(true);
     let _ = beats.await;
-    // After an error workers may still live under their shims: the session stays, and a later run adopts them.
-    if result.is_ok() {
+    // Workers may live on under their shims, after an error or because that was wanted: then the session stays, and
+    // whoever comes next adopts them.
+    if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
         until_answered(|| ctx.store.close_session(&ctx.session, clock::now())).await?;
     }
     result
@@ -58,7 +66,7 @@ pub async fn run(
 async fn run_in_session(
     ctx: &Arc<Context>,
     request: RunRequest,
-    interrupts: mpsc::UnboundedReceiver<Interrupt>,
+    orders: mpsc::UnboundedReceiver<Order>,
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
@@ -73,18 +81,16 @@ async fn run_in_session(
     let (enqueue, at) = (RequestId::fresh(), clock::now());
     until_answered(|| ctx.store.enqueue(&tasks, &enqueue, at)).await?;
     failpoint::reach("enqueued");
-    let mut engine = Engine::new(ctx.clone(), queue, request.limits, last_seq);
-    for (claim, record) in adopted {
-        engine.adopt(claim, record);
-    }
+    let mut engine = Engine::new(ctx.clone(), queue, Duty::Plan, request.limits, last_seq);
+    engine.adopt_all(adopted);
     engine.reserve_begun().await?;
-    let ended = engine.run(interrupts, cut_off).await?;
+    let ended = engine.run(orders, cut_off).await?;
     tidy_up(ctx).await;
     Ok(ended)
 }
 
 /// Checkouts that several tasks share go with the last run; nothing in them is work.
-async fn tidy_up(ctx: &Arc<Context>) {
+pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     let alone = until_answered(|| ctx.store.sessions()).await.is_ok_and(|sessions| sessions.len() == 1);
     if !alone || ctx.options.keep_lanes {
         return;
@@ -103,42 +109,42 @@ async fn last_event(ctx: &Context) -> Result<u64, EngineError> {
     Ok(until_answered(|| ctx.store.last_seq()).await?)
 }
 
-/// Takes the claims of dead runs of this machine over. What belongs to this plan is adopted if this run resumes;
-/// the rest is stopped, saved and given back.
-async fn take_over(
-    ctx: &Arc<Context>,
-    ours: &BTreeSet<TaskId>,
-) -> Result<Vec<(Claim, Attempt)>, EngineError> {
+/// Claims that were taken over, each with what is known of its attempt.
+pub(crate) type Inherited = Vec<(Claim, Attempt)>;
+
+/// Takes over what dead runs of this machine hold of our tasks. A run that resumes adopts their workers; one that
+/// starts over has them stopped and saved first. Other tasks of such a run are adopted too: their agents may be alive.
+async fn take_over(ctx: &Arc<Context>, ours: &BTreeSet<TaskId>) -> Result<Inherited, EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
         if info.session != ctx.session && !is_certainly_dead(&info.node) {
             refuse_if_busy(ctx, &info, ours).await?;
         }
     }
     let mut adopted = Vec::new();
-    for (claim, record) in inherit(ctx).await? {
-        if ctx.options.resume && ours.contains(&claim.task) {
-            adopted.push((claim, record));
-        } else {
+    for (claim, record) in
+        inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?
+    {
+        if !ctx.options.resume && ours.contains(&claim.task) {
             give_back(ctx, claim, record).await;
+        } else {
+            adopted.push((claim, record));
         }
     }
     Ok(adopted)
 }
 
-/// A run that died while this one works holds nothing up: its train is free again, its agents are stopped, their work
-/// is saved, and its tasks wait for whoever resumes it.
-pub(crate) async fn bury_the_dead(ctx: &Arc<Context>) -> Result<(), EngineError> {
-    for (claim, record) in inherit(ctx).await? {
-        give_back(ctx, claim, record).await;
-    }
-    Ok(())
-}
-
-/// Ends the sessions of processes that are certainly gone, and takes their claims.
-async fn inherit(ctx: &Arc<Context>) -> Result<Vec<(Claim, Attempt)>, EngineError> {
+/// Ends sessions of processes that are certainly gone, where `wanted` likes what they hold, and takes their claims and
+/// roles. Their workers live on; whoever inherits has to adopt them.
+pub(crate) async fn inherit(
+    ctx: &Arc<Context>,
+    wanted: impl Fn(&[Claim]) -> bool,
+) -> Result<Inherited, EngineError> {
     let mut inherited = BTreeSet::new();
     for info in until_answered(|| ctx.store.sessions()).await? {
         if info.session == ctx.session || !is_certainly_dead(&info.node) {
+            continue;
+        }
+        if !wanted(&until_answered(|| ctx.store.claims_of(&info.session)).await?) {
             continue;
         }
         let (at, heir) = (clock::now(), Some(&ctx.session));
@@ -161,8 +167,9 @@ async fn inherit(ctx: &Arc<Context>) -> Result<Vec<(Claim, Attempt)>, EngineErro
     Ok(claims)
 }
 
+/// Stops the worker, saves its work, and puts the task back into its queue.
 async fn give_back(ctx: &Arc<Context>, claim: Claim, record: Attempt) {
-    let why = "the run it belonged to was gone".to_owned();
+    let why = "it was started over".to_owned();
     let (_stop, stopped) = watch::channel(Some(Stop::Interrupt { why, now: false }));
     worker::adopt(ctx.clone(), claim, record, stopped).await;
 }

@@ -12,7 +12,7 @@ use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::taskfile::Loaded;
 use regatta_engine::context::{Assembly, Context, RunOptions};
-use regatta_engine::engine::{Ended, Interrupt};
+use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
 use regatta_engine::notice::Notice;
 use regatta_engine::run::{RunRequest, run as run_engine};
@@ -258,9 +258,9 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
         limits: limits(project, &loaded),
         tasks: loaded.tasks.clone(),
     };
-    let interrupts = interrupts(ui)?;
+    let orders = orders(ui)?;
     let session = ctx.session.clone();
-    let result = run_engine(ctx.clone(), request, interrupts).await;
+    let result = run_engine(ctx.clone(), request, orders).await;
     // The view ends when the last sender of notices is gone.
     drop(ctx);
     let _ = live.await;
@@ -272,7 +272,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     finish(project, &report, ended, &loaded, args, ui);
     let _ = session;
     Ok(match ended {
-        Ended::Interrupted => Exit::Interrupted,
+        Ended::Interrupted | Ended::Left => Exit::Interrupted,
         Ended::Settled if report.is_good() => Exit::Ok,
         Ended::Settled => Exit::TaskFailed,
     })
@@ -337,7 +337,7 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
 }
 
 /// Ctrl-C and SIGTERM once: stop cleanly. Twice: kill.
-fn interrupts(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Interrupt>, CliError> {
+fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
     let watch =
         |kind| signal(kind).map_err(|error| CliError::new(Exit::CannotWork, format!("signals: {error}")));
@@ -360,8 +360,8 @@ fn interrupts(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Interrupt>, CliError> {
                     _ => "\nkilling",
                 });
             }
-            let level = if count == 1 { Interrupt::Stop } else { Interrupt::Kill };
-            if send.send(level).is_err() {
+            let end = if count == 1 { End::Stop } else { End::Kill };
+            if send.send(Order::End(end)).is_err() {
                 return;
             }
         }
@@ -408,7 +408,7 @@ fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, arg
     if let Some(path) = &args.report {
         ui.line(format!("report: {}", path.display()));
     }
-    if ended == Ended::Interrupted || !report.is_good() {
+    if ended != Ended::Settled || !report.is_good() {
         let plans: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
         ui.note(format!(
             "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` tries again",

@@ -16,7 +16,7 @@ use super::list;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::{Project, find_task};
+use crate::project::{Project, find_task, shown};
 use crate::render::shown::{ago, clean_line, redactor};
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
@@ -100,7 +100,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));
     add("agent", task.spec.agent.clone());
-    add("from", clean_line(&task.spec.source));
+    add("from", clean_line(&shown(Path::new(&task.spec.source))));
     let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
     add("after", deps.join(", "));
     if let Some(lane) = lane(attempts.last()) {
@@ -157,10 +157,10 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
 }
 
 /// The file that the task came from.
-fn plan_file(task: &TaskRecord) -> &str {
+fn plan_file(task: &TaskRecord) -> String {
     match task.spec.source.rsplit_once(':') {
-        Some((file, _)) if !file.is_empty() => file,
-        _ => "PLAN",
+        Some((file, _)) if !file.is_empty() => shown(Path::new(file)),
+        _ => "PLAN".to_owned(),
     }
 }
 

@@ -68,6 +68,13 @@ pub(crate) fn parse_files<'a>(
     settings.repo_root = project.repo.toplevel.to_str();
     adjust(&mut settings);
     let mut loaded = taskfile::load(&sources, &settings);
+    // Messages name files as they were given; a task remembers where its own really is.
+    for spec in &mut loaded.tasks {
+        if let Some((name, line)) = spec.source.rsplit_once(':') {
+            let file = std::path::absolute(name).unwrap_or_else(|_| name.into());
+            spec.source = format!("{}:{line}", file.display());
+        }
+    }
     broken.append(&mut loaded.diagnostics);
     loaded.diagnostics = broken;
     loaded

@@ -19,6 +19,7 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_store::{Claim, Outcome, RequestId, Step, StoreError};
 use tokio::sync::watch;
 
+use crate::commands::end_leftovers;
 use crate::context::Context;
 pub(crate) use prepare::reopen;
 
@@ -138,6 +139,7 @@ impl Worker {
     /// The attempt's process is there, or ended, or is gone; each case has its way on.
     async fn adopted(&mut self) -> Result<(), WorkerError> {
         let run_dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt);
+        end_leftovers(&run_dir).await;
         let found = find_settled(&run_dir).await.map_err(|source| WorkerError::Io {
             doing: "reading",
             path: run_dir.clone(),

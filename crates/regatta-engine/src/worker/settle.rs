@@ -64,6 +64,11 @@ impl Worker {
             }
             _ => {}
         }
+        if let (Judgement::Bad { .. } | Judgement::NeedsInput(_), Some(said)) =
+            (&judgement, &reported.statement)
+        {
+            self.record.evidence.push(Evidence::Said { by: "db".to_owned(), statement: said.clone() });
+        }
         if let Judgement::Good { by, statement } = judgement {
             self.record.evidence.push(Evidence::Said { by: by.to_owned(), statement: statement.clone() });
             match self.prove(site, &statement).await? {
