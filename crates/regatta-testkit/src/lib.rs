@@ -1,3 +1,4 @@
 //! Fixtures for tests. Nothing here ships.
 
 pub mod repo;
+pub mod world;

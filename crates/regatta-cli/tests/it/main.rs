@@ -18,3 +18,14 @@ mod salvage;
 mod status;
 mod validate;
 mod worker;
+mod run_crashes;
+mod run_flags;
+mod run_input;
+mod run_landing;
+mod run_liars;
+mod run_processes;
+mod run_repositories;
+mod run_retries;
+mod run_scheduling;
+/// The program under test.
+const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");

@@ -1,0 +1,105 @@
+//! What follows from a failure, by its class.
+
+use regatta_testkit::world::{World, task, text};
+use serde_json::Value;
+
+use crate::REGATTA;
+
+fn attempts(task: &Value) -> &Vec<Value> {
+    task["attempts"].as_array().expect("attempts are a list")
+}
+
+#[test]
+fn a_work_failure_is_charged_and_retried_in_the_same_lane_with_guidance() {
+    let world = World::new(REGATTA);
+    let script = "if [ $REGATTA_ATTEMPT = 1 ]; then echo half >half.txt; echo 'the oven is cold' >&2; exit 4; fi\n\
+                  test -f half.txt || exit 5\nprintf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt";
+    world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).exited(0).says("will be tried again");
+    let guidance = world.landed("guidance.txt").expect("it landed");
+    assert!(guidance.contains("Attempt 1 did not succeed") && guidance.contains("exit 4"), "{guidance}");
+    let record = world.task("a");
+    let charged: Vec<bool> =
+        attempts(&record).iter().map(|attempt| attempt["charged"].as_bool().unwrap()).collect();
+    assert_eq!(charged, [true, false]);
+    assert_eq!(attempts(&record)[0]["lane"], attempts(&record)[1]["lane"]);
+    world.assert_tidy();
+}
+
+#[test]
+fn used_up_attempts_fail_the_task_and_skip_who_depends_on_it() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(
+        &[
+            task("bad", "max_attempts: 2", "echo partial >partial.txt; exit 1"),
+            task("child", "deps: [bad]", "true"),
+            task("grandchild", "deps: [child]", "true"),
+            task("other", "", "echo fine >fine.txt"),
+        ]
+        .concat(),
+    );
+    world.run(&plan, &[]).exited(1).says("skipped");
+    world.assert_states(["bad failed", "child skipped", "grandchild skipped", "other landed"]);
+    assert_eq!(attempts(&world.task("bad")).len(), 2);
+    // What it left half-done is kept.
+    let kept = world.salvaged();
+    assert!(kept.iter().any(|name| name.contains("/bad/")), "{kept:?}");
+    world.assert_no_process();
+}
+
+#[test]
+fn a_blocked_task_leaves_its_dependents_pending() {
+    for (script, state, reason) in [
+        ("write x.txt x\\n\nstuck which colour?", "blocked", "needs-input"),
+        ("write x.txt x\\n\nsay nothing about it", "blocked", "verdict"),
+    ] {
+        let world = World::new(REGATTA);
+        let plan = world.sim(&[task("a", "", script), task("b", "deps: [a]", "report pass fine")].concat());
+        world.run(&plan, &[]).exited(1).says(reason);
+        world.assert_states([&format!("a {state}"), "b pending"]);
+        assert!(text(&world.task("a")["reason"]).contains(reason), "{}", world.task("a"));
+        assert_eq!(world.task("b")["waiting_on"], serde_json::json!(["a"]));
+        assert!(world.landed("x.txt").is_none());
+    }
+}
+
+#[test]
+fn a_rate_limit_parks_the_task_and_charges_nothing() {
+    let world = World::new(REGATTA);
+    let plan = world.sim(&task("a", "", "limit-once 1\nwrite a.txt a\\n\nreport pass done"));
+    world.run(&plan, &[]).exited(0).says("parked until");
+    let record = world.task("a");
+    assert_eq!(attempts(&record).len(), 2);
+    assert!(attempts(&record).iter().all(|attempt| attempt["charged"] == false));
+    assert_eq!(attempts(&record)[0]["class"]["class"], "rate-limited");
+    world.assert_tidy();
+}
+
+#[test]
+fn a_program_that_is_missing_is_said_before_anything_starts() {
+    let world = World::new(REGATTA);
+    world.config("agents: { ghost: { kind: command, argv: [no-such-program-anywhere] } }\n");
+    let plan = world.plan(&task("a", "agent: ghost", "true"));
+    world.run(&plan, &[]).exited(3).says("no-such-program-anywhere");
+    assert!(!world.root().join(".regatta").exists());
+}
+
+#[test]
+fn resume_tries_again_what_failed_and_leaves_alone_what_landed() {
+    let world = World::new(REGATTA);
+    let flag = world.outside("flag");
+    let plan = world.plan(
+        &[
+            task("good", "", "echo good >good.txt"),
+            task("bad", "", &format!("test -f '{}' || exit 1; echo bad >bad.txt", flag.display())),
+            task("after", "deps: [bad]", "cat bad.txt >after.txt"),
+        ]
+        .concat(),
+    );
+    world.run(&plan, &[]).exited(1);
+    world.assert_states(["after skipped", "bad failed", "good landed"]);
+    std::fs::write(&flag, "").unwrap();
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["after landed", "bad landed", "good landed"]);
+    assert_eq!(world.commits_of("good.txt"), 1);
+    world.assert_tidy();
+}

@@ -1,0 +1,458 @@
+//! A small world to run the real `regatta` in: a repository, an empty home, nothing inherited from the machine.
+//!
+//! What a test waits for is a line that the program prints, a process that ends or a pipe that an agent opens, each
+//! with a deadline. Nothing here sleeps to be on the safe side.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::repo::{ScratchRepo, write};
+
+/// Longer than anything takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A repository and the program under test.
+#[derive(Debug)]
+pub struct World {
+    repo: ScratchRepo,
+    exe: PathBuf,
+    env: Vec<(OsString, OsString)>,
+}
+
+/// A program that has ended.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Its exit code; 128 and the signal where one ended it, as shells have it.
+    pub code: i32,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed on the other stream.
+    pub stderr: String,
+}
+
+/// A program at work.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+/// A place at which an agent says that it has come and waits to be let go on.
+#[derive(Debug)]
+pub struct Barrier {
+    arrive: PathBuf,
+    leave: PathBuf,
+}
+
+impl World {
+    /// One commit on `main`. `exe` is `env!("CARGO_BIN_EXE_regatta")`.
+    pub fn new(exe: &str) -> Self {
+        Self::around(exe, ScratchRepo::new())
+    }
+
+    /// In a repository made otherwise.
+    pub fn around(exe: &str, repo: ScratchRepo) -> Self {
+        Self { repo, exe: exe.into(), env: Vec::new() }
+    }
+
+    /// The repository.
+    pub fn repo(&self) -> &ScratchRepo {
+        &self.repo
+    }
+
+    /// The checkout.
+    pub fn root(&self) -> &Path {
+        self.repo.root()
+    }
+
+    /// A path beside the checkout.
+    pub fn outside(&self, name: &str) -> PathBuf {
+        self.repo.outside().join(name)
+    }
+
+    /// Where lanes are by default.
+    pub fn lanes(&self) -> PathBuf {
+        let mut name = self.root().file_name().expect("a checkout has a name").to_owned();
+        name.push(".lanes");
+        self.root().with_file_name(name)
+    }
+
+    /// Sets a variable for every program that is started from now on.
+    pub fn env(&mut self, name: &str, value: impl AsRef<OsStr>) -> &mut Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Writes a plan beside the checkout: `tasks` is the YAML list below `tasks:`, `head` what stands above it.
+    pub fn plan_with(&self, head: &str, tasks: &str) -> PathBuf {
+        let path = self.outside("plan.md");
+        let head = head.trim_end();
+        let tasks: String = tasks.trim_matches('\n').lines().map(|line| format!("  {line}\n")).collect();
+        write(&path, format!("---\nregatta: 1\nname: test\n{head}\ntasks:\n{tasks}---\n"));
+        path
+    }
+
+    /// A plan for the agent `sh`, whose prompt is a shell script.
+    pub fn plan(&self, tasks: &str) -> PathBuf {
+        self.plan_with("defaults: { agent: sh, max_attempts: 1 }", tasks)
+    }
+
+    /// A plan for the simulated agent.
+    pub fn sim(&self, tasks: &str) -> PathBuf {
+        self.plan_with("defaults: { agent: sim, max_attempts: 1 }", tasks)
+    }
+
+    /// Writes `regatta.yaml` and commits it.
+    pub fn config(&self, yaml: &str) {
+        self.repo.commit_file("regatta.yaml", yaml, "settings");
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.current_dir(dir).env_clear().stdin(Stdio::null());
+        // Dates would make all commits of one run the same second, and agents would inherit nothing of them anyway.
+        command.envs(self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE")));
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).args(args);
+        command
+    }
+
+    /// Runs `regatta` in the checkout to its end.
+    pub fn regatta<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
+        self.regatta_in(self.root(), args)
+    }
+
+    /// The same somewhere else.
+    pub fn regatta_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Ran {
+        Running::start(self.command(dir, args)).wait()
+    }
+
+    /// Runs a plan to its end with more flags.
+    pub fn run(&self, plan: &Path, flags: &[&str]) -> Ran {
+        self.regatta(run_args(plan, flags))
+    }
+
+    /// Starts a plan.
+    pub fn start(&self, plan: &Path, flags: &[&str]) -> Running {
+        Running::start(self.command(self.root(), run_args(plan, flags)))
+    }
+
+    /// Everything the store knows, as `regatta report --json` tells it.
+    pub fn report(&self) -> Value {
+        let ran = self.regatta(["report", "--json"]).exited(0);
+        serde_json::from_str(&ran.stdout).expect("a report is JSON")
+    }
+
+    /// One task of the report.
+    pub fn task(&self, id: &str) -> Value {
+        let report = self.report();
+        let found = report["tasks"].as_array().and_then(|tasks| tasks.iter().find(|task| task["id"] == id));
+        found.cloned().unwrap_or_else(|| panic!("no task {id} in {report:#}"))
+    }
+
+    /// `id state` of every task, sorted.
+    pub fn states(&self) -> Vec<String> {
+        let report = self.report();
+        let mut states: Vec<String> = report["tasks"]
+            .as_array()
+            .expect("tasks are a list")
+            .iter()
+            .map(|task| format!("{} {}", text(&task["id"]), text(&task["state"])))
+            .collect();
+        states.sort();
+        states
+    }
+
+    /// Asserts the states of all tasks, as `["a landed", …]` in the order of ids.
+    #[track_caller]
+    pub fn assert_states<const N: usize>(&self, expected: [&str; N]) {
+        let states = self.states();
+        assert_eq!(states, expected, "{:#}", self.report()["tasks"]);
+    }
+
+    /// Subjects of the branch's commits, newest first.
+    pub fn subjects(&self, branch: &str) -> Vec<String> {
+        self.repo.git(["log", "--format=%s", branch, "--"]).lines().map(str::to_owned).collect()
+    }
+
+    /// A file as the branch has it.
+    pub fn landed(&self, path: &str) -> Option<String> {
+        let output = self.repo.try_git(self.root(), &["show", &format!("main:{path}")]);
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// How many commits of the branch touch the file.
+    pub fn commits_of(&self, path: &str) -> usize {
+        self.repo.git(["log", "--format=%H", "main", "--", path]).lines().count()
+    }
+
+    /// The salvage refs.
+    pub fn salvaged(&self) -> Vec<String> {
+        let refs = self.repo.git(["for-each-ref", "--format=%(refname)", "refs/regatta/salvage/"]);
+        refs.lines().map(str::to_owned).collect()
+    }
+
+    /// Everything alive that has to do with this world: by environment, working directory or arguments.
+    pub fn processes(&self) -> Vec<String> {
+        let place = self.repo.outside().into_os_string().into_encoded_bytes();
+        let mentions = |bytes: &[u8]| bytes.windows(place.len()).any(|part| part == place);
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
+            let path = entry.path();
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            if pid == std::process::id() {
+                continue;
+            }
+            let read = |name: &str| fs::read(path.join(name)).unwrap_or_default();
+            let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            let cwd = fs::read_link(path.join("cwd")).unwrap_or_default().into_os_string().into_encoded_bytes();
+            let ours = mentions(&read("environ")) || mentions(&cwd) || mentions(&read("cmdline"));
+            if ours && !matches!(state, Some('Z' | 'X') | None) {
+                let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+                found.push(format!("{pid} {line}"));
+            }
+        }
+        found
+    }
+
+    /// Asserts that nothing the run started is alive, no lane is left and the repository is sound.
+    #[track_caller]
+    pub fn assert_tidy(&self) {
+        self.assert_no_process();
+        let lanes = self.lane_dirs();
+        assert!(lanes.is_empty(), "lanes left: {lanes:?}");
+        let worktrees = self.repo.git(["worktree", "list", "--porcelain"]);
+        let count = worktrees.lines().filter(|line| line.starts_with("worktree ")).count();
+        assert_eq!(count, 1, "worktrees left:\n{worktrees}");
+        self.assert_sound();
+    }
+
+    /// Asserts that `git fsck` finds nothing wrong and that no lock is left.
+    #[track_caller]
+    pub fn assert_sound(&self) {
+        let fsck = self.repo.try_git(self.root(), &["fsck", "--full", "--strict", "--no-dangling"]);
+        assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
+        let lock = self.repo.git(["rev-parse", "--path-format=absolute", "--git-path", "index.lock"]);
+        assert!(!Path::new(&lock).exists(), "{lock} was left");
+    }
+
+    /// Asserts that nothing the run started is alive. What was killed may take the kernel a moment.
+    #[track_caller]
+    pub fn assert_no_process(&self) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let alive = self.processes();
+            if alive.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "still alive: {alive:#?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Directories of lanes and readers that exist.
+    pub fn lane_dirs(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for dir in [self.lanes(), self.lanes().join(".readers"), self.lanes().join(".trash")] {
+            for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if !matches!(entry.file_name().to_str(), Some(".readers" | ".trash" | ".kept")) {
+                    found.push(path.strip_prefix(self.lanes()).unwrap_or(&path).display().to_string());
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Makes a barrier for agents; its `script` is what an agent runs.
+    pub fn barrier(&self, name: &str) -> Barrier {
+        let arrive = self.outside(&format!("{name}.arrive"));
+        let leave = self.outside(&format!("{name}.leave"));
+        let made = Command::new("mkfifo").args([&arrive, &leave]).status();
+        assert!(made.is_ok_and(|status| status.success()), "pipes can be made");
+        Barrier { arrive, leave }
+    }
+}
+
+impl Drop for World {
+    /// A test that failed half-way leaves no process behind: only those of this world are ended.
+    fn drop(&mut self) {
+        for process in self.processes() {
+            if let Some(pid) = process.split(' ').next() {
+                let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+            }
+        }
+    }
+}
+
+impl Barrier {
+    /// The shell text by which an agent arrives and waits.
+    pub fn script(&self) -> String {
+        format!("echo here >'{}'; read _ <'{}'", self.arrive.display(), self.leave.display())
+    }
+
+    /// Waits until an agent has arrived.
+    #[track_caller]
+    pub fn arrived(&self) {
+        let path = self.arrive.clone();
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let read = fs::File::open(path).and_then(|mut pipe| pipe.read_to_string(&mut text));
+            let _ = send.send(read.map(|_| text));
+        });
+        let arrived = receive.recv_timeout(DEADLINE);
+        assert!(matches!(arrived, Ok(Ok(_))), "nobody arrived: {arrived:?}");
+    }
+
+    /// Lets the agent that waits go on.
+    #[track_caller]
+    pub fn open(&self) {
+        let path = self.leave.clone();
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let opened = fs::OpenOptions::new().write(true).open(path);
+            let _ = send.send(opened.and_then(|mut pipe| pipe.write_all(b"go\n")));
+        });
+        let opened = receive.recv_timeout(DEADLINE);
+        assert!(matches!(opened, Ok(Ok(()))), "nobody waits: {opened:?}");
+    }
+}
+
+impl Running {
+    /// Starts a command, both streams captured.
+    pub fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program can be started");
+        let (send, lines) = channel();
+        let stdout = child.stdout.take().expect("piped above");
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut errors = child.stderr.take().expect("piped above");
+        let stderr = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = errors.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        Self { child, lines, seen: Vec::new(), stderr: Some(stderr) }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it prints a line that has `part` in it.
+    #[track_caller]
+    pub fn wait_line(&mut self, part: &str) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    self.seen.push(line.clone());
+                    if line.contains(part) {
+                        return line;
+                    }
+                }
+                Err(why) => panic!("no line with {part:?} ({why}) in {:#?}", self.seen),
+            }
+        }
+    }
+
+    /// Sends a signal: `INT`, `KILL`, …
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal} can be sent");
+    }
+
+    /// Ends it as the power cut would, and waits until it is gone.
+    pub fn kill(mut self) -> Ran {
+        let _ = self.child.kill();
+        self.wait()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn wait(mut self) -> Ran {
+        let deadline = Instant::now() + 2 * DEADLINE;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.seen.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.child.kill();
+                    panic!("it did not end: {:#?}", self.seen);
+                }
+            }
+        }
+        let status = self.child.wait().expect("it was started");
+        let stderr = self.stderr.take().map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        let mut stdout = self.seen.join("\n");
+        stdout.push('\n');
+        Ran { code: code(status), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ran {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn exited(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts that one of the streams has `part` in it.
+    #[track_caller]
+    pub fn says(self, part: &str) -> Self {
+        let said = self.stdout.contains(part) || self.stderr.contains(part);
+        assert!(said, "no {part:?} in\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// An entry of a plan: `keys` are further lines of YAML, `prompt` is taken literally.
+pub fn task(id: &str, keys: &str, prompt: &str) -> String {
+    let keys: String = keys.trim_matches('\n').lines().map(|line| format!("  {}\n", line.trim_end())).collect();
+    let prompt: String = prompt.lines().map(|line| format!("    {line}\n")).collect();
+    format!("- id: {id}\n{keys}  prompt: |\n{prompt}")
+}
+
+/// The text of a JSON string, empty for anything else.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn run_args(plan: &Path, flags: &[&str]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["run".into()];
+    args.extend(flags.iter().map(OsString::from));
+    args.push(plan.into());
+    args
+}
+
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
