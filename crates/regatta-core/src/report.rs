@@ -76,7 +76,7 @@ impl Report {
             started_at: timeline.first().map(|event| event.at),
             ended_at: timeline.last().map(|event| event.at),
             counts,
-            cost_usd: attempts().filter_map(|attempt| attempt.cost_usd).sum(),
+            cost_usd: dollars(attempts()),
             tokens_in: attempts().map(|attempt| attempt.tokens_in).sum(),
             tokens_out: attempts().map(|attempt| attempt.tokens_out).sum(),
             tasks,
@@ -109,7 +109,7 @@ impl Report {
         for task in &self.tasks {
             let last = task.attempts.last();
             let verdict = last.and_then(|attempt| attempt.verdict).map_or("", |verdict| verdict.as_str());
-            let cost: f64 = task.attempts.iter().filter_map(|attempt| attempt.cost_usd).sum();
+            let cost = dollars(&task.attempts);
             let commit = task.landed_commit.as_deref().map_or("", |commit| &commit[..commit.len().min(12)]);
             let reason = task.reason.clone().unwrap_or_else(|| waiting(&task.waiting_on));
             let _ = writeln!(
@@ -169,6 +169,11 @@ impl TaskReport {
             let _ = writeln!(text, "\nLanded as {commit}.");
         }
     }
+}
+
+/// What attempts cost together. The sum of no numbers is a negative zero, which nobody wants to read.
+fn dollars<'a>(attempts: impl IntoIterator<Item = &'a Attempt>) -> f64 {
+    attempts.into_iter().filter_map(|attempt| attempt.cost_usd).sum::<f64>() + 0.0
 }
 
 fn waiting(on: &[TaskId]) -> String {

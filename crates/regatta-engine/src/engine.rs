@@ -257,7 +257,10 @@ impl Engine {
     fn handle(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
             Wake::Worker(id) => {
-                if let Some(task) = self.at_work.remove(&id) {
+                // A task that went back to the queue may have its next worker before the last one is seen to end.
+                if let Some(task) = self.at_work.remove(&id)
+                    && !self.at_work.values().any(|other| *other == task)
+                {
                     self.live.remove(&task);
                 }
                 self.waiting_cars = None;

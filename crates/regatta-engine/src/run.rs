@@ -89,18 +89,17 @@ async fn run_in_session(
     Ok(ended)
 }
 
-/// Checkouts that several tasks share go with the last run; nothing in them is work.
+/// Checkouts of readers and gates that nobody uses any more go; nothing in them is work.
 pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
-    let alone = until_answered(|| ctx.store.sessions()).await.is_ok_and(|sessions| sessions.len() == 1);
-    if !alone || ctx.options.keep_lanes {
+    if ctx.options.keep_lanes {
         return;
     }
     let tidied = ctx.blocking(|ctx| {
-        ctx.lanes.discard_shared()?;
+        ctx.lanes.sweep()?;
         ctx.lanes.empty_trash()
     });
     if let Err(error) = tidied.await {
-        ctx.say(format!("could not {error}"));
+        ctx.say(format!("checkouts of readers and gates stay: could not {error}"));
     }
 }
 

@@ -375,6 +375,19 @@ impl Running {
         }
     }
 
+    /// The next line it prints; `None` when it has ended.
+    #[track_caller]
+    pub fn next_line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(DEADLINE) {
+            Ok(line) => {
+                self.seen.push(line.clone());
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("silence after {:#?}", self.seen),
+        }
+    }
+
     /// Sends a signal: `INT`, `KILL`, …
     pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status();

@@ -68,7 +68,7 @@ fn another_attempts_token_is_refused() {
 
 #[test]
 fn a_lane_that_was_mistreated_harms_nobody_else() {
-    let commit = "git add -A && git commit -qm own";
+    let commit = "git add -A && git -c user.name=x -c user.email=x@y commit -qm own";
     let cases = [
         // What the agent does, what becomes of its task, and a file that has to be in the target then.
         ("commits by itself", format!("echo x >x.txt; {commit}"), "landed", Some("x.txt")),
@@ -84,31 +84,31 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
         ("deletes its lane", "rm -rf \"$REGATTA_LANE\"".into(), "failed", None),
         ("puts a file in place of its lane", "cd /; rm -rf \"$REGATTA_LANE\"; echo x >\"$REGATTA_LANE\"".into(), "failed", None),
         ("is on an unborn branch", "git checkout -q --orphan o; git rm -rqf .; echo x >x.txt".into(), "failed", None),
-        ("is on an orphan branch", format!("git checkout -q --orphan o; git rm -rqf .; echo x >x.txt; {commit}"), "failed", None),
+        ("is on an orphan branch", format!("git checkout -q --orphan o; git rm -rqf .; echo x >x.txt; {commit}"), "landed", Some("x.txt")),
         ("has a repository inside", format!("mkdir n; git init -q n; echo n >n/n.txt; (cd n; {commit}); echo x >x.txt"), "landed", Some("x.txt")),
         ("tears its HEAD up", "echo garbage >$(git rev-parse --git-dir)/HEAD; echo x >x.txt".into(), "landed", Some("x.txt")),
         ("links its lane elsewhere", "cd /; mv \"$REGATTA_LANE\" \"$REGATTA_LANE.moved\"; ln -s \"$REGATTA_LANE.moved\" \"$REGATTA_LANE\"".into(), "failed", None),
     ];
-    for (what, script, state, file) in cases {
-        let world = World::new(REGATTA);
-        let plan = world.plan(&[task("liar", "", &script), bystander()].concat());
-        let started = std::time::Instant::now();
-        let mut run = world.start(&plan, &[]);
-        run.wait_line("bystander  landed");
-        let ran = run.wait();
-        let record = world.task("liar");
-        assert_eq!(text(&record["state"]), state, "{what}: {}{}", ran.stdout, ran.stderr);
-        assert_eq!(world.landed("bystander.txt").as_deref(), Some("fine\n"), "{what}");
+    let world = World::new(REGATTA);
+    let name = |n: usize| format!("liar-{n}");
+    let tasks: String = cases
+        .iter()
+        .enumerate()
+        .map(|(n, (_, script, ..))| task(&name(n), "", &script.replace("x.txt", &format!("x{n}.txt"))))
+        .collect();
+    let ran = world.run(&world.plan(&(tasks + &bystander())), &[]).exited(1);
+    for (n, (what, _, state, file)) in cases.iter().enumerate() {
+        let record = world.task(&name(n));
+        assert_eq!(text(&record["state"]), *state, "{what}: {record:#}\n{}", ran.stdout);
         if let Some(file) = file {
-            assert!(world.landed(file).is_some(), "{what}");
-        } else {
-            assert_eq!(world.subjects("main").len(), 2, "{what}");
+            let file = file.replace("x.txt", &format!("x{n}.txt"));
+            assert_eq!(world.landed(&file).as_deref(), Some("x\n"), "{what}");
         }
-        assert_eq!(world.landed("README.md").as_deref(), Some("hello\n"), "{what}");
-        assert!(started.elapsed().as_secs() < 50, "{what} took long");
-        world.assert_no_process();
-        world.assert_sound();
     }
+    assert_eq!(world.landed("bystander.txt").as_deref(), Some("fine\n"));
+    assert_eq!(world.landed("README.md").as_deref(), Some("hello\n"));
+    world.assert_no_process();
+    world.assert_sound();
 }
 
 #[test]

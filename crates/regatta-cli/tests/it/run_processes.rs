@@ -1,1 +1,125 @@
-//! (to come)
+//! Whatever an agent starts is gone when its attempt is over, however that came.
+
+use regatta_testkit::world::{World, task, text};
+
+use crate::REGATTA;
+
+/// Starts what is hardest to get rid of: grandchildren in sessions of their own that ignore signals, one of them
+/// without the environment it was given. Each names the world in its arguments.
+fn brood(world: &World) -> String {
+    let file = world.outside("forever");
+    std::fs::write(&file, "").unwrap();
+    let forever = file.display();
+    format!(
+        "(setsid sh -c 'trap \"\" TERM INT HUP; tail -f \"{forever}\" & wait; tail -f \"{forever}\"' >/dev/null 2>&1 &)\n\
+         (setsid env -i tail -f '{forever}' </dev/null >/dev/null 2>&1 &)\n\
+         (cd / && nohup tail -f '{forever}' </dev/null >/dev/null 2>&1 &)\n\
+         sh -c 'trap \"\" TERM INT HUP; tail -f \"{forever}\"' >/dev/null 2>&1 &\n"
+    )
+}
+
+#[test]
+fn nothing_survives_its_attempt() {
+    let cases = [
+        ("success", "", "echo x >x.txt", "landed"),
+        ("failure", "", "exit 1", "failed"),
+        ("total time", "timeout: 1s", "echo work >w.txt; trap '' INT TERM; sleep 600", "failed"),
+        ("silence", "idle_timeout: 1s", "echo work >w.txt; echo one; sleep 600", "failed"),
+        ("no first word", "first_output_timeout: 1s", "echo work >w.txt; sleep 600", "failed"),
+        ("crash", "", "kill -9 $$", "failed"),
+    ];
+    for (what, keys, end, state) in cases {
+        let world = World::new(REGATTA);
+        let script = format!("{}{end}", brood(&world));
+        let ran = world.run(&world.plan(&task("a", keys, &script)), &[]);
+        assert_eq!(text(&world.task("a")["state"]), state, "{what}: {}", ran.stdout);
+        world.assert_no_process();
+        if keys.contains("out") {
+            let kept = world.salvaged();
+            assert_eq!(kept.len(), 1, "{what}: work is kept: {kept:?}");
+            assert!(ran.stdout.contains("ran into its"), "{what}: {}", ran.stdout);
+        }
+    }
+}
+
+#[test]
+fn checks_gates_and_setup_leave_nothing_behind_either() {
+    let world = World::new(REGATTA);
+    let brood = brood(&world);
+    let file = world.outside("brood.sh");
+    std::fs::write(&file, brood).unwrap();
+    let run = format!("sh '{}'", file.display());
+    world.config(&format!("lane: {{ setup: \"{run}\" }}\nland: {{ test_command: \"{run}\" }}\n"));
+    world.run(&world.plan(&task("a", &format!("checks: [\"{run}\"]"), "echo x >x.txt")), &[]).exited(0);
+    world.assert_tidy();
+}
+
+#[test]
+fn an_agent_that_kills_its_supervisor_is_swept_and_uses_its_attempts_up() {
+    for when in ["", "sleep 0.3; "] {
+        let world = World::new(REGATTA);
+        let file = world.outside("forever");
+        std::fs::write(&file, "").unwrap();
+        let script =
+            format!("echo x >x.txt; (setsid tail -f '{}' &) ; {when}kill -9 $PPID; sleep 600", file.display());
+        world.run(&world.plan(&task("a", "", &script)), &[]).exited(1);
+        world.assert_states(["a failed"]);
+        world.assert_no_process();
+        assert!(!world.salvaged().is_empty(), "its work is kept");
+    }
+}
+
+#[test]
+fn ctrl_c_once_stops_cleanly_and_resume_finishes() {
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("b");
+    let script = format!("{}echo half >half.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi\necho x >x.txt", brood(&world), barrier.script());
+    let plan = world.plan(&[task("a", "", &script), task("b", "deps: [a]", "cat x.txt >y.txt")].concat());
+    let run = world.start(&plan, &[]);
+    barrier.arrived();
+    run.signal("INT");
+    let ran = run.wait().exited(130);
+    assert!(ran.stderr.contains("stopping"), "{}", ran.stderr);
+    world.assert_states(["a pending", "b pending"]);
+    world.assert_no_process();
+    let kept = world.salvaged();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(world.repo().git(["show", &format!("{}:half.txt", kept[0])]), "half");
+    assert_eq!(world.task("a")["attempts"][0]["charged"], false);
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed", "b landed"]);
+    assert_eq!(world.landed("half.txt").as_deref(), Some("half\n"));
+    world.assert_tidy();
+}
+
+#[test]
+fn ctrl_c_twice_does_not_wait_for_the_grace() {
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("b");
+    let script = format!("trap '' INT TERM HUP\n{}\nsleep 600", barrier.script());
+    let plan = world.plan(&task("a", "", &script));
+    let run = world.start(&plan, &[]);
+    barrier.arrived();
+    let begun = std::time::Instant::now();
+    run.signal("INT");
+    run.signal("INT");
+    run.wait().exited(130);
+    assert!(begun.elapsed().as_millis() < 4500, "it waited for the grace: {:?}", begun.elapsed());
+    world.assert_no_process();
+    world.assert_states(["a pending"]);
+}
+
+#[test]
+fn a_closed_terminal_and_a_term_stop_cleanly_too() {
+    for signal in ["HUP", "TERM"] {
+        let world = World::new(REGATTA);
+        let barrier = world.barrier("b");
+        let plan = world.plan(&task("a", "", &format!("echo w >w.txt\n{}", barrier.script())));
+        let run = world.start(&plan, &[]);
+        barrier.arrived();
+        run.signal(signal);
+        run.wait().exited(130);
+        world.assert_no_process();
+        assert_eq!(world.salvaged().len(), 1, "{signal}");
+    }
+}

@@ -76,4 +76,25 @@ impl GitError {
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Locked { .. })
     }
+
+    /// Whether the machine is to blame: no git, a held lock, a full or failing disk.
+    pub fn is_environment(&self) -> bool {
+        use std::io::ErrorKind;
+        match self {
+            Self::Locked { .. } | Self::NotInstalled(_) | Self::TooOld { .. } => true,
+            Self::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::StorageFull
+                    | ErrorKind::QuotaExceeded
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::OutOfMemory
+                    | ErrorKind::StaleNetworkFileHandle
+            ),
+            Self::Failed { stderr, .. } => {
+                let said = |sign: &str| stderr.contains(sign);
+                said("No space left") || said("Disk quota exceeded") || said("Cannot allocate memory")
+            }
+            _ => false,
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::FlockOperation;
+
 use super::GitError;
 
 /// Puts the path and what was being done beside an IO error.
@@ -49,15 +51,30 @@ pub(crate) struct FileLock {
 impl FileLock {
     /// Waits until the lock at `path` is ours.
     pub(crate) fn wait(path: PathBuf) -> Result<Self, GitError> {
+        Self::lock(&path, FlockOperation::LockExclusive)?.map_or_else(|| unreachable!("it waits"), Ok)
+    }
+
+    /// Waits until the lock at `path` is ours and that of others who share it.
+    pub(crate) fn share(path: &Path) -> Result<Self, GitError> {
+        Self::lock(path, FlockOperation::LockShared)?.map_or_else(|| unreachable!("it waits"), Ok)
+    }
+
+    /// The lock at `path`, if nobody has it.
+    pub(crate) fn if_free(path: &Path) -> Result<Option<Self>, GitError> {
+        Self::lock(path, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock(path: &Path, operation: FlockOperation) -> Result<Option<Self>, GitError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io("open", &path))?;
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(io("open", path))?;
         loop {
-            match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
+            match rustix::fs::flock(&file, operation) {
+                Ok(()) => return Ok(Some(Self { _file: file })),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io("lock", &path)(error.into())),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(io("lock", path)(error.into())),
             }
         }
     }

@@ -12,28 +12,13 @@ impl Lanes {
     pub fn gate(&self, candidate: &Oid) -> Result<Lane, GitError> {
         let name = format!("gate-{}", candidate.short());
         let task = TaskId::parse(&format!("_{name}")).expect("hex digits make a task id");
+        let held = self.hold(&task)?;
         if let Some(left) = self.find(&task)? {
             self.unregister(&left)?;
         }
         let parent = self.root.join(".readers");
         fs::create_dir_all(&parent).map_err(io("create", &parent))?;
-        self.create(&task, Some(name), candidate)
-    }
-
-    /// Takes away every checkout that belongs to no task: those of gates and readers. Only while nobody uses one.
-    /// A reader that somebody wrote to stays: [`Lanes::reader`] saves what is in it before it is used again.
-    pub fn discard_shared(&self) -> Result<(), GitError> {
-        for info in self.list()? {
-            let name = info.task.as_str();
-            let Some(lane) = self.find(&info.task)? else { continue };
-            let gate = name.starts_with("_gate-");
-            if gate
-                || name.starts_with("_reader-") && info.broken.is_none() && !self.work.is_dirty(&lane.path)?
-            {
-                self.unregister(&lane)?;
-            }
-        }
-        Ok(())
+        Ok(Lane { _held: Some(held), ..self.create(&task, Some(name), candidate)? })
     }
 
     /// Takes a gate's or a reader's checkout away, with whatever a test left in it.

@@ -55,6 +55,16 @@ fn has_index(lane: &Lane) -> bool {
 }
 
 impl Lanes {
+    /// What somebody did to a lane that leaves no work to judge in it; `None` where there may be some.
+    pub fn harm(&self, lane: &Lane) -> Option<&'static str> {
+        let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        match lane_head::load(&self.repo, &lane.git_dir) {
+            _ if !is_dir => Some("its lane was gone when it ended"),
+            Ok(None) => Some("it left its lane on a branch without a commit"),
+            _ => None,
+        }
+    }
+
     /// Makes a broken lane whole. A lane whose directory is gone is checked out again at its own HEAD, not at base.
     pub(super) fn heal(&self, lane: &mut Lane, record: &LaneRecord) -> Result<(), GitError> {
         let _one_at_a_time = self.lock_admin()?;

@@ -90,7 +90,7 @@ pub(super) fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {
 }
 
 /// Whether a process we can see has its working directory in `dir`.
-fn someone_stands_in(dir: &Path) -> bool {
+pub(super) fn someone_stands_in(dir: &Path) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         // Without /proc nobody can tell: take it that somebody does.
         return true;

@@ -27,10 +27,11 @@ mod submodules;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 
-use crate::git::{GitError, Oid, Repo, Work, absent_is_none, io};
+use crate::git::{FileLock, GitError, Oid, Repo, Work, absent_is_none, io};
 
 pub use branch::BranchMove;
 pub use bring_in::{BroughtIn, Includes};
@@ -61,6 +62,8 @@ pub struct Lane {
     pub warnings: Vec<String>,
     git_dir: PathBuf,
     repo: Repo,
+    /// A checkout that is shared, or made for one gate, is not taken away while somebody has this.
+    _held: Option<Arc<FileLock>>,
 }
 
 /// A line of `regatta lanes`.
@@ -153,7 +156,7 @@ impl Lanes {
         };
         let git_dir = self.repo.common_dir.join("worktrees").join(&record.admin);
         let (task, base, repo) = (task.clone(), record.base.clone(), self.repo.clone());
-        Lane { task, path, base, warnings: Vec::new(), git_dir, repo }
+        Lane { task, path, base, warnings: Vec::new(), git_dir, repo, _held: None }
     }
 }
 

@@ -101,8 +101,7 @@ pub enum LaunchError {
         /// What the shim said.
         error: String,
     },
-    /// The shim died before it could say anything. If it was killed from outside in the moment after the
-    /// agent's start, the agent lives: [`find`](super::find) tells, and [`sweep`] helps.
+    /// The shim died before it could say anything. What it may have started was swept.
     #[error("launch in {}: the shim died without a word; see {}", path.display(), path.join(record::SHIM_LOG).display())]
     ShimDied {
         /// The run directory.
@@ -143,7 +142,13 @@ impl Supervisor {
             Ok(Ack::Started { shim, agent }) => Ok(adopt(&mut starting, shim, Some(agent))),
             Ok(Ack::Ended { shim }) => Ok(adopt(&mut starting, shim, None)),
             Ok(Ack::Refused { error }) => Err(LaunchError::Refused { path, error }),
-            Err(_) => Err(LaunchError::ShimDied { path }),
+            Err(_) => {
+                // Killed from outside in the moment after the agent's start, it left the agent alive.
+                drop(starting);
+                let run_id = launch.run_id.clone();
+                drop(tokio::task::spawn_blocking(move || sweep(&run_id)).await);
+                Err(LaunchError::ShimDied { path })
+            }
         }
     }
 

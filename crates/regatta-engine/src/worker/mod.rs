@@ -25,7 +25,7 @@ pub(crate) use prepare::reopen;
 
 use crate::lanes::Lane;
 use crate::persist::until_answered;
-use crate::process::{Found, Shim, find, sweep};
+use crate::process::{Found, LaunchError, Shim, find, sweep};
 use crate::{clock, failpoint};
 
 /// Why a worker has to end now.
@@ -132,8 +132,11 @@ impl Worker {
         if self.stopped().is_some() {
             return Err(WorkerError::Stopped);
         }
-        let shim = self.launch(&site, token).await?;
-        self.attend(&site, shim).await
+        match self.launch(&site, token).await {
+            // Somebody killed the shim right after it started the agent: whatever that began is gone by now.
+            Err(WorkerError::Launch(LaunchError::ShimDied { .. })) => self.after_exit(&site, Exit::Lost).await,
+            shim => self.attend(&site, shim?).await,
+        }
     }
 
     /// The attempt's process is there, or ended, or is gone; each case has its way on.
@@ -208,6 +211,10 @@ impl Worker {
             WorkerError::Setup(why) => self.work_failure(why),
             WorkerError::Impossible(why) => {
                 Outcome::Block { reason: BlockReason::Policy, detail: why.clone() }
+            }
+            // By positive signs only: what git cannot do in a lane after an agent was there is that agent's work.
+            WorkerError::Git(git) if self.record.exit.is_some() && !git.is_environment() => {
+                self.work_failure(&with_causes(&error))
             }
             other => self.environment_failure(&with_causes(other)),
         };

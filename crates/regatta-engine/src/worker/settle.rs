@@ -12,7 +12,7 @@ use regatta_core::verdict::{Statement, Verdict};
 use regatta_store::{Outcome, Step};
 
 use super::gather::{self, Heard};
-use super::prepare::listed;
+use super::prepare::{listed, reopen};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::AgentEnd;
 use crate::commands::Shell;
@@ -23,6 +23,9 @@ use crate::{clock, failpoint};
 
 /// How long a check may take where the task has no limit of its own.
 const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(30 * 60);
+
+/// An agent that is lost after so many others of its task were lost is taken to do that itself.
+const LOST_IN_A_ROW: usize = 2;
 
 /// What committing and checking made of good words.
 enum Proven {
@@ -36,6 +39,7 @@ impl Worker {
     /// Judges the attempt and carries the outcome out.
     pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
+        let harm = self.mend(site).await?;
         let reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
         let marker = gather::marker(&site.lane.path, spec.id.as_str());
         let facts = Facts {
@@ -48,6 +52,10 @@ impl Worker {
             last_words: &heard.last_words,
         };
         let mut judgement = judge::weigh(&facts);
+        if *exit == Exit::Lost && self.lost_before().await? >= LOST_IN_A_ROW {
+            let why = "its supervisor was killed, as before: something it does ends it".to_owned();
+            judgement = Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why };
+        }
         if matches!(heard.ending.end, AgentEnd::NoSession) {
             self.record.session = None;
         }
@@ -69,6 +77,9 @@ impl Worker {
         {
             self.record.evidence.push(Evidence::Said { by: "db".to_owned(), statement: said.clone() });
         }
+        if let Some(why) = harm {
+            return self.harmed(judgement, why).await;
+        }
         if let Judgement::Good { by, statement } = judgement {
             self.record.evidence.push(Evidence::Said { by: by.to_owned(), statement: statement.clone() });
             match self.prove(site, &statement).await? {
@@ -83,6 +94,26 @@ impl Worker {
             }
         }
         self.bad(site, &judgement).await
+    }
+
+    /// Puts right what the agent broke of its lane; what cannot be put right is the answer.
+    async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
+        let read_only = self.claim.spec.read_only;
+        self.git(site, move |ctx, lane| {
+            let harm = ctx.lanes.harm(lane);
+            if harm.is_none() && !read_only {
+                reopen(ctx, &lane.task)?;
+            }
+            Ok(harm)
+        })
+        .await
+    }
+
+    /// How many attempts right before this one were lost.
+    async fn lost_before(&self) -> Result<usize, WorkerError> {
+        let attempts = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
+        let before = attempts.iter().rev().filter(|attempt| attempt.n < self.claim.attempt);
+        Ok(before.take_while(|attempt| attempt.exit == Some(Exit::Lost)).count())
     }
 
     /// Commits what the agent left and runs the checks on the committed tree.
@@ -275,6 +306,28 @@ impl Worker {
         self.put_away(site, outcome, &why).await
     }
 
+    /// The agent left no lane to look into. What it had committed is kept, and the next attempt gets a lane made anew,
+    /// with the user's files in it.
+    async fn harmed(&mut self, judgement: Judgement, why: &str) -> Result<(), WorkerError> {
+        let judgement = match judgement {
+            Judgement::Good { .. } => {
+                Judgement::Bad { verdict: Verdict::Block, by: "check", why: why.to_owned() }
+            }
+            other => other,
+        };
+        self.record.evidence.push(Evidence::Note { text: why.to_owned() });
+        if !self.claim.spec.read_only {
+            let (task, at) = (self.claim.task.clone(), clock::now());
+            self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        }
+        let outcome = self.failure(&judgement);
+        if let Judgement::Bad { verdict, why, .. } = &judgement {
+            self.record.verdict = Some(*verdict);
+            self.record.summary = self.ctx.redact(why);
+        }
+        self.settled(outcome).await
+    }
+
     /// Keeps what is uncommitted under a salvage ref, then settles.
     async fn put_away(&mut self, site: &Site, outcome: Outcome, why: &str) -> Result<(), WorkerError> {
         if self.record.summary.is_empty() {
@@ -295,7 +348,12 @@ impl Worker {
     async fn salvage(&self, site: &Site, why: &str) -> Result<(), WorkerError> {
         let why = self.ctx.redact(why);
         let reason = why.clone();
-        let kept = self.git(site, move |ctx, lane| ctx.lanes.salvage(lane, &reason, clock::now())).await?;
+        let kept = self
+            .git(site, move |ctx, lane| match ctx.lanes.harm(lane) {
+                None => ctx.lanes.salvage(lane, &reason, clock::now()),
+                Some(_) => Ok(None),
+            })
+            .await?;
         if let Some(kept) = kept {
             self.tell_salvaged(&kept, &why).await;
         }
