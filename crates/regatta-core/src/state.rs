@@ -384,7 +384,9 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             S::Judging { attempt: *attempt, exit: exit.clone() }
         }
         (_, Change::Release) if state.is_claimed() => S::pending(),
-        (S::Claimed { .. } | S::Judging { .. }, Change::Retry { not_before }) => S::Pending { not_before: *not_before },
+        (S::Claimed { .. } | S::Judging { .. }, Change::Retry { not_before }) => {
+            S::Pending { not_before: *not_before }
+        }
         (S::Judging { attempt, .. }, Change::Approve { head }) => {
             S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
         }

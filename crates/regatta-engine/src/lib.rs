@@ -6,6 +6,7 @@ pub mod agents;
 pub mod clock;
 mod commands;
 pub mod context;
+pub mod daemon;
 pub mod engine;
 mod environment;
 pub mod failpoint;

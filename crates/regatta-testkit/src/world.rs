@@ -121,7 +121,8 @@ impl World {
         let mut command = Command::new(&self.exe);
         command.current_dir(dir).env_clear().stdin(Stdio::null());
         // Dates would make all commits of one run the same second, and agents would inherit nothing of them anyway.
-        command.envs(self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE")));
+        command
+            .envs(self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE")));
         command.envs(self.env.iter().map(|(name, value)| (name, value))).args(args);
         command
     }
@@ -208,14 +209,17 @@ impl World {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
             let path = entry.path();
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
             if pid == std::process::id() {
                 continue;
             }
             let read = |name: &str| fs::read(path.join(name)).unwrap_or_default();
             let stat = String::from_utf8_lossy(&read("stat")).into_owned();
             let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-            let cwd = fs::read_link(path.join("cwd")).unwrap_or_default().into_os_string().into_encoded_bytes();
+            let cwd =
+                fs::read_link(path.join("cwd")).unwrap_or_default().into_os_string().into_encoded_bytes();
             let ours = mentions(&read("environ")) || mentions(&cwd) || mentions(&read("cmdline"));
             if ours && !matches!(state, Some('Z' | 'X') | None) {
                 let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
@@ -333,8 +337,11 @@ impl Barrier {
 impl Running {
     /// Starts a command, both streams captured.
     pub fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program can be started");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
         let (send, lines) = channel();
         let stdout = child.stdout.take().expect("piped above");
         std::thread::spawn(move || {
@@ -448,7 +455,8 @@ impl Ran {
 
 /// An entry of a plan: `keys` are further lines of YAML, `prompt` is taken literally.
 pub fn task(id: &str, keys: &str, prompt: &str) -> String {
-    let keys: String = keys.trim_matches('\n').lines().map(|line| format!("  {}\n", line.trim_end())).collect();
+    let keys: String =
+        keys.trim_matches('\n').lines().map(|line| format!("  {}\n", line.trim_end())).collect();
     let prompt: String = prompt.lines().map(|line| format!("    {line}\n")).collect();
     format!("- id: {id}\n{keys}  prompt: |\n{prompt}")
 }

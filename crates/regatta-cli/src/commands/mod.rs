@@ -3,6 +3,7 @@
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
@@ -31,6 +32,7 @@ use worker::ParcelCommand;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Init(init::Args),
+    Daemon(daemon::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Run(run::Args),
@@ -62,6 +64,7 @@ pub(crate) enum Command {
 /// Runs one command.
 pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     match command {
+        Command::Daemon(args) => daemon::run(args, global, ui).await,
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,

@@ -30,7 +30,9 @@ fn story(world: &World) -> std::path::PathBuf {
 fn assert_whole(world: &World, what: &str) {
     let states = world.states();
     assert_eq!(states, ["a landed", "b landed", "c landed", "d landed", "r done"], "{what}");
-    for (file, content) in [("a.txt", "a\n"), ("b.txt", "b\nmore\n"), ("c.txt", "a\nb\nmore\n"), ("d.txt", "d\n")] {
+    for (file, content) in
+        [("a.txt", "a\n"), ("b.txt", "b\nmore\n"), ("c.txt", "a\nb\nmore\n"), ("d.txt", "d\n")]
+    {
         assert_eq!(world.landed(file).as_deref(), Some(content), "{what}");
     }
     for file in ["a.txt", "c.txt", "d.txt"] {
@@ -85,7 +87,8 @@ fn without_resume_a_killed_run_starts_over_and_its_work_is_kept() {
 fn an_agent_that_outlives_its_run_is_adopted_with_its_exit() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
-    let plan = world.plan(&task("a", "", &format!("echo one >x.txt\n{}\necho two >>x.txt", barrier.script())));
+    let plan =
+        world.plan(&task("a", "", &format!("echo one >x.txt\n{}\necho two >>x.txt", barrier.script())));
     let run = world.start(&plan, &[]);
     barrier.arrived();
     run.kill().exited(137);
@@ -103,7 +106,10 @@ fn an_adopted_agent_is_found_whatever_log_directory_the_new_run_wants() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
     let logs = world.outside("logs");
-    let script = format!("{}\necho '{{\"verdict\": \"pass\", \"summary\": \"fine\"}}'\necho x >x.txt", barrier.script());
+    let script = format!(
+        "{}\necho '{{\"verdict\": \"pass\", \"summary\": \"fine\"}}'\necho x >x.txt",
+        barrier.script()
+    );
     let plan = world.plan(&task("a", "verdict_adapter: json-result", &script));
     let run = world.start(&plan, &["--log-dir", logs.to_str().unwrap()]);
     barrier.arrived();
@@ -121,7 +127,8 @@ fn an_adopted_agent_is_found_whatever_log_directory_the_new_run_wants() {
 fn a_shim_that_is_killed_costs_an_attempt_but_no_work() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
-    let script = format!("echo $REGATTA_ATTEMPT >>x.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi", barrier.script());
+    let script =
+        format!("echo $REGATTA_ATTEMPT >>x.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi", barrier.script());
     let plan = world.plan(&task("a", "", &script));
     let run = world.start(&plan, &[]);
     barrier.arrived();
@@ -130,7 +137,11 @@ fn a_shim_that_is_killed_costs_an_attempt_but_no_work() {
     let pid = shims[0].split(' ').next().unwrap();
     assert!(std::process::Command::new("kill").args(["-9", pid]).status().unwrap().success());
     run.wait().exited(0);
-    assert_eq!(world.landed("x.txt").as_deref(), Some("1\n2\n"), "the second attempt goes on in the same lane");
+    assert_eq!(
+        world.landed("x.txt").as_deref(),
+        Some("1\n2\n"),
+        "the second attempt goes on in the same lane"
+    );
     assert_eq!(world.task("a")["attempts"][0]["charged"], false);
     world.assert_tidy();
 }
@@ -217,7 +228,10 @@ fn kills_at_random_moments_lose_nothing_and_land_nothing_twice() {
 fn a_run_killed_while_stopping_still_resumes() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
-    let script = format!("trap '' INT TERM\necho w >w.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; sleep 600; fi", barrier.script());
+    let script = format!(
+        "trap '' INT TERM\necho w >w.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; sleep 600; fi",
+        barrier.script()
+    );
     let plan = world.plan(&task("a", "", &script));
     let run = world.start(&plan, &[]);
     barrier.arrived();

@@ -16,11 +16,26 @@ fn words_alone_never_land_anything() {
     let cases = [
         // What is reported, how the agent ends, and what becomes of the task.
         ("no change", "agent: sim", "lie", "done"),
-        ("pass and exit 1", "agent: sh", "regatta done --verdict pass --summary ok; echo x >x.txt; exit 1", "failed"),
-        ("block and exit 0", "agent: sh", "echo x >x.txt; regatta done --verdict block --summary no; exit 0", "failed"),
+        (
+            "pass and exit 1",
+            "agent: sh",
+            "regatta done --verdict pass --summary ok; echo x >x.txt; exit 1",
+            "failed",
+        ),
+        (
+            "block and exit 0",
+            "agent: sh",
+            "echo x >x.txt; regatta done --verdict block --summary no; exit 0",
+            "failed",
+        ),
         ("nonsense", "agent: sh\nverdict_adapter: chain", "echo x >x.txt; echo PASS", "blocked"),
         ("check fails", "agent: sh\nchecks: [\"test -f y.txt\"]", "echo x >x.txt", "failed"),
-        ("check sees only what is committed", "agent: sh\nchecks: [\"test -f ignored.txt\"]", "echo ignored.txt >.gitignore; echo x >x.txt; mv x.txt ignored.txt", "landed"),
+        (
+            "check sees only what is committed",
+            "agent: sh\nchecks: [\"test -f ignored.txt\"]",
+            "echo ignored.txt >.gitignore; echo x >x.txt; mv x.txt ignored.txt",
+            "landed",
+        ),
         ("unknown", "agent: sh", "echo x >x.txt; regatta done --verdict unknown --summary eh", "blocked"),
     ];
     for (what, keys, script, state) in cases {

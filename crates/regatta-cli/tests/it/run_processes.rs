@@ -60,8 +60,10 @@ fn an_agent_that_kills_its_supervisor_is_swept_and_uses_its_attempts_up() {
         let world = World::new(REGATTA);
         let file = world.outside("forever");
         std::fs::write(&file, "").unwrap();
-        let script =
-            format!("echo x >x.txt; (setsid tail -f '{}' &) ; {when}kill -9 $PPID; sleep 600", file.display());
+        let script = format!(
+            "echo x >x.txt; (setsid tail -f '{}' &) ; {when}kill -9 $PPID; sleep 600",
+            file.display()
+        );
         world.run(&world.plan(&task("a", "", &script)), &[]).exited(1);
         world.assert_states(["a failed"]);
         world.assert_no_process();
@@ -73,7 +75,11 @@ fn an_agent_that_kills_its_supervisor_is_swept_and_uses_its_attempts_up() {
 fn ctrl_c_once_stops_cleanly_and_resume_finishes() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
-    let script = format!("{}echo half >half.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi\necho x >x.txt", brood(&world), barrier.script());
+    let script = format!(
+        "{}echo half >half.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi\necho x >x.txt",
+        brood(&world),
+        barrier.script()
+    );
     let plan = world.plan(&[task("a", "", &script), task("b", "deps: [a]", "cat x.txt >y.txt")].concat());
     let run = world.start(&plan, &[]);
     barrier.arrived();

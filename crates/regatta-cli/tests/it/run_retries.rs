@@ -53,7 +53,10 @@ fn a_blocked_task_leaves_its_dependents_pending() {
         ("write x.txt x\\n\nsay nothing about it", "blocked", "verdict"),
     ] {
         let world = World::new(REGATTA);
-        let plan = world.sim(&[task("a", "verdict_adapter: chain", script), task("b", "deps: [a]", "report pass fine")].concat());
+        let plan = world.sim(
+            &[task("a", "verdict_adapter: chain", script), task("b", "deps: [a]", "report pass fine")]
+                .concat(),
+        );
         world.run(&plan, &[]).exited(1).says(reason);
         world.assert_states([&format!("a {state}"), "b pending"]);
         assert!(text(&world.task("a")["reason"]).contains(reason), "{}", world.task("a"));

@@ -116,7 +116,8 @@ fn higher_priority_starts_first() {
 #[test]
 fn the_base_of_a_dependent_contains_what_landed_before() {
     let world = World::new(REGATTA);
-    let plan = world.plan(&[task("a", "", "echo a >a.txt"), task("b", "deps: [a]", "echo b >b.txt")].concat());
+    let plan =
+        world.plan(&[task("a", "", "echo a >a.txt"), task("b", "deps: [a]", "echo b >b.txt")].concat());
     world.run(&plan, &[]).exited(0);
     let (a, b) = (world.task("a"), world.task("b"));
     assert_eq!(text(&b["attempts"][0]["base"]), text(&a["landed_commit"]));

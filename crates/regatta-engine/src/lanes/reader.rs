@@ -57,7 +57,9 @@ impl Lanes {
             if is_shared(&task)?.is_none() {
                 continue;
             }
-            let Some(_one_at_a_time) = FileLock::if_free(&self.beside_record(&task, "lock"))? else { continue };
+            let Some(_one_at_a_time) = FileLock::if_free(&self.beside_record(&task, "lock"))? else {
+                continue;
+            };
             let Some(record) = is_shared(&task)? else { continue };
             let free = FileLock::if_free(&self.beside_record(&task, "held"))?.is_some();
             // An agent whose run was killed lives on under its shim.

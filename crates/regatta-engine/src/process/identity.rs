@@ -4,7 +4,11 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// One process of one boot of this machine.
@@ -33,6 +37,36 @@ impl Identity {
     pub fn is_alive(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot_id)
             && Stat::load(self.pid).is_ok_and(|stat| stat.starttime == self.starttime && !stat.is_dead())
+    }
+}
+
+impl Identity {
+    /// A handle that means this process for as long as it is held; `None` if it is gone.
+    fn pidfd(&self) -> io::Result<Option<OwnedFd>> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // Asked only now: a pid that was reused in between is found out.
+            Ok(fd) => Ok(self.is_alive().then_some(fd)),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a signal to this process and to no other that has its pid by now.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        match self.pidfd()? {
+            Some(fd) => Ok(pidfd_send_signal(&fd, signal)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for its end, blocking this thread; false if it outlives `patience`.
+    pub fn wait_gone(&self, patience: Duration) -> io::Result<bool> {
+        let Some(fd) = self.pidfd()? else { return Ok(true) };
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        let ready = rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience))?;
+        Ok(ready > 0)
     }
 }
 

@@ -134,7 +134,9 @@ impl Worker {
         }
         match self.launch(&site, token).await {
             // Somebody killed the shim right after it started the agent: whatever that began is gone by now.
-            Err(WorkerError::Launch(LaunchError::ShimDied { .. })) => self.after_exit(&site, Exit::Lost).await,
+            Err(WorkerError::Launch(LaunchError::ShimDied { .. })) => {
+                self.after_exit(&site, Exit::Lost).await
+            }
             shim => self.attend(&site, shim?).await,
         }
     }

@@ -1,0 +1,429 @@
+//! `regatta daemon`: the engine for good, in the foreground or detached; its health, and its end.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use regatta_core::admission::Limits;
+use regatta_engine::context::{Assembly, Context, RunOptions};
+use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve};
+use regatta_engine::engine::{End, Ended, Order};
+use regatta_engine::notice::Notice;
+use regatta_store::{SessionId, Store};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::render::lines::Lines;
+use crate::ui::Ui;
+
+/// How long `start` and `stop` wait for the daemon.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serve the queue: run, start, status or stop the daemon of this project.
+///
+/// `run` (the default) stays in the foreground, for a terminal, systemd or pm2. One daemon per project. SIGTERM leaves
+/// the agents running, and the next daemon adopts them; SIGHUP reads regatta.yaml again.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Action>,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Action {
+    /// Serve in the foreground (the default).
+    Run {
+        /// Begin a session of its own: for `start`.
+        #[arg(long, hide = true)]
+        detached: bool,
+    },
+    /// Serve in the background; what it says goes to .regatta/daemon.log.
+    Start,
+    /// Tell whether it is alive, since when, and what it is at.
+    Status,
+    /// End it. Its agents run on and are adopted by the next one, unless told otherwise.
+    Stop {
+        /// Start nothing more, wait for what runs, then end.
+        #[arg(long, conflicts_with = "kill")]
+        drain: bool,
+        /// Stop the agents too; their tasks go back to the queue, uncharged, their work is kept.
+        #[arg(long)]
+        kill: bool,
+        /// Seconds to wait for its end; 0 does not wait.
+        #[arg(long, value_name = "S")]
+        timeout: Option<u64>,
+    },
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match args.command.unwrap_or(Action::Run { detached: false }) {
+        Action::Run { detached } => serve_here(detached, global, ui).await,
+        Action::Start => start(global, ui).await,
+        Action::Status => status(global, ui).await,
+        Action::Stop { drain, kill, timeout } => {
+            let end = if kill {
+                End::Stop
+            } else if drain {
+                End::Drain
+            } else {
+                End::Leave
+            };
+            stop(end, timeout, global, ui)
+        }
+    }
+}
+
+async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if detached {
+        // Fails only where it leads a group already; then there is nothing to leave.
+        let _ = rustix::process::setsid();
+    }
+    let ui = Ui { outlives_reader: true, ..ui.clone() };
+    let project = Project::open(global)?;
+    project.make_state_dir()?;
+    let lock = match DaemonLock::take(&project.repo.state_dir) {
+        Ok(Ok(lock)) => lock,
+        Ok(Err(held)) => return Err(already(&held)),
+        Err(error) => return Err(CliError::io("locking", &project.repo.state_dir, &error)),
+    };
+    let store = project.create_store().await?;
+    let (notices, watching) = mpsc::unbounded_channel();
+    let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
+    let (send, orders) = mpsc::unbounded_channel();
+    obey_signals(global.clone(), store, ctx.session.clone(), notices, send, project.repo.state_dir.clone())?;
+    let log = tokio::spawn(write_log(ui.clone(), watching));
+    let limits = limits(&project);
+    notify_systemd("READY=1");
+    let result = serve(ctx.clone(), lock, env!("CARGO_PKG_VERSION"), limits, orders).await;
+    notify_systemd("STOPPING=1");
+    let ended = result?;
+    log.abort();
+    if !ui.quiet && !ui.json {
+        ui.line(match ended {
+            Ended::Left => "ended; its agents run on, and the next daemon adopts them",
+            _ => "ended",
+        });
+    }
+    Ok(Exit::Ok)
+}
+
+async fn assemble(
+    project: &Project,
+    store: Arc<dyn Store>,
+    session: SessionId,
+    notices: mpsc::UnboundedSender<Notice>,
+) -> Result<Arc<Context>, CliError> {
+    let exe = std::env::current_exe()
+        .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
+    let assembly = Assembly {
+        repo: project.repo.clone(),
+        lanes_root: project.lanes_root(),
+        store,
+        store_url: project.store_url.clone(),
+        session,
+        config: project.config.clone(),
+        options: RunOptions {
+            fail_fast: false,
+            // Agents may be at work already: what the first daemon trusted is what is trusted.
+            resume: true,
+            keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
+            log_dir: None,
+            no_log: false,
+            claude_exe: None,
+            grace: Duration::from_secs(5),
+        },
+        target: project.target()?,
+        regatta_exe: exe,
+        inherited: std::env::vars_os().collect(),
+        notices,
+    };
+    let assembled = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
+    Ok(Arc::new(assembled.expect("assembling does not panic")?))
+}
+
+fn limits(project: &Project) -> Limits {
+    Limits { max_workers: project.config.max_workers, groups: project.config.limits.groups.clone() }
+}
+
+/// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
+/// SIGHUP reads the settings again.
+fn obey_signals(
+    global: Global,
+    store: Arc<dyn Store>,
+    session: SessionId,
+    notices: mpsc::UnboundedSender<Notice>,
+    orders: mpsc::UnboundedSender<Order>,
+    state_dir: std::path::PathBuf,
+) -> Result<(), CliError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let watch =
+        |kind| signal(kind).map_err(|error| CliError::new(Exit::CannotWork, format!("signals: {error}")));
+    let (mut int, mut term, mut hup) =
+        (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
+    tokio::spawn(async move {
+        let mut asked = 0;
+        loop {
+            tokio::select! {
+                _ = int.recv() => asked += 1,
+                _ = term.recv() => asked += 1,
+                _ = hup.recv() => {
+                    notify_systemd("RELOADING=1");
+                    let reloaded = async {
+                        let project = Project::open(&global)?;
+                        let ctx = assemble(&project, store.clone(), session.clone(), notices.clone()).await?;
+                        Ok::<_, CliError>(Order::Reload { ctx, limits: limits(&project) })
+                    };
+                    match reloaded.await {
+                        Ok(order) => {
+                            let _ = notices.send(Notice::Say("settings read again".to_owned()));
+                            let _ = orders.send(order);
+                        }
+                        Err(error) => {
+                            let text = format!("settings not read again, the old ones stay: {}", error.message);
+                            let _ = notices.send(Notice::Say(text));
+                            for diagnostic in error.diagnostics {
+                                let _ = notices.send(Notice::Say(diagnostic.to_string()));
+                            }
+                        }
+                    }
+                    notify_systemd("READY=1");
+                    continue;
+                }
+            }
+            let end = match asked {
+                1 => std::fs::read_to_string(state_dir.join("daemon.stop"))
+                    .ok()
+                    .and_then(|text| way(&text))
+                    .unwrap_or(End::Leave),
+                2 => End::Stop,
+                _ => End::Kill,
+            };
+            let _ = std::fs::remove_file(state_dir.join("daemon.stop"));
+            if orders.send(Order::End(end)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+fn way(text: &str) -> Option<End> {
+    match text.trim() {
+        "drain" => Some(End::Drain),
+        "leave" => Some(End::Leave),
+        "stop" => Some(End::Stop),
+        _ => None,
+    }
+}
+
+/// One JSON object per line where nobody sits in front of it, plain lines on a terminal.
+async fn write_log(ui: Ui, mut watching: mpsc::UnboundedReceiver<Notice>) {
+    let json = ui.json || !ui.terminal;
+    let mut lines = Lines::new(&ui, regatta_engine::clock::now());
+    while let Some(notice) = watching.recv().await {
+        match notice {
+            notice if !json => lines.show(&notice),
+            Notice::Event(event) => ui.object(&event),
+            Notice::Say(text) => {
+                ui.object(&json!({ "at": regatta_engine::clock::now(), "kind": "said", "text": text }))
+            }
+            Notice::Held { .. } | Notice::Live { .. } => {}
+        }
+    }
+}
+
+/// Tells systemd, where it listens.
+fn notify_systemd(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() else { return };
+    use std::os::unix::ffi::OsStrExt;
+    let sent = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => {
+            use std::os::linux::net::SocketAddrExt;
+            std::os::unix::net::SocketAddr::from_abstract_name(name)
+                .and_then(|address| socket.send_to_addr(state.as_bytes(), &address))
+        }
+        None => socket.send_to(state.as_bytes(), &path),
+    };
+    // Nobody to tell is no reason to end.
+    let _ = sent;
+}
+
+fn already(held: &Presence) -> CliError {
+    match held {
+        Presence::Alive(info) | Presence::Stalled(info) => {
+            CliError::refused(format!("a daemon serves this project already: process {}", info.identity.pid))
+        }
+        Presence::Starting | Presence::None => CliError::refused("a daemon of this project is just starting"),
+    }
+    .hinted("`regatta daemon status` looks at it, `regatta daemon stop` ends it")
+}
+
+async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    project.make_state_dir()?;
+    // What would make it fail at once is said here, not in a log.
+    project.target()?;
+    let dir = &project.repo.state_dir;
+    let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
+    if look()? != Presence::None {
+        return Err(already(&look()?));
+    }
+    let path = dir.join("daemon.log");
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let log = log.map_err(|error| CliError::io("opening", &path, &error))?;
+    let errors = log.try_clone().map_err(|error| CliError::io("opening", &path, &error))?;
+    let exe = std::env::current_exe().map_err(|error| CliError::io("finding", &path, &error))?;
+    let mut command = Command::new(exe);
+    command.arg("--project").arg(&project.repo.toplevel);
+    if let Some(config) = &global.config {
+        command.arg("--config").arg(std::path::absolute(config).unwrap_or_else(|_| config.clone()));
+    }
+    if let Some(store) = &global.store {
+        command.arg("--store").arg(store);
+    }
+    command.args(["daemon", "run", "--detached"]).stdin(Stdio::null()).stdout(log).stderr(errors);
+    let mut child = command.spawn().map_err(|error| CliError::io("starting", &path, &error))?;
+    let begun = Instant::now();
+    loop {
+        if let Presence::Alive(info) = look()? {
+            if info.identity.pid == child.id() {
+                say(ui, &json!({ "state": "started", "pid": info.identity.pid, "log": path }), || {
+                    format!("started: process {}, log {}", info.identity.pid, path.display())
+                });
+                return Ok(Exit::Ok);
+            }
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(CliError::new(Exit::CannotWork, format!("the daemon ended at once ({status})"))
+                .hinted(format!("{} says why", path.display())));
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(CliError::new(Exit::TimedOut, "the daemon did not come up")
+                .hinted(format!("{} may say why", path.display())));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let dir = &project.repo.state_dir;
+    let found = presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+    let (word, info) = match &found {
+        Presence::None => ("none", None),
+        Presence::Starting => ("starting", None),
+        Presence::Alive(info) => ("alive", Some(info)),
+        Presence::Stalled(info) => ("stalled", Some(info)),
+    };
+    let (counts, last) = match project.has_store() {
+        false => (Vec::new(), None),
+        true => {
+            let store = project.store().await?;
+            let seq = store.last_seq().await?;
+            let last = store.events(seq.saturating_sub(1), None, 1).await?;
+            (store.counts(Some(regatta_store::MAIN_QUEUE)).await?, last.into_iter().next())
+        }
+    };
+    let counts: std::collections::BTreeMap<String, u64> = counts.into_iter().collect();
+    let last_at = last.map(|event| event.at);
+    let document = json!({
+        "state": word,
+        "pid": info.map(|info| info.identity.pid),
+        "started_at": info.map(|info| info.started_at),
+        "awake_at": info.map(|info| info.awake_at),
+        "version": info.map(|info| info.version.clone()),
+        "last_progress": last_at,
+        "counts": counts,
+    });
+    say(ui, &document, || describe(word, info, last_at, &counts));
+    Ok(match found {
+        Presence::None => Exit::NotFound,
+        Presence::Stalled(_) => Exit::CannotWork,
+        Presence::Alive(_) | Presence::Starting => Exit::Ok,
+    })
+}
+
+fn describe(
+    word: &str,
+    info: Option<&DaemonInfo>,
+    last: Option<regatta_core::time::Timestamp>,
+    counts: &std::collections::BTreeMap<String, u64>,
+) -> String {
+    let now = regatta_engine::clock::now();
+    let mut text = match info {
+        None => format!("daemon: {word}"),
+        Some(info) => format!(
+            "daemon: {word}, process {}, up for {}, last awake {} ago",
+            info.identity.pid,
+            regatta_core::time::human(now.since(info.started_at)),
+            regatta_core::time::human(now.since(info.awake_at))
+        ),
+    };
+    if let Some(last) = last {
+        text.push_str(&format!("\nlast progress: {} ago", regatta_core::time::human(now.since(last))));
+    }
+    let counts: Vec<String> =
+        counts.iter().filter(|(_, n)| **n > 0).map(|(state, n)| format!("{n} {state}")).collect();
+    if !counts.is_empty() {
+        text.push_str(&format!("\nqueue: {}", counts.join(", ")));
+    }
+    text
+}
+
+fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let dir = &project.repo.state_dir;
+    let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
+    let info = match look()? {
+        Presence::Alive(info) | Presence::Stalled(info) => info,
+        Presence::Starting => return Err(CliError::refused("the daemon is just starting; try again")),
+        Presence::None => {
+            return Err(CliError::not_found("no daemon serves this project")
+                .hinted("`regatta daemon start` starts one"));
+        }
+    };
+    let word = match end {
+        End::Drain => "drain",
+        End::Leave => "leave",
+        End::Stop | End::Kill => "stop",
+    };
+    let note = dir.join("daemon.stop");
+    std::fs::write(&note, word).map_err(|error| CliError::io("writing", &note, &error))?;
+    info.identity.signal(rustix::process::Signal::TERM).map_err(|error| {
+        CliError::new(Exit::CannotWork, format!("signalling process {}: {error}", info.identity.pid))
+    })?;
+    let patience = match (timeout, end) {
+        (Some(seconds), _) => Duration::from_secs(seconds),
+        // What runs may take its time.
+        (None, End::Drain) => Duration::from_secs(365 * 24 * 3600),
+        (None, _) => PATIENCE,
+    };
+    if !patience.is_zero() && !info.identity.wait_gone(patience).unwrap_or(false) {
+        return Err(CliError::new(
+            Exit::TimedOut,
+            format!("process {} has not ended yet", info.identity.pid),
+        )
+        .hinted("`regatta daemon status` looks again; `regatta daemon stop --kill` stops its agents too"));
+    }
+    say(ui, &json!({ "state": "stopped", "pid": info.identity.pid, "how": word }), || match end {
+        End::Leave => "stopped; its agents run on, and the next daemon adopts them".to_owned(),
+        End::Drain => "stopped, everything it had begun is settled".to_owned(),
+        End::Stop | End::Kill => "stopped with its agents; their work is kept".to_owned(),
+    });
+    Ok(Exit::Ok)
+}
+
+fn say(ui: &Ui, document: &serde_json::Value, text: impl FnOnce() -> String) {
+    if ui.json {
+        ui.document(document);
+    } else if !ui.quiet {
+        ui.line(text());
+    }
+}

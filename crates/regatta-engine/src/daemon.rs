@@ -1,0 +1,184 @@
+//! The engine for good: one per project, by a file lock; it serves the main queue until it is told to end.
+//!
+//! Invariant: the lock decides, not the file beside it. `daemon.json` only tells people who holds the lock and when it
+//! was last awake.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::admission::Limits;
+use regatta_core::time::Timestamp;
+use regatta_store::MAIN_QUEUE;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock;
+use crate::context::Context;
+use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::persist::until_answered;
+use crate::process::Identity;
+use crate::run::{in_session, inherit, tidy_up};
+
+/// How often a daemon says that it is awake.
+const BEAT: Duration = Duration::from_secs(5);
+/// Silent for so long, and it is stalled.
+pub const STALLED: Duration = Duration::from_secs(20);
+
+/// The right to be the daemon of a project; given back when dropped, also by a crash.
+pub struct DaemonLock {
+    _file: File,
+    state_dir: PathBuf,
+}
+
+/// What a daemon says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonInfo {
+    /// The process.
+    pub identity: Identity,
+    /// Since when.
+    pub started_at: Timestamp,
+    /// When it was last awake.
+    pub awake_at: Timestamp,
+    /// Of which version.
+    pub version: String,
+}
+
+/// What there is of a daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// None.
+    None,
+    /// One that is awake.
+    Alive(DaemonInfo),
+    /// One that holds its lock and has not been awake for a while.
+    Stalled(DaemonInfo),
+    /// One that holds its lock and has not said who it is yet.
+    Starting,
+}
+
+impl DaemonLock {
+    /// Takes the lock; [`Presence`] of the one who has it otherwise.
+    pub fn take(state_dir: &Path) -> io::Result<Result<Self, Presence>> {
+        let file = File::options().create(true).truncate(false).write(true).open(lock_path(state_dir))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Ok(Self { _file: file, state_dir: state_dir.to_owned() })),
+            Err(TryLockError::WouldBlock) => Ok(Err(held(state_dir))),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Says who it is, until it is dropped.
+    fn introduce(&self, version: &str, started_at: Timestamp) -> io::Result<()> {
+        let info = DaemonInfo {
+            identity: Identity::current()?,
+            started_at,
+            awake_at: clock::now(),
+            version: version.to_owned(),
+        };
+        let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
+        let fresh = self.state_dir.join(".daemon.json");
+        std::fs::write(&fresh, text)?;
+        std::fs::rename(&fresh, info_path(&self.state_dir))
+    }
+}
+
+impl Drop for DaemonLock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(info_path(&self.state_dir));
+    }
+}
+
+/// Looks for a daemon without disturbing it.
+pub fn presence(state_dir: &Path) -> io::Result<Presence> {
+    let file = match File::options().write(true).open(lock_path(state_dir)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Presence::None),
+        file => file?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Presence::None),
+        Err(TryLockError::WouldBlock) => Ok(held(state_dir)),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn held(state_dir: &Path) -> Presence {
+    let text = std::fs::read_to_string(info_path(state_dir)).unwrap_or_default();
+    match serde_json::from_str::<DaemonInfo>(&text) {
+        Err(_) => Presence::Starting,
+        Ok(info) if !info.identity.is_alive() => Presence::Starting,
+        Ok(info) if clock::now().since(info.awake_at) > STALLED => Presence::Stalled(info),
+        Ok(info) => Presence::Alive(info),
+    }
+}
+
+fn lock_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("daemon.lock")
+}
+
+fn info_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("daemon.json")
+}
+
+/// Serves the main queue until an order ends it. Workers of a daemon that died are adopted first.
+pub async fn serve(
+    ctx: Arc<Context>,
+    lock: DaemonLock,
+    version: &str,
+    limits: Limits,
+    orders: mpsc::UnboundedReceiver<Order>,
+) -> Result<Ended, EngineError> {
+    let lock = Arc::new(lock);
+    let started_at = clock::now();
+    let writing = |source| EngineError::Io { doing: "writing", path: info_path(&ctx.state_dir), source };
+    lock.introduce(version, started_at).map_err(writing)?;
+    let (done, over) = watch::channel(());
+    let awake = tokio::spawn(stay_awake(lock.clone(), version.to_owned(), started_at, over));
+    let result = in_session(&ctx, "daemon", |cut_off| serve_in_session(&ctx, limits, orders, cut_off)).await;
+    drop(done);
+    let _ = awake.await;
+    result
+}
+
+async fn stay_awake(
+    lock: Arc<DaemonLock>,
+    version: String,
+    started_at: Timestamp,
+    mut over: watch::Receiver<()>,
+) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(BEAT) => {}
+            _ = over.changed() => return,
+        }
+        // A full disk must not end a daemon; it is then told to be stalled, which it may well be.
+        let _ = lock.introduce(&version, started_at);
+    }
+}
+
+async fn serve_in_session(
+    ctx: &Arc<Context>,
+    limits: Limits,
+    orders: mpsc::UnboundedReceiver<Order>,
+    cut_off: watch::Receiver<Option<String>>,
+) -> Result<Ended, EngineError> {
+    let last_seq = until_answered(|| ctx.store.last_seq()).await?;
+    let mut queued = std::collections::BTreeSet::new();
+    let query = regatta_store::TaskQuery { queue: Some(MAIN_QUEUE.to_owned()), ..Default::default() };
+    for record in until_answered(|| ctx.store.tasks(&query)).await? {
+        if record.state.is_claimed() {
+            queued.insert(record.spec.id);
+        }
+    }
+    let inherited = inherit(ctx, |claims| claims.iter().any(|claim| queued.contains(&claim.task))).await?;
+    let mut engine = Engine::new(ctx.clone(), MAIN_QUEUE.to_owned(), Duty::Queue, limits, last_seq);
+    engine.adopt_all(inherited);
+    engine.reserve_begun().await?;
+    let ended = engine.run(orders, cut_off).await?;
+    if ended != Ended::Left {
+        tidy_up(ctx).await;
+    }
+    Ok(ended)
+}
