@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::environment::Environment;
 use crate::files::end_of;
 use crate::lanes::{HookCall, HookResult};
-use crate::process::{Found, Launch, Stdin, StopRequest, find, sweep};
+use crate::process::{Launch, Stdin};
 use crate::worker::Stop;
 
 /// How long a commit hook may take.
@@ -158,30 +158,4 @@ fn fresh_dir(dir: &Path) -> std::io::Result<PathBuf> {
         }
     }
     unreachable!("there are more numbers than directories")
-}
-
-/// Ends the commands that a dead engine left running below `dir`: checks, hooks, setups, gates. What they would have
-/// said is asked again, and two of them must not be at work in one lane.
-pub(crate) async fn end_leftovers(dir: &Path) {
-    let mut below = vec![dir.to_owned()];
-    while let Some(dir) = below.pop() {
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if !path.is_dir() {
-                continue;
-            }
-            match find(&path) {
-                Ok(Found::Alive(shim)) => {
-                    let gone = StopRequest::Asked("the engine that started it is gone".to_owned());
-                    let _ = shim.kill_now(&gone);
-                    shim.wait().await;
-                }
-                Ok(Found::Lost { run_id, .. }) => {
-                    let _ = tokio::task::spawn_blocking(move || sweep(&run_id)).await;
-                }
-                Ok(Found::Ended(_)) => {}
-                Ok(Found::NeverStarted) | Err(_) => below.push(path),
-            }
-        }
-    }
 }

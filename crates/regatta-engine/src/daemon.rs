@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::persist::until_answered;
 use crate::process::Identity;
-use crate::run::{in_session, inherit, tidy_up};
+use crate::run::{end_dead_gates, in_session, inherit, tidy_up};
 
 /// How often a daemon says that it is awake.
 const BEAT: Duration = Duration::from_secs(5);
@@ -165,6 +165,7 @@ async fn serve_in_session(
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
     let last_seq = until_answered(|| ctx.store.last_seq()).await?;
+    end_dead_gates(ctx).await?;
     let mut queued = std::collections::BTreeSet::new();
     let query = regatta_store::TaskQuery { queue: Some(MAIN_QUEUE.to_owned()), ..Default::default() };
     for record in until_answered(|| ctx.store.tasks(&query)).await? {

@@ -15,6 +15,7 @@ pub mod git;
 mod judge;
 pub mod landing;
 pub mod lanes;
+mod leftovers;
 pub mod notice;
 mod persist;
 pub mod process;

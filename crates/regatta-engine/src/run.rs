@@ -18,7 +18,7 @@ use crate::lanes::RetireMode;
 use crate::persist::until_answered;
 use crate::session::{is_certainly_dead, keep_alive, this_node};
 use crate::worker::{self, Stop};
-use crate::{clock, failpoint};
+use crate::{clock, failpoint, leftovers};
 
 /// What is to be run.
 pub struct RunRequest {
@@ -119,6 +119,7 @@ async fn take_over(ctx: &Arc<Context>, ours: &BTreeSet<TaskId>) -> Result<Inheri
             refuse_if_busy(ctx, &info, ours).await?;
         }
     }
+    end_dead_gates(ctx).await?;
     let mut adopted = Vec::new();
     for (claim, record) in
         inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?
@@ -130,6 +131,15 @@ async fn take_over(ctx: &Arc<Context>, ours: &BTreeSet<TaskId>) -> Result<Inheri
         }
     }
     Ok(adopted)
+}
+
+/// Gates that a dead engine left running are ended: nobody waits for what they say.
+pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
+    let mut alive = until_answered(|| ctx.store.sessions()).await?;
+    alive.retain(|info| !is_certainly_dead(&info.node));
+    let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
+    leftovers::end_below(&ctx.state_dir.join("gates"), is_dead).await;
+    Ok(())
 }
 
 /// Ends sessions of processes that are certainly gone, where `wanted` likes what they hold, and takes their claims and
@@ -231,6 +241,15 @@ async fn prepare_lanes(
                 "{task} from an earlier run still waits to land: {why}"
             )));
         }
+    }
+    for record in known.iter().filter(|_| resume) {
+        // A run that was killed right after one of these was settled had no time to take its lane away.
+        let mode = match record.state {
+            TaskState::Landed { .. } => RetireMode::Landed,
+            TaskState::Done { .. } => RetireMode::IfClean,
+            _ => continue,
+        };
+        ctx.clone().retire(&record.spec.id, mode).await;
     }
     for record in known {
         let conflicted = matches!(record.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::train::LandError;
 use crate::clock;
-use crate::commands::{NO_LIMIT, Ran, Shell, end_leftovers};
+use crate::commands::{NO_LIMIT, Ran, Shell};
 use crate::context::Context;
 use crate::git::Oid;
 use crate::worker::Stop;
@@ -40,7 +40,6 @@ pub(crate) async fn gate(
         .await?;
     ctx.furnish(&lane, std::path::Path::new("")).await?;
     let dir = ctx.state_dir.join("gates").join(task.as_str());
-    end_leftovers(&dir).await;
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{task}.{}", ctx.session));
     let mut said = None;
     let mut tries = 0;

@@ -19,14 +19,13 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_store::{Claim, Outcome, RequestId, Step, StoreError};
 use tokio::sync::watch;
 
-use crate::commands::end_leftovers;
 use crate::context::Context;
 pub(crate) use prepare::reopen;
 
 use crate::lanes::Lane;
 use crate::persist::until_answered;
-use crate::process::{Found, LaunchError, Shim, find, sweep};
-use crate::{clock, failpoint};
+use crate::process::{Found, LaunchError, Shim, StopRequest, find, sweep};
+use crate::{clock, failpoint, leftovers};
 
 /// Why a worker has to end now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +143,7 @@ impl Worker {
     /// The attempt's process is there, or ended, or is gone; each case has its way on.
     async fn adopted(&mut self) -> Result<(), WorkerError> {
         let run_dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt);
-        end_leftovers(&run_dir).await;
+        leftovers::end_below(&run_dir, |_| true).await;
         let found = find_settled(&run_dir).await.map_err(|source| WorkerError::Io {
             doing: "reading",
             path: run_dir.clone(),
@@ -176,7 +175,15 @@ impl Worker {
 
     async fn attend(&mut self, site: &Site, shim: Shim) -> Result<(), WorkerError> {
         let run_id = shim.run_id().to_owned();
-        let exit = self.supervise(site, shim).await?;
+        let exit = match self.supervise(&shim).await {
+            Ok(exit) => exit,
+            Err(error) => {
+                // Nobody listens to it any more, and the next attempt must not find it in its lane.
+                let _ = shim.kill_now(&StopRequest::Asked("its output could not be followed".to_owned()));
+                shim.wait().await;
+                return Err(error);
+            }
+        };
         if exit == Exit::Lost {
             sweep_all(run_id).await;
         }

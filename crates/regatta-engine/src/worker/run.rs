@@ -93,7 +93,7 @@ impl Worker {
     }
 
     /// Listens until the process tree is gone.
-    pub(crate) async fn supervise(&mut self, site: &Site, shim: Shim) -> Result<Exit, WorkerError> {
+    pub(crate) async fn supervise(&mut self, shim: &Shim) -> Result<Exit, WorkerError> {
         let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
         let mut decoder = agents::decoder(kind);
@@ -108,7 +108,7 @@ impl Worker {
         loop {
             let asked = self.stop.borrow_and_update().clone();
             if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
-                ask_to_stop(&shim, &stop);
+                ask_to_stop(shim, &stop);
                 obeyed = Some(stop);
             }
             tokio::select! {
@@ -116,7 +116,6 @@ impl Worker {
                     for line in tail.drain().unwrap_or_default() {
                         self.heard(decoder.as_mut(), &line.bytes);
                     }
-                    let _ = &site.lane;
                     return Ok(exit);
                 }
                 lines = tail.next_lines(), if listening => match lines {

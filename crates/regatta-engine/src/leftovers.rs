@@ -1,0 +1,30 @@
+//! Commands that a killed run left running (checks, hooks, setup, gates): ended before others run in their place.
+
+use std::path::{Path, PathBuf};
+
+use crate::process::{Found, StopRequest, find, sweep};
+
+/// Ends what runs under `dir/*/*`, where each launch has a directory of its own, if `is_dead` says so of its marker.
+pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
+    for place in subdirectories(dir).iter().flat_map(|dir| subdirectories(dir)) {
+        match find(&place) {
+            Ok(Found::Alive(shim)) if is_dead(shim.run_id()) => {
+                let why = "the run it belonged to was gone".to_owned();
+                // One that cannot be signalled is gone.
+                let _ = shim.kill_now(&StopRequest::Asked(why));
+                shim.wait().await;
+            }
+            Ok(Found::Lost { run_id, .. }) if is_dead(&run_id) => {
+                let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
+                swept.await.expect("sweeping does not panic");
+            }
+            // What cannot be read cannot be ended; whoever needs the place will say so.
+            _ => {}
+        }
+    }
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
