@@ -94,12 +94,12 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
         ("makes its lane a repository", format!("rm .git; git init -q .; echo x >x.txt; {commit}"), "landed", Some("x.txt")),
         ("leaves an index.lock", "echo x >x.txt; touch $(git rev-parse --git-dir)/index.lock".into(), "landed", Some("x.txt")),
         ("empties its index", "echo x >x.txt; : >$(git rev-parse --git-dir)/index".into(), "landed", Some("x.txt")),
-        ("makes a merge commit", format!("git checkout -qb s; echo s >s.txt; {commit}; git checkout -q --detach HEAD~1; echo x >x.txt; {commit}; git merge -q --no-edit s"), "landed", Some("x.txt")),
-        ("leaves a merge unfinished", "git checkout -qb s; echo s >README.md; git commit -qam s; git checkout -q --detach HEAD~1; echo t >README.md; git commit -qam t; git merge -q s; true".into(), "failed", None),
+        ("makes a merge commit", format!("git checkout -qb side; echo s >s.txt; {commit}; git checkout -q --detach HEAD~1; echo x >x.txt; {commit}; git merge -q --no-edit side"), "landed", Some("x.txt")),
+        ("leaves a merge unfinished", "git checkout -qb side; echo s >README.md; git commit -qam s; git checkout -q --detach HEAD~1; echo t >README.md; git commit -qam t; git merge -q side; true".into(), "failed", None),
         ("deletes its lane", "rm -rf \"$REGATTA_LANE\"".into(), "failed", None),
         ("puts a file in place of its lane", "cd /; rm -rf \"$REGATTA_LANE\"; echo x >\"$REGATTA_LANE\"".into(), "failed", None),
-        ("is on an unborn branch", "git checkout -q --orphan o; git rm -rqf .; echo x >x.txt".into(), "failed", None),
-        ("is on an orphan branch", format!("git checkout -q --orphan o; git rm -rqf .; echo x >x.txt; {commit}"), "landed", Some("x.txt")),
+        ("is on an unborn branch", "git checkout -q --orphan side; git rm -rqf .; echo x >x.txt".into(), "failed", None),
+        ("is on an orphan branch", format!("git checkout -q --orphan side; git rm -rqf .; echo x >x.txt; {commit}"), "landed", Some("x.txt")),
         ("has a repository inside", format!("mkdir n; git init -q n; echo n >n/n.txt; (cd n; {commit}); echo x >x.txt"), "landed", Some("x.txt")),
         ("tears its HEAD up", "echo garbage >$(git rev-parse --git-dir)/HEAD; echo x >x.txt".into(), "landed", Some("x.txt")),
         ("links its lane elsewhere", "cd /; mv \"$REGATTA_LANE\" \"$REGATTA_LANE.moved\"; ln -s \"$REGATTA_LANE.moved\" \"$REGATTA_LANE\"".into(), "failed", None),
@@ -109,7 +109,7 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
     let tasks: String = cases
         .iter()
         .enumerate()
-        .map(|(n, (_, script, ..))| task(&name(n), "", &script.replace("x.txt", &format!("x{n}.txt"))))
+        .map(|(n, (_, script, ..))| task(&name(n), "", &script.replace("x.txt", &format!("x{n}.txt")).replace("side", &format!("side{n}"))))
         .collect();
     let ran = world.run(&world.plan(&(tasks + &bystander())), &[]).exited(1);
     for (n, (what, _, state, file)) in cases.iter().enumerate() {

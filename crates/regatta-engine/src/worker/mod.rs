@@ -154,6 +154,10 @@ impl Worker {
             // Claimed, and nothing more: no lane, no process.
             return self.release("the run that claimed it ended before its lane was ready").await;
         };
+        if let TaskState::Judging { exit, .. } = state {
+            // Its end is on record; only what follows from it is missing.
+            return self.judge(&site, exit).await;
+        }
         match found {
             Found::Alive(shim) => {
                 if matches!(state, TaskState::Claimed { .. }) {
@@ -197,6 +201,11 @@ impl Worker {
         let step = Step::Exited { attempt: self.record.clone(), exit: exit.clone() };
         self.advance(step).await?;
         failpoint::reach("exited");
+        self.settle(site, &exit, ending).await
+    }
+
+    async fn judge(&mut self, site: &Site, exit: Exit) -> Result<(), WorkerError> {
+        let ending = self.decode_whole_log(&exit).await?;
         self.settle(site, &exit, ending).await
     }
 
