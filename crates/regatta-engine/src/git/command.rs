@@ -39,11 +39,14 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const LOCK_TRIES: u32 = 9;
 const STDERR_TAIL: usize = 4000;
+/// Linux never makes a pipe smaller than a page.
+const PIPE_ROOM: usize = 4096;
 
 /// The environment git processes start from. Tests hand in one of their own.
 #[derive(Clone, Debug)]
 pub struct GitEnv {
     variables: Arc<Vec<(OsString, OsString)>>,
+    program: Arc<Path>,
 }
 
 impl GitEnv {
@@ -60,7 +63,10 @@ impl GitEnv {
                 && !matches!(name.as_ref(), "LANGUAGE" | "LANG")
                 && !name.starts_with("LC_")
         };
-        Self { variables: Arc::new(variables.into_iter().filter(|(name, _)| keep(name)).collect()) }
+        let variables: Vec<_> = variables.into_iter().filter(|(name, _)| keep(name)).collect();
+        let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+        let program = find_git(path).unwrap_or_else(|| PathBuf::from("git")).into();
+        Self { variables: Arc::new(variables), program }
     }
 
     /// The variables, as a hook or another child should see them.
@@ -72,6 +78,14 @@ impl GitEnv {
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_os_str())
     }
+}
+
+/// Where git is. A bare name would be looked up again for every process, and the standard library looks names up in
+/// an environment of our own only after a `fork`, which copies this process's page tables. Relative entries do not
+/// count: they would be looked up in a lane.
+fn find_git(path: Option<&OsStr>) -> Option<PathBuf> {
+    let places = std::env::split_paths(path?).filter(|dir| dir.is_absolute());
+    places.map(|dir| dir.join("git")).find(|git| super::is_executable(git))
 }
 
 /// One git command being put together.
@@ -155,7 +169,7 @@ impl GitCommand {
     }
 
     fn spawn_once(&self) -> Result<Output, GitError> {
-        let mut command = Command::new("git");
+        let mut command = Command::new(&*self.base.program);
         command.env_clear().envs(self.base.variables.iter().map(|(n, v)| (n, v))).envs(self.pinned());
         for setting in &self.settings {
             command.arg("-c").arg(setting);
@@ -170,7 +184,11 @@ impl GitCommand {
             _ => GitError::NotInstalled(error),
         };
         let mut child = command.spawn().map_err(missing)?;
-        let pipe = child.stdin.take().zip(self.stdin.as_deref());
+        let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
+        // What a pipe always has room for is written at once.
+        if let Some((mut pipe, bytes)) = pipe.take_if(|(_, bytes)| bytes.len() <= PIPE_ROOM) {
+            pipe.write_all(bytes).ok();
+        }
         // A writer of its own: git may answer before it has read everything, and neither side may block the other.
         let output = std::thread::scope(|scope| {
             if let Some((mut pipe, bytes)) = pipe {
