@@ -13,6 +13,7 @@ use regatta_core::state::BlockReason;
 use regatta_core::train::{Car, CarStep, Intent, LandStep, order};
 use regatta_store::{Lander, RequestId, StoreError};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::candidate::{self, Candidate, CandidateRequest};
 use super::gate::{self, Gate};
@@ -26,6 +27,8 @@ use crate::{clock, failpoint};
 
 /// So often a candidate is built anew because the target moved, before the car waits for the next round.
 const MOVES: u32 = 10;
+/// Lanes of landed cars that are taken away at the same time.
+const MAX_RETIRING: usize = 4;
 
 /// What goes wrong while landing. The cars keep their places.
 #[derive(Debug, thiserror::Error)]
@@ -74,17 +77,37 @@ async fn drain(
     lander: &Lander,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Round, LandError> {
+    let mut retiring = JoinSet::new();
+    let result = land_all(ctx, lander, stop, &mut retiring).await;
+    while retiring.join_next().await.is_some() {}
+    result
+}
+
+/// Lands car after car. Their lanes go beside the train: no car waits for the deletion of another's files.
+async fn land_all(
+    ctx: &Arc<Context>,
+    lander: &Lander,
+    stop: watch::Receiver<Option<Stop>>,
+    retiring: &mut JoinSet<()>,
+) -> Result<Round, LandError> {
     let mut round = Round::default();
     loop {
         let mut cars = until_answered(|| ctx.store.cars(&ctx.target)).await?;
         order(&mut cars);
         let next = cars.into_iter().find(|car| !round.waiting.iter().any(|(task, _)| *task == car.task));
-        let Some(car) = next else { return Ok(round) };
+        let Some(car) = next else {
+            // Cars may come while lanes go.
+            match retiring.join_next().await {
+                Some(_) => continue,
+                None => return Ok(round),
+            }
+        };
         if stop.borrow().is_some() {
             return Ok(round);
         }
         let task = car.task.clone();
-        let landing = Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone() };
+        let mut landing =
+            Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone(), is_in: false };
         let fared = match landing.land().await {
             // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
             Err(LandError::Git(error)) => {
@@ -94,6 +117,13 @@ async fn drain(
             }
             other => other?,
         };
+        if landing.is_in {
+            if retiring.len() >= MAX_RETIRING {
+                retiring.join_next().await;
+            }
+            let (ctx, task) = (ctx.clone(), task.clone());
+            retiring.spawn(async move { ctx.retire(&task, RetireMode::Landed).await });
+        }
         if let Fared::Waits(why) = fared {
             round.waiting.push((task, why));
         }
@@ -106,10 +136,12 @@ struct Landing {
     lander: Lander,
     car: Car,
     stop: watch::Receiver<Option<Stop>>,
+    /// Its work is in the target, and the store knows: the lane may go.
+    is_in: bool,
 }
 
 impl Landing {
-    async fn land(&self) -> Result<Fared, LandError> {
+    async fn land(&mut self) -> Result<Fared, LandError> {
         if let Some(fared) = self.finish_what_was_begun().await? {
             return Ok(fared);
         }
@@ -157,7 +189,7 @@ impl Landing {
     }
 
     /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
-    async fn finish_what_was_begun(&self) -> Result<Option<Fared>, LandError> {
+    async fn finish_what_was_begun(&mut self) -> Result<Option<Fared>, LandError> {
         // Before the gate nothing can have been moved: such a car simply begins anew.
         let CarStep::Gated { intent, candidate } = self.car.step.clone() else { return Ok(None) };
         let commit = Oid::parse(&candidate)?;
@@ -198,13 +230,13 @@ impl Landing {
     }
 
     /// The commit to gate; `None` where the car has left already.
-    async fn candidate(&self, intent: &Intent) -> Result<Option<Oid>, LandError> {
+    async fn candidate(&mut self, intent: &Intent) -> Result<Option<Oid>, LandError> {
         match self.build(intent).await? {
             Candidate::Clean { commit, .. } => Ok(Some(commit)),
             Candidate::AlreadyIn | Candidate::Empty => {
                 let commit = intent.onto.clone().unwrap_or_else(|| self.car.request.head.clone());
                 self.step(LandStep::AlreadyIn { commit }).await?;
-                self.ctx.clone().retire(&self.car.task, RetireMode::Landed).await;
+                self.is_in = true;
                 Ok(None)
             }
             Candidate::Conflict { paths, .. } => {
@@ -231,10 +263,10 @@ impl Landing {
         Ok(self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?)
     }
 
-    async fn landed(&self, commit: &Oid) -> Result<(), LandError> {
+    async fn landed(&mut self, commit: &Oid) -> Result<(), LandError> {
         self.step(LandStep::Landed { commit: commit.to_string() }).await?;
         failpoint::reach("landed");
-        self.ctx.clone().retire(&self.car.task, RetireMode::Landed).await;
+        self.is_in = true;
         Ok(())
     }
 
