@@ -4,9 +4,10 @@
 //! Each worktree gets a *shadow*: a small git directory beside the trust snapshot that holds nothing but a HEAD
 //! and points at the private configuration. Objects and the index are the real ones.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use sha2::{Digest as _, Sha256};
 
@@ -21,7 +22,12 @@ use super::{
 pub struct Work {
     pub(crate) repo: Repo,
     pub(crate) trust: Arc<TrustSnapshot>,
+    /// Trees of commits that were written or looked up here. An id never means anything else.
+    trees: Arc<Mutex<HashMap<Oid, Oid>>>,
 }
+
+/// Trees remembered at most; the oldest need is seconds old.
+const MAX_TREES: usize = 4096;
 
 /// Where a content command works.
 #[derive(Clone, Debug)]
@@ -36,7 +42,7 @@ pub(crate) struct Place<'a> {
 impl Work {
     /// Content commands for `repo` under `trust`.
     pub fn new(repo: &Repo, trust: TrustSnapshot) -> Self {
-        Self { repo: repo.clone(), trust: Arc::new(trust) }
+        Self { repo: repo.clone(), trust: Arc::new(trust), trees: Arc::default() }
     }
 
     /// The snapshot in force.
@@ -123,13 +129,16 @@ impl Work {
 
     fn shadow(&self, place: &Place<'_>) -> Result<PathBuf, GitError> {
         let shadow = self.shadow_path(place.worktree);
+        let head = shadow.join("HEAD");
+        let wanted = place.head.map(|head| format!("{head}\n").into_bytes());
         if !shadow.join("commondir").exists() {
             fs::create_dir_all(&shadow).map_err(io("create", &shadow))?;
-            replace_file(&shadow.join("HEAD"), b"ref: refs/heads/regatta.none\n")?;
+            replace_file(&head, wanted.as_deref().unwrap_or(b"ref: refs/heads/regatta.none\n"))?;
             replace_file(&shadow.join("commondir"), b"../..\n")?;
-        }
-        if let Some(head) = place.head {
-            replace_file(&shadow.join("HEAD"), format!("{head}\n").as_bytes())?;
+        } else if let Some(wanted) = wanted
+            && fs::read(&head).ok().as_ref() != Some(&wanted)
+        {
+            replace_file(&head, &wanted)?;
         }
         Ok(shadow)
     }
@@ -177,8 +186,23 @@ impl Work {
 
     /// The tree of a commit.
     pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        if let Some(tree) = self.trees.lock().expect("held for a moment only").get(commit) {
+            return Ok(tree.clone());
+        }
         let name = format!("{commit}^{{tree}}");
-        oid_line(&self.bare().args(["rev-parse", "--verify", "--end-of-options", &name]).bytes()?)
+        let tree =
+            oid_line(&self.bare().args(["rev-parse", "--verify", "--end-of-options", &name]).bytes()?)?;
+        self.remember_tree(commit, &tree);
+        Ok(tree)
+    }
+
+    /// Saves the next [`Self::tree_of`] a process.
+    pub(crate) fn remember_tree(&self, commit: &Oid, tree: &Oid) {
+        let mut trees = self.trees.lock().expect("held for a moment only");
+        if trees.len() >= MAX_TREES {
+            trees.clear();
+        }
+        trees.insert(commit.clone(), tree.clone());
     }
 
     /// Whether `ancestor` is reachable from `descendant`; a commit is its own ancestor.

@@ -96,7 +96,9 @@ pub(super) fn write_commit(
         .env("GIT_COMMITTER_NAME", &who.name)
         .env("GIT_COMMITTER_EMAIL", &who.email)
         .env("GIT_COMMITTER_DATE", git_date(at));
-    oid_line(&command.args(["-F", "-"]).stdin(message).bytes()?)
+    let commit = oid_line(&command.args(["-F", "-"]).stdin(message).bytes()?)?;
+    work.remember_tree(&commit, tree);
+    Ok(commit)
 }
 
 /// An instant as git's internal date format has it, which it reads back without guessing.

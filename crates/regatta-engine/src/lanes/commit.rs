@@ -4,14 +4,16 @@
 //! stays in the lane and is under a salvage ref as well.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use regatta_core::time::Timestamp;
 
 use super::commit_hooks::{HookRun, InForce};
 use super::lane_head::Move;
 use super::{Hooks, Lane, Lanes, SalvageRef, message};
-use crate::git::{Change, ChangeKind, GitError, Oid, Operation, Status, io, oid_line};
+use crate::git::{
+    COMMIT_HOOKS, Change, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line,
+};
 
 /// What to commit, and how.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ impl Lanes {
             return Ok(CommitOutcome::HookChanged { files, salvaged });
         }
         let mut hooks = match (&in_force, &mut request.hooks) {
-            (InForce::From(dir), Hooks::Run(run)) => {
+            (InForce::From(dir), Hooks::Run(run)) if has_commit_hooks(dir) => {
                 let env = self.hook_env(lane, &head, request.at)?;
                 Some(HookRun { dir, lane, env, run: *run })
             }
@@ -206,7 +208,11 @@ impl Lanes {
         }
         let ran = command.args(["-F", "-"]).stdin(message).run()?;
         match ran.code {
-            Some(0) => oid_line(&ran.stdout).map(Ok),
+            Some(0) => {
+                let commit = oid_line(&ran.stdout)?;
+                self.work.remember_tree(&commit, tree);
+                Ok(Ok(commit))
+            }
             _ if signing.is_some() => Ok(Err(ran.stderr)),
             _ => Err(ran.into_error()),
         }
@@ -243,6 +249,11 @@ impl Lanes {
         status.changes.extend(leaked.iter().map(gone));
         Ok(leaked)
     }
+}
+
+/// A directory of hooks for other occasions, or of samples, has no part in a commit.
+fn has_commit_hooks(dir: &Path) -> bool {
+    COMMIT_HOOKS.iter().any(|hook| is_executable(&dir.join(hook)))
 }
 
 /// The other parents of a merge the agent resolved but did not commit.

@@ -115,8 +115,8 @@ impl Lanes {
             lane
         };
         // Empty index, empty directory: one-way merge fills both and has nothing to overwrite.
-        let checkout =
-            self.work.at(&lane.path, &lane.git_dir, None)?.args(["read-tree", "-m", "-u"]).arg(base).bytes();
+        let fill = self.work.at(&lane.path, &lane.git_dir, Some(base))?.args(["read-tree", "-m", "-u"]);
+        let checkout = fill.arg(base).bytes();
         if let Err(error) = checkout {
             self.unregister(&lane)?;
             return Err(error);
