@@ -36,9 +36,9 @@ git add --all
 git commit --quiet --message "$task"
 cd "$repo"
 if [ "$mode" = merge ]; then
-	flock "$repo.lock" git merge --quiet --no-ff --no-edit "bench/$task"
+	again flock "$repo.lock" git merge --quiet --no-ff --no-edit "bench/$task"
 fi
 again remove_worktree
 if [ "$mode" = merge ]; then
-	flock "$repo.lock" git branch --quiet -D "bench/$task"
+	again flock "$repo.lock" git branch --quiet -D "bench/$task"
 fi
