@@ -109,7 +109,13 @@ fn a_lane_that_was_mistreated_harms_nobody_else() {
     let tasks: String = cases
         .iter()
         .enumerate()
-        .map(|(n, (_, script, ..))| task(&name(n), "", &script.replace("x.txt", &format!("x{n}.txt")).replace("side", &format!("side{n}"))))
+        .map(|(n, (_, script, ..))| {
+            task(
+                &name(n),
+                "",
+                &script.replace("x.txt", &format!("x{n}.txt")).replace("side", &format!("side{n}")),
+            )
+        })
         .collect();
     let ran = world.run(&world.plan(&(tasks + &bystander())), &[]).exited(1);
     for (n, (what, _, state, file)) in cases.iter().enumerate() {
