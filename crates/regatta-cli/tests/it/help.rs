@@ -5,6 +5,7 @@ use crate::world::World;
 /// Every command there is. One that is added is added here, with a test module of its own.
 const COMMANDS: [&str; 23] = [
     "init",
+    "daemon",
     "demo",
     "doctor",
     "run",

@@ -100,8 +100,8 @@ static LAND_KEYS: &[Key] = &[
     Key::new(
         "retries",
         Kind::Int { min: 0, max: 100 },
-        "1",
-        "How often work that conflicts goes back to its agent before it is blocked.",
+        "0",
+        "How often a gate that failed is run again before that counts; a pass then is recorded as flaky.",
     ),
 ];
 

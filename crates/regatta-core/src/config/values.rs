@@ -312,7 +312,7 @@ impl Default for Land {
             test_timeout: Some(Duration::from_secs(30 * 60)),
             parallel: 1,
             push: false,
-            retries: 1,
+            retries: 0,
         }
     }
 }
