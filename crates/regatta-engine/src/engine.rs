@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regatta_core::admission::{Active, Hold, Limits, admit};
 use regatta_core::event::{Event, EventBody};
@@ -18,7 +18,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::context::{Context, fresh_token, token_hash};
+use crate::holds::Holds;
 use crate::landing::train::{self, LandError, Round};
+use crate::machine::Reading;
 use crate::notice::Notice;
 use crate::persist::until_answered;
 use crate::run::{Inherited, inherit};
@@ -31,6 +33,8 @@ const PAGE: usize = 64;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
 const SAFETY_NET: Duration = Duration::from_secs(5);
+/// Clocks count in these: one more, and the time has certainly come.
+const ONE: Duration = Duration::from_millis(1);
 
 /// What the person, or the process, that started an engine may tell it.
 #[derive(Clone)]
@@ -148,11 +152,13 @@ pub(crate) struct Engine {
     stopping: Option<End>,
     failed_fast: bool,
     last_seq: u64,
-    told_holds: BTreeMap<TaskId, String>,
+    holds: Holds,
+    last_start: Option<Instant>,
 }
 
 impl Engine {
     pub(crate) fn new(ctx: Arc<Context>, queue: String, duty: Duty, limits: Limits, last_seq: u64) -> Self {
+        let holds = Holds::new(&ctx.state_dir, &ctx.session);
         Self {
             ctx,
             queue,
@@ -170,7 +176,8 @@ impl Engine {
             stopping: None,
             failed_fast: false,
             last_seq,
-            told_holds: BTreeMap::new(),
+            holds,
+            last_start: None,
         }
     }
 
@@ -320,24 +327,37 @@ impl Engine {
             let page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
             let active = self.active();
             let admission = admit(&self.limits, &active, page.iter().map(|ready| &ready.spec));
+            let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
             for task in &admission.start {
+                if let Some(why) = self.no_room() {
+                    held.insert(task.clone(), why);
+                    full = true;
+                    continue;
+                }
                 let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
                 self.start(spec.expect("admission picks from the page")).await?;
             }
-            let full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
             held.extend(admission.held.into_iter().map(|(task, hold)| (task, hold.to_string())));
             match page.last() {
                 Some(last) if page.len() == PAGE && !full => after = Some(last.key.clone()),
                 _ => break,
             }
         }
-        for (task, why) in &held {
-            if self.told_holds.get(task) != Some(why) {
-                self.ctx.tell(Notice::Held { task: task.clone(), why: why.clone() });
-            }
+        for (task, why) in self.holds.tell(held) {
+            self.ctx.tell(Notice::Held { task, why });
         }
-        self.told_holds = held;
         Ok(())
+    }
+
+    /// Why the machine, or the pause between two starts, lets nothing start right now.
+    fn no_room(&self) -> Option<String> {
+        let lines = &self.ctx.config.limits;
+        if let (Some(stagger), Some(last)) = (lines.stagger, self.last_start)
+            && last.elapsed() < stagger
+        {
+            return Some("the last start was just now".to_owned());
+        }
+        Reading::take(lines, self.ctx.lanes.root()).crossed(lines)
     }
 
     fn active(&self) -> Vec<Active> {
@@ -357,6 +377,7 @@ impl Engine {
         let at = clock::now();
         let Some(claim) = until_answered(|| self.ctx.store.claim(&request, at)).await? else { return Ok(()) };
         failpoint::reach("claimed");
+        self.last_start = Some(Instant::now());
         let stop = self.enter(claim.spec.clone());
         let task = claim.task.clone();
         let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop));
@@ -418,7 +439,9 @@ impl Engine {
         let due = timers.first().map(|(_, due)| due.since(clock::now()).max(Duration::from_millis(1)));
         let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
         let look = look.then_some(LOOK_AGAIN);
-        Ok([due, look, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
+        let pause = self.ctx.config.limits.stagger.zip(self.last_start);
+        let pause = pause.and_then(|(pause, last)| pause.checked_sub(last.elapsed())).map(|left| left + ONE);
+        Ok([due, look, pause, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
     }
 
     /// Whether it is over, and how.

@@ -78,6 +78,21 @@ pub struct StatusDocument {
     pub charged: u32,
     /// When it entered the queue.
     pub created_at: Timestamp,
+    /// Why it is ready and yet not started.
+    pub held: Option<String>,
+    /// What a person could do next.
+    pub next: Option<String>,
+}
+
+/// What a status says that the store does not know: facts of the disk, of git and of running engines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surroundings {
+    /// Where the last attempt worked, while it is there.
+    pub lane: Option<PathBuf>,
+    /// Work that was rescued.
+    pub salvage: Vec<SalvageDocument>,
+    /// Why it is ready and yet not started.
+    pub held: Option<String>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -193,14 +208,8 @@ impl From<&Attempt> for AttemptDocument {
 }
 
 impl StatusDocument {
-    /// Puts it together. `lane` and `salvage` are facts of the disk and of git, which this crate does not look at.
-    pub fn new(
-        record: &TaskRecord,
-        attempts: &[Attempt],
-        lane: Option<PathBuf>,
-        salvage: Vec<SalvageDocument>,
-        next: Option<String>,
-    ) -> Self {
+    /// Puts it together.
+    pub fn new(record: &TaskRecord, attempts: &[Attempt], around: Surroundings) -> Self {
         let task = TaskDocument::from(record);
         Self {
             id: task.id,
@@ -214,15 +223,16 @@ impl StatusDocument {
             branch: task.branch,
             updated_at: task.updated_at,
             landed_commit: TaskReport::landed_commit(&record.state),
-            lane,
-            salvage,
+            lane: around.lane,
+            salvage: around.salvage,
             deps: record.spec.deps.clone(),
             plan: record.spec.plan.clone(),
             source: record.spec.source.clone(),
             max_attempts: record.spec.max_attempts,
             charged: record.charged,
             created_at: record.created_at,
-            next,
+            held: around.held,
+            next: around.next,
         }
     }
 }
@@ -273,7 +283,7 @@ mod tests {
             assert!(fields(&list).contains(&field.to_owned()), "list --json promises {field}");
         }
         let attempt = Attempt::new(1, "claude");
-        let status = StatusDocument::new(&record(), &[attempt], None, Vec::new(), None);
+        let status = StatusDocument::new(&record(), &[attempt], Surroundings::default());
         let status = serde_json::to_value(status).unwrap();
         for field in promised.iter().chain(&["landed_commit", "lane"]) {
             assert!(fields(&status).contains(&(*field).to_owned()), "status --json promises {field}");

@@ -7,9 +7,10 @@ use regatta_core::report::{TaskReport, describe_evidence};
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
+use regatta_engine::holds::why_held;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
-use regatta_server::documents::{SalvageDocument, StatusDocument};
+use regatta_server::documents::{SalvageDocument, StatusDocument, Surroundings};
 use regatta_store::TaskRecord;
 
 use super::list;
@@ -36,14 +37,23 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let attempts = store.attempts(&task.spec.id).await?;
     let salvages = salvages_of(&project.repo, &task.spec.id)?;
     let sessions = store.sessions().await?;
-    let holder = sessions.into_iter().find(|info| Some(&info.session) == task.session.as_ref());
+    let alive = |session: &str| {
+        sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+    };
+    let held = match &task.state {
+        TaskState::Pending { .. } => why_held(&project.repo.state_dir, &task.spec.id, alive),
+        _ => None,
+    };
+    let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
     let next = match orphaned {
         true => Some(format!("the run that held it is gone: {} takes it over", again(&task))),
         false => next_step(&task, &attempts),
     };
     if ui.json {
-        ui.document(&document(&task, &attempts, &salvages, next));
+        let salvage = salvages.iter().map(salvage_document).collect();
+        let lane = lane(attempts.last()).map(Path::to_owned);
+        ui.document(&StatusDocument::new(&task, &attempts, Surroundings { lane, salvage, held, next }));
         return Ok(Exit::Ok);
     }
     let redactor = redactor(&project.config);
@@ -55,25 +65,21 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     for salvage in &salvages {
         ui.line(format!("salvage   {}  {}", salvage.name, clean_line(&salvage.subject)));
     }
+    if let Some(why) = held {
+        ui.line(format!("held      {why}"));
+    }
     if let Some(step) = next {
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
 }
 
-fn document(
-    task: &TaskRecord,
-    attempts: &[Attempt],
-    salvages: &[Salvage],
-    next: Option<String>,
-) -> StatusDocument {
-    let lane = lane(attempts.last()).map(Path::to_owned);
-    let salvage = salvages.iter().map(|salvage| SalvageDocument {
+fn salvage_document(salvage: &Salvage) -> SalvageDocument {
+    SalvageDocument {
         reference: salvage.name.clone(),
         commit: salvage.oid.to_string(),
         why: salvage.subject.clone(),
-    });
-    StatusDocument::new(task, attempts, lane, salvage.collect(), next)
+    }
 }
 
 /// The directory in which the last attempt worked, while it is there.

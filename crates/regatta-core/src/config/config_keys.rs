@@ -108,7 +108,28 @@ static LAND_KEYS: &[Key] = &[
 static LIMIT_KEYS: &[Key] = &[
     Key::new("groups", Kind::Counts, "none", "How many tasks of each `concurrency_group` may run at once.")
         .example("{ db: 1 }"),
-    Key::new("stagger", Kind::Duration, "none", "Pause between two starts.").later(),
+    Key::new("stagger", Kind::Duration, "none", "Pause between two starts.").example("2s"),
+    Key::new(
+        "min_free_memory_gb",
+        Kind::Number,
+        "none",
+        "Start nothing while less memory than this is available.",
+    )
+    .example("2"),
+    Key::new(
+        "max_load",
+        Kind::Number,
+        "none",
+        "Start nothing while the load of the last minute is above this.",
+    )
+    .example("8"),
+    Key::new(
+        "min_free_disk_gb",
+        Kind::Number,
+        "none",
+        "Start nothing while less disk than this is free where lanes are made.",
+    )
+    .example("5"),
     Key::new("budget_usd", Kind::Number, "none", "What all attempts together may cost.")
         .example("50")
         .later(),

@@ -105,6 +105,9 @@ impl Config {
                 limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
             }
             ("limits.stagger", Value::Duration(span)) => limits.stagger = *span,
+            ("limits.min_free_memory_gb", Value::Number(n)) => limits.min_free_memory_gb = Some(*n),
+            ("limits.max_load", Value::Number(n)) => limits.max_load = Some(*n),
+            ("limits.min_free_disk_gb", Value::Number(n)) => limits.min_free_disk_gb = Some(*n),
             ("limits.budget_usd", Value::Number(number)) => limits.budget_usd = Some(*number),
             ("profiles", Value::Rows(rows)) => self.profiles = rows.iter().filter_map(profile).collect(),
             ("models.escalation", Value::Texts(list)) => self.models.escalation = texts(list),

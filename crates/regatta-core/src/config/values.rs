@@ -228,6 +228,12 @@ pub struct Limits {
     /// Pause between two starts. Read, and not yet acted upon.
     #[serde(serialize_with = "as_text")]
     pub stagger: Option<Duration>,
+    /// Start nothing while less memory is available.
+    pub min_free_memory_gb: Option<f64>,
+    /// Start nothing while the load of the last minute is above this.
+    pub max_load: Option<f64>,
+    /// Start nothing while less disk is free where lanes are made.
+    pub min_free_disk_gb: Option<f64>,
     /// What all attempts together may cost. Read, and not yet acted upon.
     pub budget_usd: Option<f64>,
 }

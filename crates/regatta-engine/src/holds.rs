@@ -1,0 +1,69 @@
+//! Why ready tasks are not started: no state, but people ask. Told in a file per engine, so that `status` can show it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_store::SessionId;
+
+/// One engine's list of what it holds back.
+pub(crate) struct Holds {
+    path: PathBuf,
+    told: BTreeMap<TaskId, String>,
+}
+
+impl Holds {
+    pub(crate) fn new(state_dir: &Path, session: &SessionId) -> Self {
+        Self { path: directory(state_dir).join(format!("{session}.json")), told: BTreeMap::new() }
+    }
+
+    /// Takes the list in; gives back what is new in it.
+    pub(crate) fn tell(&mut self, held: BTreeMap<TaskId, String>) -> Vec<(TaskId, String)> {
+        if held == self.told {
+            return Vec::new();
+        }
+        // Losing this file loses an answer to a question, nothing more.
+        let _ = self.write(&held);
+        let news = held.iter().filter(|(task, why)| self.told.get(*task) != Some(*why));
+        let news = news.map(|(task, why)| (task.clone(), why.clone())).collect();
+        self.told = held;
+        news
+    }
+
+    fn write(&self, held: &BTreeMap<TaskId, String>) -> std::io::Result<()> {
+        if held.is_empty() {
+            return std::fs::remove_file(&self.path);
+        }
+        if let Some(dir) = self.path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let fresh = self.path.with_extension("new");
+        std::fs::write(&fresh, serde_json::to_string(held).expect("our own values serialise"))?;
+        std::fs::rename(&fresh, &self.path)
+    }
+}
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("holds")
+}
+
+/// Why a live engine does not start `task`, if it holds it back. `is_alive` tells whether a session still is.
+pub fn why_held(state_dir: &Path, task: &TaskId, is_alive: impl Fn(&str) -> bool) -> Option<String> {
+    let entries = std::fs::read_dir(directory(state_dir)).ok()?;
+    entries.flatten().find_map(|entry| {
+        let path = entry.path();
+        let session = path.file_name()?.to_str()?.strip_suffix(".json")?;
+        if !is_alive(session) {
+            return None;
+        }
+        let held: BTreeMap<TaskId, String> =
+            serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()?;
+        held.get(task).cloned()
+    })
+}
