@@ -17,6 +17,7 @@ use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
 use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work};
+use crate::landing::train::Memory;
 use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
 use crate::notice::Notice;
 use crate::process::Supervisor;
@@ -108,6 +109,8 @@ pub struct Context {
     pub backoff: Backoff,
     /// Takes secrets out of what is shown.
     pub redactor: Redactor,
+    /// What this run remembers of its landings.
+    pub(crate) train: Memory,
     /// Who watches.
     pub notices: UnboundedSender<Notice>,
 }
@@ -144,6 +147,7 @@ impl Context {
             agents,
             backoff: Backoff::default(),
             redactor,
+            train: Memory::default(),
             notices: assembly.notices,
             config: assembly.config,
         })

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::git::FileLock;
 use crate::landing::train;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
@@ -71,6 +72,8 @@ async fn run_in_session(
 ) -> Result<Ended, EngineError> {
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
     let last_seq = last_event(ctx).await?;
+    // One start at a time: two runs of one plan that began in the same moment would not see each other.
+    let starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
     let adopted = take_over(ctx, &ours).await?;
     let known = known(ctx, &request.tasks).await?;
     prepare_lanes(ctx, &known, &adopted).await?;
@@ -80,6 +83,7 @@ async fn run_in_session(
         request.tasks.into_iter().map(|spec| NewTask { spec, queue: queue.clone(), if_present }).collect();
     let (enqueue, at) = (RequestId::fresh(), clock::now());
     until_answered(|| ctx.store.enqueue(&tasks, &enqueue, at)).await?;
+    drop(starting);
     failpoint::reach("enqueued");
     let mut engine = Engine::new(ctx.clone(), queue, Duty::Plan, request.limits, last_seq);
     engine.adopt_all(adopted);

@@ -1,1 +1,91 @@
-//! (to come)
+//! Prompts, variables, ids and words that try to be something else.
+
+use std::fs;
+
+use regatta_testkit::repo::write;
+use regatta_testkit::world::{World, task, text};
+use serde_json::json;
+
+use crate::REGATTA;
+
+/// An agent that writes down exactly what it was told.
+const RECORD: &str = "agents: { record: { kind: command, argv: [\"sh\", \"-c\", \"cat >prompt.txt; printf '%s' \\\"$ODD\\\" >odd.txt\"] } }\n";
+
+#[test]
+fn prompts_and_variables_arrive_byte_for_byte() {
+    let world = World::new(REGATTA);
+    world.config(RECORD);
+    let mean = "--help\n-rf / $(touch /tmp/x) `id` ${HOME} \"double\" 'single' \\back\\slash %s %n\n\u{1}\u{7f}\u{202e}\u{feff} 名前 🚣\n'; rm -rf . #\n---\n...\n!!\ttab";
+    let long = "x".repeat(1 << 20);
+    let odd = "line one\nline two\n\n  indented $(id)\n'\"";
+    for (what, prompt) in [("mean", mean), ("long", long.as_str()), ("dash", "-"), ("blank lines", "\n\na\n\n")] {
+        let plan = world.outside("plan.md");
+        // JSON is YAML, and escapes everything.
+        let tasks = json!([{ "id": what.replace(' ', "-"), "agent": "record", "prompt": prompt, "env": { "ODD": odd } }]);
+        write(&plan, format!("---\nregatta: 1\nname: test\ntasks: {tasks}\n---\n"));
+        world.run(&plan, &[]).exited(0);
+        let told = fs::read_to_string(world.root().join("prompt.txt")).unwrap();
+        assert_eq!(told.trim_end_matches('\n'), prompt.trim_end_matches('\n'), "{what}");
+        assert_eq!(fs::read_to_string(world.root().join("odd.txt")).unwrap(), odd, "{what}");
+    }
+    assert!(!std::path::Path::new("/tmp/x").exists());
+}
+
+#[test]
+fn ids_cannot_become_paths_options_or_refs() {
+    let long = "x".repeat(65);
+    let ids = ["../up", "a/b", "-rf", "--help", ".hidden", "a..b", "a.lock", "a.", "", " ", "a b", "a\nb", "ü", "a~1", "a^", "@{", &long];
+    for id in ids {
+        let world = World::new(REGATTA);
+        let plan = world.outside("plan.md");
+        let tasks = json!([{ "id": id, "agent": "sh", "prompt": "true" }]);
+        write(&plan, format!("---\nregatta: 1\ntasks: {tasks}\n---\n"));
+        let ran = world.run(&plan, &[]).exited(2);
+        assert!(ran.stderr.contains("plan.md:"), "{id:?}: {}", ran.stderr);
+        assert!(!world.root().join(".regatta").exists(), "{id:?}");
+        assert!(!world.lanes().exists(), "{id:?}");
+    }
+    let world = World::new(REGATTA);
+    let ids = ["PRD-010", "_x", "a.b_c-d", "HEAD", "main", "0"];
+    let tasks: String = ids.iter().map(|id| task(id, "", &format!("echo x >'f-{id}.txt'"))).collect();
+    world.run(&world.plan(&tasks.replace("id: 0", "id: '0'")), &[]).exited(0).says("6 landed");
+    world.assert_tidy();
+}
+
+#[test]
+fn every_mistake_is_told_at_once_and_nothing_is_touched() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(
+        "- { id: a, prompt: x, depends_onn: [b] }\n- { id: A, prompt: x }\n- { id: c, deps: [nobody], prompt: x }\n\
+         - { id: d, deps: [e], prompt: x }\n- { id: e, deps: [d], prompt: x }\n- { id: f }\n\
+         - { id: g, prompt: x, env: { LD_PRELOAD: evil.so } }\n- { id: h, prompt: x, max_attempts: many }",
+    );
+    let ran = world.run(&plan, &[]).exited(2);
+    for part in ["depends_on", "nobody", "d → e", "LD_PRELOAD", "max_attempts", "prompt", "plan.md:7:"] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    assert!(!world.root().join(".regatta").exists());
+}
+
+#[test]
+fn secrets_are_masked_wherever_words_are_kept() {
+    let mut world = World::new(REGATTA);
+    let secret = "s3cr3t-value-9f8e7d6c";
+    world.env("MY_API_KEY", secret);
+    let report = world.outside("report.json");
+    let script = "echo \"talking $MY_API_KEY\"; echo \"and $MY_API_KEY\" >&2; regatta progress \"at $MY_API_KEY\"\n\
+                  echo x >x.txt; regatta done --verdict pass --summary \"used $MY_API_KEY\"";
+    let plan = world.plan(
+        &[
+            task("a", "checks: [\"echo $MY_API_KEY\"]", script),
+            task("b", "", "echo \"failing with $MY_API_KEY\" >&2; exit 1"),
+            task("c", "", "regatta stuck \"need more than $MY_API_KEY\""),
+        ]
+        .concat(),
+    );
+    let ran = world.run(&plan, &["--report", report.to_str().unwrap(), "-v"]).exited(1);
+    let everything = [ran.stdout, ran.stderr, fs::read_to_string(&report).unwrap(), world.report().to_string()].concat();
+    assert!(!everything.contains(secret), "{everything}");
+    assert!(!world.repo().git(["log", "--all", "--format=%B"]).contains(secret));
+    assert_eq!(text(&world.task("a")["state"]), "landed");
+}

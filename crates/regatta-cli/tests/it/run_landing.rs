@@ -1,1 +1,259 @@
-//! (to come)
+//! From good work to the target branch, and the user's checkout on the way.
+
+use std::fs;
+
+use regatta_testkit::repo::write;
+use regatta_testkit::world::{World, task, text};
+
+use crate::REGATTA;
+
+#[test]
+fn a_checkout_with_other_changes_follows_and_keeps_them_byte_for_byte() {
+    let world = World::new(REGATTA);
+    world.repo().write("mine.txt", "one\n");
+    world.repo().write("staged.txt", "one\n");
+    world.repo().commit_all("mine");
+    world.repo().write("mine.txt", b"changed \xff\x00 bytes\r\n");
+    world.repo().write("staged.txt", "two\n");
+    world.repo().git(["add", "staged.txt"]);
+    world.repo().write("staged.txt", "three\n");
+    world.repo().write("new.txt", "untracked\n");
+    let status = world.repo().git(["status", "--porcelain"]);
+    world.run(&world.plan(&task("a", "", "echo a >a.txt; echo more >>README.md")), &[]).exited(0);
+    assert_eq!(world.repo().git(["status", "--porcelain"]), status);
+    assert_eq!(fs::read(world.root().join("mine.txt")).unwrap(), b"changed \xff\x00 bytes\r\n");
+    assert_eq!(world.repo().git(["show", ":staged.txt"]), "two");
+    assert_eq!(fs::read_to_string(world.root().join("README.md")).unwrap(), "hello\nmore\n");
+    world.assert_tidy();
+}
+
+#[test]
+fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
+    for (what, file, content) in
+        [("changed", "README.md", "mine\n"), ("untracked", "a.txt", "mine\n"), ("ignored", "ignored.txt", "mine\n")]
+    {
+        let world = World::new(REGATTA);
+        world.repo().commit_file(".gitignore", "ignored.txt\n", "ignore");
+        world.repo().write(file, content);
+        let before = world.repo().rev("main");
+        let plan =
+            world.plan(&task("a", "", "echo a >a.txt; echo a >>README.md; echo a >ignored.txt; git add -f ignored.txt"));
+        let ran = world.run(&plan, &[]).exited(1).says("has changes of its own").says(file);
+        world.assert_states(["a landing"]);
+        assert_eq!(world.repo().rev("main"), before, "{what}");
+        assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), content, "{what}: {}", ran.stdout);
+        // Not resumed, it is refused: the work of the earlier run is approved and must not be thrown away.
+        world.run(&plan, &[]).exited(6).says("still waits to land");
+        if file == "README.md" {
+            world.repo().git(["checkout", "-q", "README.md"]);
+        } else {
+            fs::remove_file(world.root().join(file)).unwrap();
+        }
+        world.run(&plan, &["--resume"]).exited(0);
+        assert_eq!(world.commits_of("a.txt"), 1, "{what}");
+        assert_eq!(world.repo().git(["status", "--porcelain"]), "", "{what}");
+        world.assert_tidy();
+    }
+}
+
+#[test]
+fn a_car_that_waits_is_not_gated_again_and_again() {
+    let world = World::new(REGATTA);
+    let count = world.outside("gates");
+    world.config(&format!("land: {{ test_command: \"echo gate >>'{}'\" }}\n", count.display()));
+    world.repo().write("README.md", "mine\n");
+    let plan = world.plan(
+        &[task("a", "", "echo a >>README.md"), task("slow", "read_only: true", "sleep 4")].concat(),
+    );
+    let ran = world.run(&plan, &[]).exited(1);
+    assert_eq!(ran.stdout.matches("waits to land").count(), 1, "{}", ran.stdout);
+    let gates = fs::read_to_string(&count).unwrap().lines().count();
+    assert_eq!(gates, 1, "the same commit was tested {gates} times");
+    world.repo().git(["checkout", "-q", "README.md"]);
+    world.run(&plan, &["--resume"]).exited(0);
+    // Another run may have another gate, so it asks for itself.
+    assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn a_target_that_is_not_checked_out_moves_and_the_checkout_stays() {
+    let world = World::new(REGATTA);
+    world.repo().git(["branch", "stable"]);
+    world.repo().write("README.md", "mine\n");
+    let head = world.repo().rev("main");
+    world.run(&world.plan(&task("a", "", "echo a >a.txt; echo a >>README.md")), &["--target", "stable"]).exited(0);
+    assert_eq!(world.repo().rev("main"), head);
+    assert_eq!(world.repo().git(["show", "stable:a.txt"]), "a");
+    assert_eq!(fs::read_to_string(world.root().join("README.md")).unwrap(), "mine\n");
+}
+
+#[test]
+fn what_the_user_commits_meanwhile_is_kept() {
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("b");
+    let plan = world.plan(&task("a", "", &format!("echo a >a.txt\n{}", barrier.script())));
+    let run = world.start(&plan, &[]);
+    barrier.arrived();
+    let mine = world.repo().commit_file("user.txt", "mine\n", "mine");
+    barrier.open();
+    run.wait().exited(0);
+    let parents = world.repo().git(["rev-parse", "main~1"]);
+    assert_eq!(parents, mine);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("a\n"));
+    assert_eq!(world.repo().git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn the_commit_that_lands_is_the_commit_that_was_tested() {
+    let world = World::new(REGATTA);
+    let seen = world.outside("seen");
+    let gate = format!("git rev-parse HEAD >>'{0}'; git status --porcelain >>'{0}'; test ! -f bad.txt", seen.display());
+    world.config(&format!("land: {{ test_command: \"{gate}\" }}\n"));
+    let plan = world.plan(
+        &[task("good", "", "echo good >good.txt"), task("bad", "deps: [good]", "echo bad >bad.txt")].concat(),
+    );
+    world.run(&plan, &[]).exited(1).says("tests");
+    world.assert_states(["bad blocked", "good landed"]);
+    let seen = fs::read_to_string(&seen).unwrap();
+    let tested: Vec<&str> = seen.lines().collect();
+    assert_eq!(tested.len(), 2, "{tested:?}");
+    assert_eq!(tested[0], world.repo().rev("main"));
+    assert_ne!(tested[1], tested[0]);
+    assert!(text(&world.task("bad")["reason"]).contains("tests"));
+    // The work of the refused car is on its branch.
+    assert_eq!(world.repo().git(["show", "regatta/bad:bad.txt"]), "bad");
+    world.assert_no_process();
+}
+
+#[test]
+fn a_conflict_names_its_files_and_keeps_the_work() {
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("b");
+    let plan = world.plan(
+        &[
+            task("fast", "", "echo fast >README.md"),
+            task("slow", "", &format!("echo slow >README.md; echo more >slow.txt\n{}", barrier.script())),
+        ]
+        .concat(),
+    );
+    let mut run = world.start(&plan, &[]);
+    barrier.arrived();
+    run.wait_line("fast  landed");
+    barrier.open();
+    run.wait().exited(1).says("README.md");
+    world.assert_states(["fast landed", "slow blocked"]);
+    let reason = world.task("slow")["reason"].to_string();
+    assert!(reason.contains("conflict") && reason.contains("README.md"), "{reason}");
+    let old = world.repo().rev("regatta/slow");
+    assert_eq!(world.repo().git(["show", "regatta/slow:slow.txt"]), "more");
+    assert_eq!(world.repo().git(["status", "--porcelain"]), "");
+    // Tried again, it begins where the target is now.
+    let again = world.start(&plan, &["--resume"]);
+    barrier.arrived();
+    barrier.open();
+    again.wait().exited(0);
+    assert_eq!(world.landed("README.md").as_deref(), Some("slow\n"));
+    assert_ne!(world.repo().git(["for-each-ref", "--contains", &old]), "", "what conflicted is kept");
+}
+
+#[test]
+fn each_strategy_makes_the_history_it_is_named_for() {
+    for (strategy, commits, merges) in [("rebase", 3, 0), ("squash", 2, 0), ("merge", 4, 1)] {
+        let world = World::new(REGATTA);
+        world.repo().commit_file("regatta.yaml", &format!("land: {{ strategy: {strategy} }}\n"), "settings");
+        let before: usize = world.subjects("main").len();
+        let plan = world.plan(&task("a", "", "echo 1 >a.txt; git add -A; git commit -qm one; echo 2 >>a.txt"));
+        world.run(&plan, &[]).exited(0);
+        assert_eq!(world.subjects("main").len() - before + 1, commits, "{strategy}: {:?}", world.subjects("main"));
+        let found = world.repo().git(["rev-list", "--count", "--merges", "main"]);
+        assert_eq!(found, merges.to_string(), "{strategy}");
+        assert_eq!(world.landed("a.txt").as_deref(), Some("1\n2\n"), "{strategy}");
+    }
+}
+
+#[test]
+fn work_that_is_not_to_land_stays_on_its_branch_and_dependents_see_it() {
+    for (keys, flags) in [("", &["--no-land"][..]), ("auto_land: false", &[][..])] {
+        let world = World::new(REGATTA);
+        let before = world.repo().rev("main");
+        let plan = world.plan(
+            &[
+                task("a", keys, "echo a >a.txt"),
+                task("b", keys, "echo b >b.txt"),
+                task("c", &format!("deps: [a, b]\n{keys}"), "cat a.txt b.txt >c.txt"),
+                task("r", "deps: [c]\nread_only: true", "grep -q b c.txt"),
+            ]
+            .concat(),
+        );
+        world.run(&plan, flags).exited(0);
+        world.assert_states(["a done", "b done", "c done", "r done"]);
+        assert_eq!(world.repo().rev("main"), before);
+        assert_eq!(world.repo().git(["show", "regatta/c:c.txt"]), "a\nb");
+        world.assert_tidy();
+    }
+}
+
+#[test]
+fn a_landing_dependent_of_unlanded_work_brings_it_along() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(
+        &[task("a", "auto_land: false", "echo a >a.txt"), task("b", "deps: [a]", "cat a.txt >b.txt")].concat(),
+    );
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a done", "b landed"]);
+    assert_eq!(world.landed("b.txt").as_deref(), Some("a\n"));
+}
+
+#[test]
+fn two_plans_at_once_share_a_repository_and_one_plan_twice_is_refused() {
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("b");
+    let one = world.plan(&task("one", "", &format!("echo 1 >1.txt\n{}", barrier.script())));
+    let two = world.outside("two.md");
+    let text = fs::read_to_string(&one).unwrap().replace("one", "two").replace("1.txt", "2.txt");
+    write(&two, text.split("echo here").next().unwrap().to_owned() + "true\n---\n");
+    let first = world.start(&one, &[]);
+    barrier.arrived();
+    world.run(&two, &[]).exited(0);
+    for flags in [&[][..], &["--resume"][..]] {
+        world.run(&one, flags).exited(6).says("belongs to a run that is alive");
+    }
+    barrier.open();
+    first.wait().exited(0);
+    world.assert_states(["one landed", "two landed"]);
+    world.assert_tidy();
+}
+
+#[test]
+fn one_plan_started_many_times_in_the_same_moment_runs_once() {
+    for _ in 0..3 {
+        let world = World::new(REGATTA);
+        let plan = world.plan(&[task("a", "", "sleep 1; echo a >>a.txt"), task("b", "", "sleep 1; echo b >b.txt")].concat());
+        let runs: Vec<_> = (0..3).map(|_| world.start(&plan, &[])).collect();
+        let ran: Vec<_> = runs.into_iter().map(|run| run.wait()).collect();
+        let mut codes: Vec<i32> = ran.iter().map(|ran| ran.code).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [0, 6, 6], "{ran:#?}");
+        assert_eq!(world.landed("a.txt").as_deref(), Some("a\n"));
+        assert_eq!(world.commits_of("a.txt"), 1);
+        world.assert_tidy();
+    }
+}
+
+#[test]
+fn a_user_in_the_middle_of_a_merge_is_waited_for() {
+    let world = World::new(REGATTA);
+    world.repo().git(["checkout", "-qb", "side"]);
+    world.repo().commit_file("README.md", "side\n", "side");
+    world.repo().git(["checkout", "-q", "main"]);
+    world.repo().commit_file("README.md", "main\n", "main");
+    let merged = world.repo().try_git(world.root(), &["merge", "side"]);
+    assert!(!merged.status.success());
+    let status = world.repo().git(["status", "--porcelain"]);
+    let plan = world.plan(&task("a", "", "echo a >a.txt"));
+    world.run(&plan, &[]).exited(1).says("in the middle of a merge");
+    assert_eq!(world.repo().git(["status", "--porcelain"]), status);
+    world.repo().git(["merge", "--abort"]);
+    world.run(&plan, &["--resume"]).exited(0);
+    assert_eq!(world.commits_of("a.txt"), 1);
+}

@@ -4,7 +4,8 @@
 //! commit that passed), ref moved by compare-and-swap, landed. The ref is the only thing that cannot be undone;
 //! a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
@@ -48,6 +49,28 @@ pub(crate) struct Round {
     pub(crate) waiting: Vec<(TaskId, String)>,
     /// Another process has the train and lands our cars too.
     pub(crate) held_elsewhere: bool,
+}
+
+/// What a run remembers of its rounds, so that a car that waits costs nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    tested: Mutex<HashSet<Oid>>,
+    told: Mutex<HashMap<TaskId, String>>,
+}
+
+impl Memory {
+    fn tested(&self, commit: &Oid) {
+        self.tested.lock().unwrap_or_else(PoisonError::into_inner).insert(commit.clone());
+    }
+
+    fn was_tested(&self, commit: &Oid) -> bool {
+        self.tested.lock().unwrap_or_else(PoisonError::into_inner).contains(commit)
+    }
+
+    fn is_news(&self, task: &TaskId, why: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert(task.clone(), why.to_owned()).as_deref() != Some(why)
+    }
 }
 
 /// How one car fared.
@@ -110,11 +133,7 @@ async fn land_all(
             Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone(), is_in: false };
         let fared = match landing.land().await {
             // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
-            Err(LandError::Git(error)) => {
-                let why = with_causes(&error);
-                landing.step(LandStep::Wait { why: why.clone() }).await?;
-                Fared::Waits(why)
-            }
+            Err(LandError::Git(error)) => landing.wait(with_causes(&error)).await?,
             other => other?,
         };
         if landing.is_in {
@@ -147,6 +166,12 @@ impl Landing {
         }
         for _ in 0..MOVES {
             let onto = self.tip().await?;
+            if let Some(commit) = self.tested_before(onto.as_ref())? {
+                match self.publish_tested(onto, commit).await? {
+                    Some(fared) => return Ok(fared),
+                    None => continue,
+                }
+            }
             let intent = Intent { onto: onto.as_ref().map(Oid::to_string), at: clock::now() };
             self.step(LandStep::Intend { intent: intent.clone() }).await?;
             failpoint::reach("intended");
@@ -163,29 +188,53 @@ impl Landing {
                     return Ok(Fared::Left);
                 }
             }
+            self.ctx.train.tested(&commit);
             failpoint::reach("gated");
-            let (old, new) = (onto.clone(), commit.clone());
-            match self.publish(old, new).await? {
-                Published::Moved { behind, .. } => {
-                    failpoint::reach("ref-moved");
-                    for checkout in behind {
-                        self.ctx.say(format!(
-                            "the checkout at {} changed at the last moment and did not follow: git reset --keep HEAD",
-                            checkout.display()
-                        ));
-                    }
-                    self.landed(&commit).await?;
-                    return Ok(Fared::Left);
-                }
-                Published::TargetMoved { .. } => {}
-                Published::WaitingForCheckout { worktree, paths, why } => {
-                    let why = waiting_for(&worktree, &paths, &why);
-                    self.step(LandStep::Wait { why: why.clone() }).await?;
-                    return Ok(Fared::Waits(why));
-                }
+            if let Some(fared) = self.publish_tested(onto, commit).await? {
+                return Ok(fared);
             }
         }
         Ok(Fared::Waits(format!("{} moves faster than its gate runs", self.ctx.target)))
+    }
+
+    /// A candidate for this very tip that this run has tested and that had to wait for the user's checkout.
+    fn tested_before(&self, onto: Option<&Oid>) -> Result<Option<Oid>, GitError> {
+        match &self.car.step {
+            CarStep::Gated { intent, candidate } if intent.onto.as_deref() == onto.map(Oid::as_str) => {
+                let commit = Oid::parse(candidate)?;
+                Ok(self.ctx.train.was_tested(&commit).then_some(commit))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves the target to the commit that passed; `None` where somebody moved it first.
+    async fn publish_tested(&self, onto: Option<Oid>, commit: Oid) -> Result<Option<Fared>, LandError> {
+        match self.publish(onto, commit.clone()).await? {
+            Published::Moved { behind, .. } => {
+                failpoint::reach("ref-moved");
+                for checkout in behind {
+                    self.ctx.say(format!(
+                        "the checkout at {} changed at the last moment and did not follow: git reset --keep HEAD",
+                        checkout.display()
+                    ));
+                }
+                self.landed(&commit).await?;
+                Ok(Some(Fared::Left))
+            }
+            Published::TargetMoved { .. } => Ok(None),
+            Published::WaitingForCheckout { worktree, paths, why } => {
+                self.wait(waiting_for(&worktree, &paths, &why)).await.map(Some)
+            }
+        }
+    }
+
+    /// The car keeps its place. What it waits for is told once, however often it is looked at.
+    async fn wait(&self, why: String) -> Result<Fared, LandError> {
+        if self.ctx.train.is_news(&self.car.task, &why) {
+            self.step(LandStep::Wait { why: why.clone() }).await?;
+        }
+        Ok(Fared::Waits(why))
     }
 
     /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
