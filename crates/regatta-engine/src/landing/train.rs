@@ -209,7 +209,7 @@ impl Landing {
     }
 
     /// Moves the target to the commit that passed; `None` where somebody moved it first.
-    async fn publish_tested(&self, onto: Option<Oid>, commit: Oid) -> Result<Option<Fared>, LandError> {
+    async fn publish_tested(&mut self, onto: Option<Oid>, commit: Oid) -> Result<Option<Fared>, LandError> {
         match self.publish(onto, commit.clone()).await? {
             Published::Moved { behind, .. } => {
                 failpoint::reach("ref-moved");
