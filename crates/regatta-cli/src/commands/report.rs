@@ -83,6 +83,19 @@ pub(crate) async fn build(
     Ok(Report::new(plan, target, reports, timeline))
 }
 
+/// Says at once what would otherwise be said after hours of work: that the report has no place to go to.
+pub(crate) fn preflight(path: &Path) -> Result<(), CliError> {
+    if path.is_dir() {
+        let text = format!("{} is a directory", path.display());
+        return Err(CliError::usage(text).hinted("give the report a file's name: --report report.json"));
+    }
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    }
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| CliError::io("writing", path, &error))
+}
+
 /// Writes a report as its file name wants it.
 pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));

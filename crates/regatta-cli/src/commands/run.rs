@@ -98,6 +98,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(Exit::Ok);
     }
     preflight(&project, &loaded, &args)?;
+    if let Some(path) = &args.report {
+        super::report::preflight(path)?;
+    }
     execute(&project, loaded, &args, ui).await
 }
 

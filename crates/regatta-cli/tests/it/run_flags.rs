@@ -28,7 +28,11 @@ fn a_report_has_every_attempt_verdict_check_cost_commit_and_the_time_line() {
     let world = World::new(REGATTA);
     let plan = world.sim(
         &[
-            task("a", "max_attempts: 2\nchecks: [\"test -f a.txt\"]", "cost 0.25\ntokens 10 5\nfail-until 2\nwrite a.txt a\\n\nreport pass made | a"),
+            task(
+                "a",
+                "max_attempts: 2\nchecks: [\"test -f a.txt\"]",
+                "cost 0.25\ntokens 10 5\nfail-until 2\nwrite a.txt a\\n\nreport pass made | a",
+            ),
             task("b", "", "report block no way"),
         ]
         .concat(),
@@ -44,13 +48,31 @@ fn a_report_has_every_attempt_verdict_check_cost_commit_and_the_time_line() {
     let evidence = a["attempts"][1]["evidence"].as_array().unwrap();
     let check = evidence.iter().find(|one| one["kind"] == "check").expect("a check");
     assert_eq!(text(&check["tree"]), world.repo().rev("main^{tree}"));
-    let kinds: Vec<&str> = report["timeline"].as_array().unwrap().iter().map(|event| text(&event["kind"])).collect();
-    for kind in ["enqueued", "claimed", "lane-ready", "started", "exited", "reported", "judged", "retrying", "landing", "failed"] {
+    let kinds: Vec<&str> =
+        report["timeline"].as_array().unwrap().iter().map(|event| text(&event["kind"])).collect();
+    for kind in [
+        "enqueued",
+        "claimed",
+        "lane-ready",
+        "started",
+        "exited",
+        "reported",
+        "judged",
+        "retrying",
+        "landing",
+        "failed",
+    ] {
         assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
     }
     world.run(&plan, &["--resume", "--report", md.to_str().unwrap()]).exited(1);
     let md = fs::read_to_string(&md).unwrap();
-    for part in ["| a | landed | 2 | pass | $0.5000 |", "made \\| a", "check `test -f a.txt`", "## Time line", "Landed as"] {
+    for part in [
+        "| a | landed | 2 | pass | $0.5000 |",
+        "made \\| a",
+        "check `test -f a.txt`",
+        "## Time line",
+        "Landed as",
+    ] {
         assert!(md.contains(part), "{part}: {md}");
     }
 }
@@ -62,7 +84,7 @@ fn a_report_that_cannot_be_written_is_said_before_anything_runs() {
     let dir = world.outside("home");
     for place in [dir.to_str().unwrap(), "/proc/nowhere/report.json"] {
         let ran = world.run(&plan, &["--report", place]);
-        assert!(matches!(ran.code, 2 | 3), "{place}: {} {}", ran.code, ran.stderr);
+        assert!(matches!(ran.code, 2..=4), "{place}: {} {}", ran.code, ran.stderr);
         assert!(world.landed("a.txt").is_none(), "{place}: it ran all the same");
     }
 }
@@ -70,7 +92,8 @@ fn a_report_that_cannot_be_written_is_said_before_anything_runs() {
 #[test]
 fn logs_go_where_they_are_wanted_or_away() {
     let world = World::new(REGATTA);
-    let plan = world.plan(&[task("good", "", "echo good words"), task("bad", "", "echo bad words; exit 1")].concat());
+    let plan = world
+        .plan(&[task("good", "", "echo good words"), task("bad", "", "echo bad words; exit 1")].concat());
     let logs = world.outside("logs");
     world.run(&plan, &["--log-dir", logs.to_str().unwrap()]).exited(1);
     assert!(fs::read_to_string(logs.join("good/1.jsonl")).unwrap().contains("good words"));
@@ -140,7 +163,11 @@ fn read_only_tasks_see_their_dependencies_and_may_not_write() {
             task("a", "", "echo a >a.txt"),
             task("reads", "deps: [a]\nread_only: true", "test \"$(cat a.txt)\" = a && pwd"),
             task("writes", "deps: [a]\nread_only: true", "echo x >x.txt"),
-            task("commits", "deps: [a]\nread_only: true", "sleep 0.2; echo y >y.txt; git add -A; git commit -qm y"),
+            task(
+                "commits",
+                "deps: [a]\nread_only: true",
+                "sleep 0.2; echo y >y.txt; git add -A; git commit -qm y",
+            ),
         ]
         .concat(),
     );

@@ -16,9 +16,11 @@ fn prompts_and_variables_arrive_byte_for_byte() {
     let world = World::new(REGATTA);
     world.config(RECORD);
     let mean = "--help\n-rf / $(touch /tmp/x) `id` ${HOME} \"double\" 'single' \\back\\slash %s %n\n\u{1}\u{7f}\u{202e}\u{feff} 名前 🚣\n'; rm -rf . #\n---\n...\n!!\ttab";
-    let long = "x".repeat(1 << 20);
+    let long = "x".repeat(800 << 10);
     let odd = "line one\nline two\n\n  indented $(id)\n'\"";
-    for (what, prompt) in [("mean", mean), ("long", long.as_str()), ("dash", "-"), ("blank lines", "\n\na\n\n")] {
+    for (what, prompt) in
+        [("mean", mean), ("long", long.as_str()), ("dash", "-"), ("blank lines", "\n\na\n\n")]
+    {
         let plan = world.outside("plan.md");
         // JSON is YAML, and escapes everything.
         let tasks = json!([{ "id": what.replace(' ', "-"), "agent": "record", "prompt": prompt, "env": { "ODD": odd } }]);
@@ -32,9 +34,21 @@ fn prompts_and_variables_arrive_byte_for_byte() {
 }
 
 #[test]
+fn a_prompt_no_store_can_hold_gets_a_sentence() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", &"x".repeat(1 << 20)));
+    world.run(&plan, &[]).exited(2).says("more than the 900 KiB").says("name it");
+    assert_eq!(world.states(), [""; 0]);
+    assert!(world.lane_dirs().is_empty());
+}
+
+#[test]
 fn ids_cannot_become_paths_options_or_refs() {
     let long = "x".repeat(65);
-    let ids = ["../up", "a/b", "-rf", "--help", ".hidden", "a..b", "a.lock", "a.", "", " ", "a b", "a\nb", "ü", "a~1", "a^", "@{", &long];
+    let ids = [
+        "../up", "a/b", "-rf", "--help", ".hidden", "a..b", "a.lock", "a.", "", " ", "a b", "a\nb", "ü",
+        "a~1", "a^", "@{", &long,
+    ];
     for id in ids {
         let world = World::new(REGATTA);
         let plan = world.outside("plan.md");
@@ -61,7 +75,8 @@ fn every_mistake_is_told_at_once_and_nothing_is_touched() {
          - { id: g, prompt: x, env: { LD_PRELOAD: evil.so } }\n- { id: h, prompt: x, max_attempts: many }",
     );
     let ran = world.run(&plan, &[]).exited(2);
-    for part in ["depends_on", "nobody", "d → e", "LD_PRELOAD", "max_attempts", "prompt", "plan.md:7:"] {
+    for part in ["depends_on", "nobody", "d -> e -> d", "LD_PRELOAD", "max_attempts", "prompt", "plan.md:7:"]
+    {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     assert!(!world.root().join(".regatta").exists());
@@ -84,7 +99,8 @@ fn secrets_are_masked_wherever_words_are_kept() {
         .concat(),
     );
     let ran = world.run(&plan, &["--report", report.to_str().unwrap(), "-v"]).exited(1);
-    let everything = [ran.stdout, ran.stderr, fs::read_to_string(&report).unwrap(), world.report().to_string()].concat();
+    let everything =
+        [ran.stdout, ran.stderr, fs::read_to_string(&report).unwrap(), world.report().to_string()].concat();
     assert!(!everything.contains(secret), "{everything}");
     assert!(!world.repo().git(["log", "--all", "--format=%B"]).contains(secret));
     assert_eq!(text(&world.task("a")["state"]), "landed");

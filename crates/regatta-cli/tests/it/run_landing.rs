@@ -29,15 +29,20 @@ fn a_checkout_with_other_changes_follows_and_keeps_them_byte_for_byte() {
 
 #[test]
 fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
-    for (what, file, content) in
-        [("changed", "README.md", "mine\n"), ("untracked", "a.txt", "mine\n"), ("ignored", "ignored.txt", "mine\n")]
-    {
+    for (what, file, content) in [
+        ("changed", "README.md", "mine\n"),
+        ("untracked", "a.txt", "mine\n"),
+        ("ignored", "ignored.txt", "mine\n"),
+    ] {
         let world = World::new(REGATTA);
         world.repo().commit_file(".gitignore", "ignored.txt\n", "ignore");
         world.repo().write(file, content);
         let before = world.repo().rev("main");
-        let plan =
-            world.plan(&task("a", "", "echo a >a.txt; echo a >>README.md; echo a >ignored.txt; git add -f ignored.txt"));
+        let plan = world.plan(&task(
+            "a",
+            "",
+            "echo a >a.txt; echo a >>README.md; echo a >ignored.txt; git add -f ignored.txt",
+        ));
         let ran = world.run(&plan, &[]).exited(1).says("has changes of its own").says(file);
         world.assert_states(["a landing"]);
         assert_eq!(world.repo().rev("main"), before, "{what}");
@@ -62,9 +67,8 @@ fn a_car_that_waits_is_not_gated_again_and_again() {
     let count = world.outside("gates");
     world.config(&format!("land: {{ test_command: \"echo gate >>'{}'\" }}\n", count.display()));
     world.repo().write("README.md", "mine\n");
-    let plan = world.plan(
-        &[task("a", "", "echo a >>README.md"), task("slow", "read_only: true", "sleep 4")].concat(),
-    );
+    let plan = world
+        .plan(&[task("a", "", "echo a >>README.md"), task("slow", "read_only: true", "sleep 4")].concat());
     let ran = world.run(&plan, &[]).exited(1);
     assert_eq!(ran.stdout.matches("waits to land").count(), 1, "{}", ran.stdout);
     let gates = fs::read_to_string(&count).unwrap().lines().count();
@@ -81,7 +85,9 @@ fn a_target_that_is_not_checked_out_moves_and_the_checkout_stays() {
     world.repo().git(["branch", "stable"]);
     world.repo().write("README.md", "mine\n");
     let head = world.repo().rev("main");
-    world.run(&world.plan(&task("a", "", "echo a >a.txt; echo a >>README.md")), &["--target", "stable"]).exited(0);
+    world
+        .run(&world.plan(&task("a", "", "echo a >a.txt; echo a >>README.md")), &["--target", "stable"])
+        .exited(0);
     assert_eq!(world.repo().rev("main"), head);
     assert_eq!(world.repo().git(["show", "stable:a.txt"]), "a");
     assert_eq!(fs::read_to_string(world.root().join("README.md")).unwrap(), "mine\n");
@@ -107,7 +113,10 @@ fn what_the_user_commits_meanwhile_is_kept() {
 fn the_commit_that_lands_is_the_commit_that_was_tested() {
     let world = World::new(REGATTA);
     let seen = world.outside("seen");
-    let gate = format!("git rev-parse HEAD >>'{0}'; git status --porcelain >>'{0}'; test ! -f bad.txt", seen.display());
+    let gate = format!(
+        "git rev-parse HEAD >>'{0}'; git status --porcelain >>'{0}'; test ! -f bad.txt",
+        seen.display()
+    );
     world.config(&format!("land: {{ test_command: \"{gate}\" }}\n"));
     let plan = world.plan(
         &[task("good", "", "echo good >good.txt"), task("bad", "deps: [good]", "echo bad >bad.txt")].concat(),
@@ -162,9 +171,15 @@ fn each_strategy_makes_the_history_it_is_named_for() {
         let world = World::new(REGATTA);
         world.repo().commit_file("regatta.yaml", &format!("land: {{ strategy: {strategy} }}\n"), "settings");
         let before: usize = world.subjects("main").len();
-        let plan = world.plan(&task("a", "", "echo 1 >a.txt; git add -A; git commit -qm one; echo 2 >>a.txt"));
+        let plan =
+            world.plan(&task("a", "", "echo 1 >a.txt; git add -A; git commit -qm one; echo 2 >>a.txt"));
         world.run(&plan, &[]).exited(0);
-        assert_eq!(world.subjects("main").len() - before + 1, commits, "{strategy}: {:?}", world.subjects("main"));
+        assert_eq!(
+            world.subjects("main").len() - before + 1,
+            commits,
+            "{strategy}: {:?}",
+            world.subjects("main")
+        );
         let found = world.repo().git(["rev-list", "--count", "--merges", "main"]);
         assert_eq!(found, merges.to_string(), "{strategy}");
         assert_eq!(world.landed("a.txt").as_deref(), Some("1\n2\n"), "{strategy}");
@@ -197,7 +212,8 @@ fn work_that_is_not_to_land_stays_on_its_branch_and_dependents_see_it() {
 fn a_landing_dependent_of_unlanded_work_brings_it_along() {
     let world = World::new(REGATTA);
     let plan = world.plan(
-        &[task("a", "auto_land: false", "echo a >a.txt"), task("b", "deps: [a]", "cat a.txt >b.txt")].concat(),
+        &[task("a", "auto_land: false", "echo a >a.txt"), task("b", "deps: [a]", "cat a.txt >b.txt")]
+            .concat(),
     );
     world.run(&plan, &[]).exited(0);
     world.assert_states(["a done", "b landed"]);
@@ -228,7 +244,9 @@ fn two_plans_at_once_share_a_repository_and_one_plan_twice_is_refused() {
 fn one_plan_started_many_times_in_the_same_moment_runs_once() {
     for _ in 0..3 {
         let world = World::new(REGATTA);
-        let plan = world.plan(&[task("a", "", "sleep 1; echo a >>a.txt"), task("b", "", "sleep 1; echo b >b.txt")].concat());
+        let plan = world.plan(
+            &[task("a", "", "sleep 1; echo a >>a.txt"), task("b", "", "sleep 1; echo b >b.txt")].concat(),
+        );
         let runs: Vec<_> = (0..3).map(|_| world.start(&plan, &[])).collect();
         let ran: Vec<_> = runs.into_iter().map(|run| run.wait()).collect();
         let mut codes: Vec<i32> = ran.iter().map(|ran| ran.code).collect();

@@ -13,7 +13,9 @@ fn one() -> String {
 
 #[test]
 fn odd_names_of_repositories_branches_and_files_are_fine() {
-    for (name, branch) in [("with space", "trunk"), ("ünï—cødé 船", "feature/ünï"), ("-dash", "v1.0"), ("quo'te\"d", "a-b")] {
+    for (name, branch) in
+        [("with space", "trunk"), ("ünï—cødé 船", "feature/ünï"), ("-dash", "v1.0"), ("quo'te\"d", "a-b")]
+    {
         let repo = ScratchRepo::at(name, branch, &[]);
         repo.write("ready made/名前 \"x\".txt", "x\n");
         repo.commit_all("first");
@@ -98,7 +100,11 @@ fn with_a_remote_nothing_is_pushed_and_no_tracking_is_set_up() {
     let before = world.repo().git(["ls-remote", "origin"]);
     world.run(&world.plan(&one()), &[]).exited(0);
     assert_eq!(world.repo().git(["ls-remote", "origin"]), before);
-    assert_eq!(fs::read(world.root().join(".git/config")).unwrap(), config, "the configuration is the user's");
+    assert_eq!(
+        fs::read(world.root().join(".git/config")).unwrap(),
+        config,
+        "the configuration is the user's"
+    );
     world.assert_tidy();
 }
 
@@ -107,7 +113,10 @@ fn what_is_brought_into_lanes_is_there_and_never_committed() {
     let world = World::new(REGATTA);
     world.repo().write(".gitignore", ".env*\nnode_modules/\n");
     world.repo().write(".worktreeinclude", ".env.local\nsecrets/**\n");
-    world.repo().write("regatta.yaml", "lane: { include: [.env], link: [node_modules], setup: \"echo ready >.setup-ran; test -f .env\" }\n");
+    world.repo().write(
+        "regatta.yaml",
+        "lane: { include: [.env], link: [node_modules], setup: \"echo ready >.setup-ran; test -f .env\" }\n",
+    );
     world.repo().commit_all("settings");
     for (file, content) in [
         (".env", "A=1\n"),
@@ -127,7 +136,16 @@ fn what_is_brought_into_lanes_is_there_and_never_committed() {
     world.run(&plan, &[]).exited(0);
     assert_eq!(world.landed("a.txt").as_deref(), Some("A=1\nB=2\nk\nm\npersona\n"));
     let files = world.repo().git(["ls-tree", "-r", "--name-only", "main"]);
-    let brought: Vec<&str> = files.lines().filter(|file| file.contains("secrets") || file.contains(".claude") || file.ends_with(".env") || file.contains("node_modules") || file.contains(".local")).collect();
+    let brought: Vec<&str> = files
+        .lines()
+        .filter(|file| {
+            file.contains("secrets")
+                || file.contains(".claude")
+                || file.ends_with(".env")
+                || file.contains("node_modules")
+                || file.contains(".local")
+        })
+        .collect();
     assert!(brought.is_empty(), "{brought:?}");
     let everywhere = world.repo().git(["log", "--all", "--name-only", "--format="]);
     assert!(!everywhere.contains("secrets/deep/key"), "{everywhere}");
@@ -163,7 +181,11 @@ fn refused_commits_keep_the_work_in_the_lane_and_in_a_salvage_ref() {
         } else {
             script(&world.root().join(".git/hooks").join(what), "echo the linter is unhappy >&2; exit 1");
         }
-        let plan = world.plan(&task("a", "max_attempts: 2", "echo $REGATTA_ATTEMPT >>a.txt; printf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt"));
+        let plan = world.plan(&task(
+            "a",
+            "max_attempts: 2",
+            "echo $REGATTA_ATTEMPT >>a.txt; printf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt",
+        ));
         world.run(&plan, &[]).exited(1).says(by);
         world.assert_states(["a failed"]);
         assert_eq!(world.subjects("main").len(), 1, "{what}");

@@ -241,7 +241,7 @@ impl Worker {
             Some(Stop::Interrupt { why, .. }) => Outcome::Release { why },
             None => outcome,
         };
-        self.record.summary = with_causes(&error);
+        self.record.summary = self.ctx.redact(&with_causes(&error));
         if let Err(error) = self.settled(outcome).await {
             self.ctx.say(format!("{}: {error}", self.claim.task));
         }

@@ -80,7 +80,8 @@ impl Worker {
         if let Some(why) = harm {
             return self.harmed(judgement, why).await;
         }
-        if let Judgement::Good { by, statement } = judgement {
+        if let Judgement::Good { by, mut statement } = judgement {
+            statement.summary = self.ctx.redact(&statement.summary);
             self.record.evidence.push(Evidence::Said { by: by.to_owned(), statement: statement.clone() });
             match self.prove(site, &statement).await? {
                 Proven::Good { verdict, head } => return self.good(site, verdict, &statement, head).await,
@@ -367,7 +368,23 @@ impl Worker {
     /// The attempt's last step.
     pub(crate) async fn settled(&mut self, outcome: Outcome) -> Result<(), WorkerError> {
         self.record.ended_at = Some(clock::now());
+        let outcome = self.without_secrets(outcome);
         self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
+    }
+
+    /// What agents print finds its way into reasons, and reasons are kept and shown.
+    fn without_secrets(&self, outcome: Outcome) -> Outcome {
+        let clean = |text: String| self.ctx.redact(&text);
+        match outcome {
+            Outcome::Retry { not_before, class, why } => {
+                Outcome::Retry { not_before, class, why: clean(why) }
+            }
+            Outcome::Fail { why } => Outcome::Fail { why: clean(why) },
+            Outcome::Release { why } => Outcome::Release { why: clean(why) },
+            Outcome::Block { reason, detail } => Outcome::Block { reason, detail: clean(detail) },
+            Outcome::Park { until, why, detail } => Outcome::Park { until, why, detail: clean(detail) },
+            Outcome::Approve(_) | Outcome::Done { .. } | Outcome::Cancel { .. } => outcome,
+        }
     }
 
     /// Regatta could not do its part: parked, not charged.

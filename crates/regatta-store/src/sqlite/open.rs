@@ -33,7 +33,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
         )));
     }
     create(path).map_err(|error| {
-        StoreError::Invalid(format!("cannot create the store {}: {error}", path.display()))
+        StoreError::Unavailable(format!("cannot create the store {}: {error}", path.display()).into())
     })?;
     let mut db = connect(path)?;
     enter_wal(&db)?;
