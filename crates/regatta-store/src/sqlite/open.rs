@@ -33,7 +33,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
         )));
     }
     create(path).map_err(|error| {
-        StoreError::Unavailable(format!("cannot create the store {}: {error}", path.display()).into())
+        StoreError::Unavailable(format!("cannot create the store {}: {error}", path.display()))
     })?;
     let mut db = connect(path)?;
     enter_wal(&db)?;
