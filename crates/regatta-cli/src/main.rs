@@ -6,6 +6,7 @@ mod commands;
 mod error;
 mod exit;
 mod project;
+mod queue;
 #[cfg(test)]
 mod reference;
 mod render;

@@ -10,6 +10,7 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
+use crate::queue::who;
 use crate::ui::Ui;
 
 /// How long an agent and everything it started may take to end.
@@ -47,8 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 /// Cancels it, or asks whoever holds it. True if it is cancelled already.
 async fn cancel(store: &dyn Store, task: &TaskRecord) -> Result<bool, CliError> {
-    let by =
-        std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "operator".to_owned());
+    let by = who();
     let (id, at) = (&task.spec.id, regatta_engine::clock::now());
     let mut held = task.state.is_claimed();
     // It may be claimed or let go between our look and our word; then it is the other word.
@@ -90,7 +90,7 @@ fn refused(task: &TaskRecord) -> CliError {
 /// Waits until the holder has ended the agent and said so.
 async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
     let id = &task.spec.id;
-    let again = format!("nothing is lost: {} takes it over and cancels it then", super::status::again(task));
+    let again = format!("nothing is lost: {} takes it over and cancels it then", super::status::heir(task));
     let sessions = store.sessions().await?;
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     if let Some(info) = holder.filter(|info| is_certainly_dead(&info.node)) {

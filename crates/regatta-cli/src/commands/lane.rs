@@ -1,5 +1,8 @@
 //! `regatta lane`: the worktrees that tasks work in.
 
+mod retire;
+mod sweep;
+
 use regatta_engine::git::{TrustSnapshot, Work};
 use regatta_engine::lanes::Lanes;
 use serde_json::json;
@@ -11,7 +14,7 @@ use crate::project::{Project, find_task};
 use crate::render::text::table;
 use crate::ui::Ui;
 
-/// Show lanes: the git worktrees that tasks work in.
+/// Show lanes, the git worktrees that tasks work in, and take them away.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum LaneCommand {
     /// List every lane: whose it is, where, and whether it is whole.
@@ -22,6 +25,10 @@ pub(crate) enum LaneCommand {
         #[arg(value_name = "ID")]
         task: String,
     },
+    /// Take a task's lane away. Refused while somebody works in it, and while it holds work that is saved nowhere else.
+    Retire(retire::Args),
+    /// Take the lanes away of tasks that have ended, where nothing in them would be lost, and what removals left over.
+    Sweep(sweep::Args),
 }
 
 pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -29,6 +36,8 @@ pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Resul
     match command {
         LaneCommand::List => list(&project, ui).await,
         LaneCommand::Path { task } => path(&project, &task, ui).await,
+        LaneCommand::Retire(args) => retire::run(&project, args, ui).await,
+        LaneCommand::Sweep(args) => sweep::run(&project, args, ui).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file per command: its arguments, whose comments are its help, and what it does.
 
+pub(crate) mod add;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -7,19 +8,26 @@ pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod enqueue;
 pub(crate) mod events;
 pub(crate) mod init;
 pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod new;
+pub(crate) mod park;
+pub(crate) mod reclaim;
 pub(crate) mod report;
+pub(crate) mod requeue;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod salvage;
 pub(crate) mod status;
 pub(crate) mod summary;
+pub(crate) mod unpark;
 pub(crate) mod validate;
 pub(crate) mod version;
+pub(crate) mod wait;
 pub(crate) mod worker;
 
 use crate::cli::Global;
@@ -38,6 +46,8 @@ pub(crate) enum Command {
     Run(run::Args),
     New(new::Args),
     Validate(validate::Args),
+    Enqueue(enqueue::Args),
+    Add(add::Args),
     #[command(visible_alias = "ls")]
     List(list::Args),
     Status(status::Args),
@@ -45,8 +55,14 @@ pub(crate) enum Command {
     Logs(logs::Args),
     Events(events::Args),
     Diff(diff::Args),
+    Wait(wait::Args),
     Report(report::Args),
     Cancel(cancel::Args),
+    Requeue(requeue::Args),
+    Retry(retry::Args),
+    Park(park::Args),
+    Unpark(unpark::Args),
+    Reclaim(reclaim::Args),
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
     #[command(subcommand)]
@@ -78,6 +94,14 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Doctor(args) => doctor::run(args, global, ui).await,
         Command::New(args) | Command::Parcel(ParcelCommand::New(args)) => new::run(args, global, ui).await,
         Command::Diff(args) => diff::run(args, global, ui).await,
+        Command::Enqueue(args) => enqueue::run(args, global, ui).await,
+        Command::Add(args) => add::run(args, global, ui).await,
+        Command::Wait(args) => wait::run(args, global, ui).await,
+        Command::Requeue(args) => requeue::run(args, global, ui).await,
+        Command::Retry(args) => retry::run(args, global, ui).await,
+        Command::Park(args) => park::run(args, global, ui).await,
+        Command::Unpark(args) => unpark::run(args, global, ui).await,
+        Command::Reclaim(args) => reclaim::run(args, global, ui).await,
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,

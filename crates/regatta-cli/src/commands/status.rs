@@ -11,9 +11,10 @@ use regatta_engine::holds::why_held;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
 use regatta_server::documents::{SalvageDocument, StatusDocument, Surroundings};
-use regatta_store::TaskRecord;
+use regatta_store::{MAIN_QUEUE, TaskRecord};
 
 use super::list;
+use super::park::waits_for_a_word;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
     let next = match orphaned {
-        true => Some(format!("the run that held it is gone: {} takes it over", again(&task))),
+        true => Some(format!("the run that held it is gone: {} takes it over", heir(&task))),
         false => next_step(&task, &attempts),
     };
     if ui.json {
@@ -170,9 +171,20 @@ fn plan_file(task: &TaskRecord) -> String {
     }
 }
 
+/// Who takes it over where its holder is gone.
+pub(crate) fn heir(task: &TaskRecord) -> String {
+    match task.queue.as_str() {
+        MAIN_QUEUE => "`regatta daemon`".to_owned(),
+        _ => format!("`regatta run --resume {}`", plan_file(task)),
+    }
+}
+
 /// How to have it tried again.
-pub(crate) fn again(task: &TaskRecord) -> String {
-    format!("`regatta run --resume {}`", plan_file(task))
+fn again(task: &TaskRecord) -> String {
+    match task.queue.as_str() {
+        MAIN_QUEUE => format!("`regatta retry {}`", task.spec.id),
+        _ => heir(task),
+    }
 }
 
 /// What a person would do now, with the commands spelled out.
@@ -186,7 +198,7 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             let on = task.waiting_on.first().map_or("ID", |on| on.as_str());
             format!("look at what it waits for: `regatta status {on}`")
         }
-        TaskState::Pending { .. } => format!("{again} runs it, unless a run is at it already"),
+        TaskState::Pending { .. } => format!("{} runs it, unless one is at it already", heir(task)),
         TaskState::Claimed { .. } | TaskState::Running { .. } => {
             format!("`regatta logs -f {id}` follows it; `regatta cancel {id}` ends it")
         }
@@ -206,11 +218,13 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
         TaskState::Skipped { dependency } => {
             format!("`regatta status {dependency}` shows why it will not come; {again} tries both again")
         }
-        TaskState::Parked { until, .. } => {
-            format!(
-                "nothing: a run takes it up at {until}; {again} starts one, `regatta cancel {id}` calls it off"
-            )
+        state if waits_for_a_word(state) => {
+            format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` calls it off")
         }
+        TaskState::Parked { until, .. } => format!(
+            "nothing: {} takes it up at {until}; `regatta unpark {id}` does so now, `regatta cancel {id}` calls it off",
+            heir(task)
+        ),
         TaskState::Blocked { reason, .. } => match reason {
             BlockReason::Conflict => format!(
                 "`regatta diff {id}` and `git log {branch}` show its work; merge {branch} by hand, \

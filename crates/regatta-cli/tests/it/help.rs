@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 32] = [
     "init",
     "daemon",
     "demo",
@@ -11,14 +11,22 @@ const COMMANDS: [&str; 24] = [
     "run",
     "new",
     "validate",
+    "enqueue",
+    "add",
     "list",
     "status",
     "summary",
     "logs",
     "events",
     "diff",
+    "wait",
     "report",
     "cancel",
+    "requeue",
+    "retry",
+    "park",
+    "unpark",
+    "reclaim",
     "lane",
     "salvage",
     "config",

@@ -38,7 +38,7 @@ pub use bring_in::{BroughtIn, Includes};
 pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
 pub use prepare::Fresh;
-pub use retire::{KeptBecause, RetireMode, Retired};
+pub use retire::{Alone, KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
 
 /// All lanes of one repository.

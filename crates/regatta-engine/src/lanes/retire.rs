@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
+use super::lane_head::someone_stands_in;
 use super::{Lane, Lanes, SalvageRef, heal};
-use crate::git::{GitError, io, unique_suffix};
+use crate::git::{FileLock, GitError, io, unique_suffix};
+
+/// See [`Lanes::alone`].
+#[derive(Debug)]
+pub struct Alone(#[expect(dead_code, reason = "held, not looked at")] FileLock);
 
 /// What to do with work that is still in the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,22 +82,8 @@ impl Lanes {
         if heal::ailment(&lane, &record).is_some() {
             self.heal(&mut lane, &record)?;
         }
-        if let Some(path) = self.dirty_submodule(&lane)? {
-            return Ok(Retired::Kept(KeptBecause::DirtySubmodule { path }));
-        }
-        let head = lane.head()?;
-        let status = self.own_status(&lane, &head, &[])?;
-        if !status.nested.is_empty() {
-            return Ok(Retired::Kept(KeptBecause::NestedRepository { paths: status.nested }));
-        }
-        if mode != RetireMode::SalvageFirst {
-            if !status.changes.is_empty() {
-                let paths = status.changes.into_iter().map(|change| change.path).collect();
-                return Ok(Retired::Kept(KeptBecause::Uncommitted { paths }));
-            }
-            if mode == RetireMode::IfClean && !self.is_kept(&lane, &head)? {
-                return Ok(Retired::Kept(KeptBecause::Unreferenced));
-            }
+        if let Some(why) = self.obstacle(&lane, mode)? {
+            return Ok(Retired::Kept(why));
         }
         self.keep_submodule_work(&lane)?;
         let salvaged = match mode {
@@ -101,6 +92,46 @@ impl Lanes {
         };
         self.unregister(&lane)?;
         Ok(Retired::Removed { salvaged })
+    }
+
+    /// Why [`Lanes::retire`] would leave the lane where it is; `None` where it would go. A look: nothing is changed,
+    /// so that a broken lane, which would be healed first, has to be asked about again afterwards.
+    pub fn would_stay(&self, task: &TaskId, mode: RetireMode) -> Result<Option<KeptBecause>, GitError> {
+        match self.load_record(task)? {
+            Some(record) if record.ready => self.obstacle(&self.lane(task, &record), mode),
+            _ => Ok(None),
+        }
+    }
+
+    fn obstacle(&self, lane: &Lane, mode: RetireMode) -> Result<Option<KeptBecause>, GitError> {
+        if let Some(path) = self.dirty_submodule(lane)? {
+            return Ok(Some(KeptBecause::DirtySubmodule { path }));
+        }
+        let head = lane.head()?;
+        let status = self.own_status(lane, &head, &[])?;
+        if !status.nested.is_empty() {
+            return Ok(Some(KeptBecause::NestedRepository { paths: status.nested }));
+        }
+        if mode == RetireMode::SalvageFirst {
+            return Ok(None);
+        }
+        if !status.changes.is_empty() {
+            let paths = status.changes.into_iter().map(|change| change.path).collect();
+            return Ok(Some(KeptBecause::Uncommitted { paths }));
+        }
+        let unreferenced = mode == RetireMode::IfClean && !self.is_kept(lane, &head)?;
+        Ok(unreferenced.then_some(KeptBecause::Unreferenced))
+    }
+
+    /// Whether a process that can be seen from here has its working directory in the lane.
+    pub fn in_use(&self, lane: &Lane) -> bool {
+        someone_stands_in(&lane.path)
+    }
+
+    /// Lets one command at a time take lanes away or give their tasks back to the queue: between its look at the
+    /// task and the end of its work nobody else makes the task startable. Dropping it lets the next one in.
+    pub fn alone(&self) -> Result<Alone, GitError> {
+        FileLock::wait(self.repo.state_dir.join("lanes.lock")).map(Alone)
     }
 
     /// Removes a lane whose work is saved: first out of the way by a rename, then from git, then from the disk.

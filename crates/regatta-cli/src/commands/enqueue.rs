@@ -1,0 +1,285 @@
+//! `regatta enqueue FILE|ID|DIR…`: puts tasks into the daemon's queue.
+
+mod files;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use regatta_core::diagnostic::{Diagnostic, has_errors};
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_core::taskfile::Loaded;
+use regatta_server::documents::TaskDocument;
+use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery, TaskRecord};
+use serde_json::json;
+
+use super::requeue::{alone, clear_lane};
+use super::validate::parse_files;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, shown};
+use crate::queue::Queue;
+use crate::ui::Ui;
+
+/// Put tasks into the daemon's queue: task files, whole plans, directories of them, or ids of files in tasks/.
+///
+/// All of them or none: with one mistake, one id that is there already, one circle or one dependency on nothing,
+/// nothing is changed. Dependencies may be tasks of the same call or tasks that are stored already. What passes is
+/// landed where the task says `auto_land: true`, or regatta.yaml says `land: { auto: true }`; else it stays on its
+/// branch regatta/ID.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Task files, plans, directories (their *.md, save README.md), or an ID for tasks/ID.md or parcels/ID.md.
+    #[arg(required = true, value_name = "FILE|ID|DIR")]
+    what: Vec<String>,
+    /// What it depends on, instead of what its file says: ids with commas between them, or '' for nothing. For one
+    /// task at a time.
+    #[arg(long, value_name = "IDS")]
+    deps: Option<String>,
+    /// Higher starts first, instead of what the file says.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
+    priority: Option<i32>,
+    /// Work failures allowed in all, instead of what the file says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_attempts: Option<u32>,
+    /// Leave out the `checks` of the files and of regatta.yaml: the agent's own verdict is believed. What lands is still tested by
+    /// `land.test_command`.
+    #[arg(long)]
+    no_verify: bool,
+    /// Where a task is there already and nobody is at it, start it over with what its file says now. Work in its lane
+    /// is saved first.
+    #[arg(long)]
+    replace: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let found = files::find(&project, &args.what).await?;
+    let mut loaded = load(&project, &found.files).await?;
+    for (id, path) in &found.ids {
+        if !loaded.tasks.iter().any(|spec| spec.id.folded() == id.folded()) {
+            return Err(CliError::usage(format!("{} holds no task {id}; nothing was changed", shown(path)))
+                .hinted(format!("correct its `id`, or give the path: regatta enqueue {}", shown(path))));
+        }
+    }
+    let store = project.create_store().await?;
+    adjust(&mut loaded.tasks, &args, store.as_ref()).await?;
+    let warnings = warnings(&project, &loaded);
+    let queue = Queue::of(&project, store).await?;
+    enqueue(&queue, &loaded.tasks, args.replace).await?;
+    tell(&queue, &loaded.tasks, &warnings, ui).await
+}
+
+/// Parses the files. Stored tasks are looked up only where the files alone do not explain themselves.
+async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded, CliError> {
+    let known = BTreeSet::new();
+    let loaded = parse_for_daemon(project, files, &known);
+    if !has_errors(&loaded.diagnostics) {
+        return Ok(loaded);
+    }
+    let known = match project.has_store() {
+        true => project.store().await?.tasks(&TaskQuery::default()).await?,
+        false => Vec::new(),
+    };
+    let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.spec.id).collect();
+    let loaded = parse_for_daemon(project, files, &known);
+    match has_errors(&loaded.diagnostics) {
+        true => Err(CliError::diagnosed(loaded.diagnostics)),
+        false => Ok(loaded),
+    }
+}
+
+/// As the daemon takes tasks: they land only where that was said.
+pub(crate) fn parse_for_daemon<'a>(
+    project: &'a Project,
+    files: &'a [(PathBuf, Vec<u8>)],
+    known: &'a BTreeSet<TaskId>,
+) -> Loaded {
+    parse_files(project, files, |settings| {
+        settings.land_by_default = false;
+        settings.known_ids = known;
+    })
+}
+
+async fn adjust(tasks: &mut [TaskSpec], args: &Args, store: &dyn Store) -> Result<(), CliError> {
+    if let Some(text) = &args.deps {
+        let n_tasks = tasks.len();
+        let [task] = tasks else {
+            return Err(CliError::usage(format!("--deps is for one task, and these are {n_tasks}"))
+                .hinted("write `deps` into their files, or enqueue them one by one"));
+        };
+        task.deps = dependencies(text, store, &task.id).await?;
+    }
+    for task in tasks {
+        task.priority = args.priority.unwrap_or(task.priority);
+        task.max_attempts = args.max_attempts.unwrap_or(task.max_attempts);
+        if args.no_verify {
+            task.checks.clear();
+        }
+    }
+    Ok(())
+}
+
+/// The stored tasks that a list with commas names: whole ids, because a guess would wait for the wrong one.
+pub(crate) async fn dependencies(
+    text: &str,
+    store: &dyn Store,
+    own: &TaskId,
+) -> Result<Vec<TaskId>, CliError> {
+    let mut found: Vec<TaskId> = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let id = TaskId::parse(name).map_err(|why| CliError::usage(format!("--deps {name:?} {why}")))?;
+        if id.folded() == own.folded() {
+            return Err(CliError::usage(format!("{own} cannot depend on itself")));
+        }
+        let dependency = match store.task(&id).await {
+            Ok(task) => task.spec.id,
+            Err(StoreError::NotFound(_)) => {
+                return Err(CliError::usage(format!(
+                    "unknown dependency {id}: there is no such task; nothing was changed"
+                ))
+                .hinted(format!(
+                    "`regatta enqueue {id}` first; `regatta list --status all` shows what there is"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !found.contains(&dependency) {
+            found.push(dependency);
+        }
+    }
+    Ok(found)
+}
+
+/// All of them, or none.
+async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(), CliError> {
+    let if_present = if replace { IfPresent::Restart } else { IfPresent::Refuse };
+    let new = |spec: &TaskSpec| NewTask { spec: spec.clone(), queue: MAIN_QUEUE.to_owned(), if_present };
+    let new: Vec<NewTask> = tasks.iter().map(new).collect();
+    let alone = match replace {
+        true => alone(queue).await?,
+        false => None,
+    };
+    if replace {
+        let present = present(queue.store.as_ref(), tasks).await?;
+        let busy =
+            |task: &&TaskRecord| task.state.is_claimed() || matches!(task.state, TaskState::Landing { .. });
+        if let Some(task) = present.iter().find(busy) {
+            return Err(there_already(std::slice::from_ref(task)));
+        }
+        for task in &present {
+            // What waits may be started at any moment: its lane is its own.
+            if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
+                clear_lane(queue, &task.spec.id, &alone).await?;
+            }
+        }
+    }
+    match queue.store.enqueue(&new, &RequestId::fresh(), regatta_engine::clock::now()).await {
+        Ok(()) => Ok(()),
+        Err(StoreError::Conflict(why)) => {
+            let present = present(queue.store.as_ref(), tasks).await?;
+            if present.is_empty() {
+                Err(StoreError::Conflict(why).into())
+            } else {
+                Err(there_already(&present))
+            }
+        }
+        Err(StoreError::Invalid(why)) => Err(CliError::usage(format!("{why}; nothing was changed"))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, CliError> {
+    let mut found = Vec::new();
+    for spec in tasks {
+        match store.task(&spec.id).await {
+            Ok(task) => found.push(task),
+            Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Nothing is put in a task's place unless that was asked for.
+pub(crate) fn there_already(tasks: &[TaskRecord]) -> CliError {
+    let shown = |task: &TaskRecord| format!("{} ({})", task.spec.id, task.state.name());
+    let mut names: Vec<String> = tasks.iter().take(5).map(shown).collect();
+    if tasks.len() > 5 {
+        names.push(format!("{} more", tasks.len() - 5));
+    }
+    let are = if tasks.len() == 1 { "is" } else { "are" };
+    let error = CliError::refused(format!("{} {are} there already; nothing was changed", names.join(", ")));
+    let Some(TaskRecord { spec, state, .. }) = tasks.first() else { return error };
+    let id = &spec.id;
+    error.hinted(match state {
+        TaskState::Pending { .. } | TaskState::Parked { .. } => format!(
+            "`regatta status {id}` says what it waits for; `regatta enqueue --replace {id}` puts its file's new text in its place"
+        ),
+        state if state.is_claimed() || matches!(state, TaskState::Landing { .. }) => {
+            format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` has it done over after that")
+        }
+        _ => format!(
+            "`regatta requeue {id}` runs it again as it was ordered, `regatta enqueue --replace {id}` as its file says now"
+        ),
+    })
+}
+
+/// What the daemon will not do as the files say.
+fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
+    let mut all: Vec<Diagnostic> = project.warnings.iter().chain(&loaded.diagnostics).cloned().collect();
+    for (group, limit) in &loaded.concurrency_limits {
+        let kept = project.config.limits.groups.get(group).copied().unwrap_or(1);
+        if kept != *limit {
+            let message =
+                format!("the group {group} may have {limit} at once here, but the daemon keeps to {kept}");
+            let warning =
+                Diagnostic::warning("limits.groups", regatta_core::diagnostic::Pos::NOWHERE, message);
+            all.push(
+                warning.hinted(format!(
+                    "write `limits: {{ groups: {{ {group}: {limit} }} }}` into regatta.yaml"
+                )),
+            );
+        }
+    }
+    all
+}
+
+/// What is in the queue now, and who takes it.
+pub(crate) async fn tell(
+    queue: &Queue,
+    tasks: &[TaskSpec],
+    warnings: &[Diagnostic],
+    ui: &Ui,
+) -> Result<Exit, CliError> {
+    let mut stored = Vec::new();
+    for spec in tasks {
+        stored.push(queue.store.task(&spec.id).await?);
+    }
+    if ui.json {
+        let documents: Vec<TaskDocument> = stored.iter().map(TaskDocument::from).collect();
+        let daemon = queue.takers.daemon_document();
+        ui.document(&json!({ "tasks": documents, "daemon": daemon, "warnings": warnings }));
+        return Ok(Exit::Ok);
+    }
+    for warning in warnings {
+        ui.note(warning.to_string());
+    }
+    for task in &stored {
+        let why = super::list::why(task);
+        let why = if why.is_empty() { why } else { format!("  {why}") };
+        let id = &task.spec.id;
+        let fate = match (task.spec.land, task.spec.read_only) {
+            (true, _) => "lands when it passes".to_owned(),
+            (false, true) => "only reads".to_owned(),
+            (false, false) => format!("stays on {}", id.branch()),
+        };
+        ui.line(format!("enqueued {id}  {}  {fate}{why}", task.state.name()));
+    }
+    if !ui.quiet {
+        ui.line(queue.takers.sentence(MAIN_QUEUE));
+    }
+    Ok(Exit::Ok)
+}

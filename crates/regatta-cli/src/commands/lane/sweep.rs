@@ -1,0 +1,131 @@
+//! `regatta lane sweep`: takes away what nobody needs any more.
+
+use regatta_core::state::TaskState;
+use regatta_engine::lanes::{LaneInfo, Lanes, Retired};
+use regatta_store::{Store, TaskRecord};
+use serde_json::json;
+
+use super::retire::{alone, in_the_way, mode, record, retire};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Say what would go and what would stay, with the reason for each, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What becomes of one lane, and why.
+struct Decision {
+    task: String,
+    goes: bool,
+    why: String,
+}
+
+pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
+    let (mut decisions, mut leftovers) = (Vec::new(), 0);
+    if let Some(lanes) = super::lanes(project)? {
+        let store = match project.has_store() {
+            true => Some(project.store().await?),
+            false => None,
+        };
+        let readers = lanes.root().join(".readers");
+        for info in lanes.list()?.into_iter().filter(|info| !info.path.starts_with(&readers)) {
+            decisions.push(one(&lanes, store.as_deref(), info, args.dry_run).await?);
+        }
+        leftovers = left_over(&lanes);
+        if !args.dry_run {
+            let lanes = lanes.clone();
+            // Readers and gates that nobody is in go too, and so does the trash.
+            tokio::task::spawn_blocking(move || lanes.sweep()).await.expect("git work does not panic")?;
+        }
+    }
+    show(&decisions, leftovers, args.dry_run, ui);
+    Ok(Exit::Ok)
+}
+
+async fn one(
+    lanes: &Lanes,
+    store: Option<&dyn Store>,
+    info: LaneInfo,
+    dry_run: bool,
+) -> Result<Decision, CliError> {
+    let alone = alone(lanes).await?;
+    let id = &info.task;
+    let task = match store {
+        Some(store) => record(store, id).await?,
+        None => None,
+    };
+    let stays = |why: String| Decision { task: id.to_string(), goes: false, why };
+    let Some(task) = task else {
+        return Ok(stays(format!("the store knows no such task; `regatta lane retire {id}` takes it away")));
+    };
+    if let Some(why) = keeps(&task) {
+        return Ok(stays(why));
+    }
+    let state = task.state.name();
+    let goes = |why: String| Decision { task: id.to_string(), goes: true, why };
+    if dry_run {
+        if let Some(why) = info.broken {
+            return Ok(goes(format!("{state}; {why}, so it is healed first and looked at then")));
+        }
+        if lanes.find(id)?.is_some_and(|lane| lanes.in_use(&lane)) {
+            return Ok(stays("a process works in it".to_owned()));
+        }
+        return Ok(match lanes.would_stay(id, mode(Some(&task)))? {
+            Some(why) => stays(why.to_string()),
+            None => goes(format!("{state}, and nothing in it would be lost")),
+        });
+    }
+    Ok(match retire(lanes, id, mode(Some(&task)), &alone).await {
+        Ok(Retired::Removed { .. } | Retired::NoLane) => goes(format!("{state}, and nothing in it was lost")),
+        Ok(Retired::Kept(why)) => stays(why.to_string()),
+        // One that cannot be taken away keeps no other one.
+        Err(error) => stays(error.message),
+    })
+}
+
+/// Why the task may still need its lane.
+fn keeps(task: &TaskRecord) -> Option<String> {
+    let id = &task.spec.id;
+    match &task.state {
+        TaskState::Blocked { .. } => Some(format!("blocked: `regatta retry {id}` would go on in it")),
+        TaskState::Parked { .. } => Some("parked, and goes on in it later".to_owned()),
+        _ => in_the_way(task),
+    }
+}
+
+/// Removed lanes that are not deleted yet.
+fn left_over(lanes: &Lanes) -> usize {
+    std::fs::read_dir(lanes.root().join(".trash")).map_or(0, |entries| entries.count())
+}
+
+fn show(decisions: &[Decision], leftovers: usize, dry_run: bool, ui: &Ui) {
+    if ui.json {
+        let lanes: Vec<_> = decisions
+            .iter()
+            .map(|decision| json!({ "task": decision.task, "goes": decision.goes, "why": decision.why }))
+            .collect();
+        ui.document(&json!({ "dry_run": dry_run, "lanes": lanes, "leftovers": leftovers }));
+        return;
+    }
+    for decision in decisions {
+        let word = match (decision.goes, dry_run) {
+            (true, true) => "would go",
+            (true, false) => "went",
+            (false, true) => "would stay",
+            (false, false) => "stays",
+        };
+        ui.line(format!("{}  {word}: {}", decision.task, decision.why));
+    }
+    if leftovers > 0 {
+        let word = if dry_run { "would be deleted" } else { "deleted" };
+        ui.line(format!("{leftovers} left over from earlier removals {word}"));
+    }
+    if decisions.is_empty() && leftovers == 0 && !ui.quiet {
+        ui.note("no lanes");
+    }
+}

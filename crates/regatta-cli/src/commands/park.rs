@@ -1,0 +1,140 @@
+//! `regatta park ID…`: has tasks wait for a time, or for a word.
+
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{ToSpan, Zoned};
+use regatta_core::config::parse_duration;
+use regatta_core::state::TaskState;
+use regatta_core::time::Timestamp;
+use regatta_engine::clock;
+use regatta_store::{Operation, RequestId, StoreError, TaskRecord};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::queue::{Batch, Changed, Queue, refused};
+use crate::ui::Ui;
+
+/// The end of time, for what waits until somebody says so.
+pub(crate) const FOREVER: Timestamp = Timestamp::from_millis(253_402_214_400_000);
+
+/// Have tasks wait that were not started yet: until a time, for a time, or until `regatta unpark`.
+///
+/// Nothing is charged. What depends on a parked task waits with it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The tasks, or the beginnings of their ids.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    tasks: Vec<String>,
+    /// Every task that is pending.
+    #[arg(long, conflicts_with = "tasks")]
+    all: bool,
+    /// A span (90m, 1h30m, 2d), a time of day (07:30), a date with a time (2026-05-01 07:30), or RFC 3339.
+    /// Without it they wait until they are unparked.
+    #[arg(long, value_name = "TIME|DURATION")]
+    until: Option<String>,
+    /// Why, for people who look at it.
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let until = match &args.until {
+        Some(text) => moment(text, clock::now(), &TimeZone::system())?,
+        None => FOREVER,
+    };
+    let queue = Queue::open(global).await?;
+    let detail = args.why.clone().unwrap_or_else(|| format!("parked by {}", queue.by));
+    let mut batch = Batch::default();
+    for task in queue.find_or_all(&args.tasks, args.all, &["pending"]).await? {
+        batch.push(park(&queue, &task, until, &detail).await);
+    }
+    batch.finish(None, ui)
+}
+
+async fn park(queue: &Queue, task: &TaskRecord, until: Timestamp, detail: &str) -> Result<Changed, CliError> {
+    let id = &task.spec.id;
+    let operation = Operation::Park { until, detail: detail.to_owned() };
+    match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => {}
+        Err(StoreError::Refused(_)) => return Err(refused(&queue.store.task(id).await?, "parked")),
+        Err(error) => return Err(error.into()),
+    }
+    let text = match until {
+        FOREVER => format!("is parked until `regatta unpark {id}`"),
+        until => format!("is parked until {until}"),
+    };
+    Ok(Changed { task: queue.store.task(id).await?, text, salvaged: None })
+}
+
+/// Whether it waits for a word and not for a time.
+pub(crate) fn waits_for_a_word(state: &TaskState) -> bool {
+    matches!(state, TaskState::Parked { until, .. } if *until >= FOREVER)
+}
+
+/// The moment that a person means.
+fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, CliError> {
+    let wrong = |why: &str| {
+        CliError::usage(format!("--until {text:?} {why}")).hinted(
+            "say how long (90m, 2d), when today or tomorrow (07:30), or on which day (2026-05-01 07:30)",
+        )
+    };
+    let here =
+        jiff::Timestamp::from_millisecond(now.millis()).map_err(|_| wrong("cannot be counted from now"))?;
+    let here = here.to_zoned(zone.clone());
+    let millis = |at: &Zoned| Timestamp::from_millis(at.timestamp().as_millisecond());
+    let until = if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        Timestamp::from_millis(at.as_millisecond())
+    } else if let (false, Ok(time)) = (text.contains(['-', 'T']), text.parse::<Time>()) {
+        let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(zone.clone());
+        let today = on(here.date()).map_err(|_| wrong("is no time here"))?;
+        match today > here {
+            true => millis(&today),
+            false => {
+                let tomorrow = here.date().checked_add(1.day()).map_err(|_| wrong("is too far away"))?;
+                millis(&on(tomorrow).map_err(|_| wrong("is no time here"))?)
+            }
+        }
+    } else if let Ok(at) = text.parse::<DateTime>() {
+        millis(&at.to_zoned(zone.clone()).map_err(|_| wrong("is no time here"))?)
+    } else {
+        match parse_duration(text) {
+            Ok(Some(span)) => now.plus(span),
+            Ok(None) => return Err(wrong("is no time at all")),
+            Err(_) => return Err(wrong("is neither a time nor a duration")),
+        }
+    };
+    if until <= now { Err(wrong("is over already")) } else { Ok(until) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_as_people_write_it() {
+        let now: Timestamp = Timestamp::try_from("2026-05-01T06:00:00Z".to_owned()).unwrap();
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let check = |text: &str, expected: &str| {
+            let found = moment(text, now, &zone).map_err(|error| error.message);
+            assert_eq!(found.map(|at| at.to_string()), Ok(expected.to_owned()), "{text}");
+        };
+        check("90m", "2026-05-01T07:30:00.000Z");
+        check("30", "2026-05-01T06:00:30.000Z");
+        check("2d", "2026-05-03T06:00:00.000Z");
+        check("09:15", "2026-05-01T07:15:00.000Z");
+        // Eight o'clock is now, so it is tomorrow's that is meant.
+        check("08:00", "2026-05-02T06:00:00.000Z");
+        check("2026-05-01 10:00", "2026-05-01T08:00:00.000Z");
+        check("2026-05-01T10:00", "2026-05-01T08:00:00.000Z");
+        check("2026-05-01T10:00:00Z", "2026-05-01T10:00:00.000Z");
+        for bad in ["", "soon", "none", "0", "2026-05-01T05:00:00Z", "2020-01-01 00:00", "25:00", "-5m"] {
+            assert!(moment(bad, now, &zone).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_written_down() {
+        assert_eq!(FOREVER.to_string(), "9999-12-31T00:00:00.000Z");
+    }
+}

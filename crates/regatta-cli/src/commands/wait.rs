@@ -1,0 +1,290 @@
+//! `regatta wait ID…`: blocks until tasks have ended, and tells what happens meanwhile, a line at a time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::config::parse_duration;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
+use regatta_engine::process::{Line, Tail};
+use regatta_engine::redact::Redactor;
+use regatta_store::{Store, TaskRecord};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::render::shown::{clean_line, redactor};
+use crate::ui::Ui;
+
+/// Wait until tasks have ended: done, landed, failed, cancelled or skipped, or blocked until somebody helps.
+///
+/// Prints a line at a time: WATCHING ID, TOOL ID name summary, LOG ID text, EXITED ID state, TIMEOUT ID…, ERROR.
+/// Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The tasks, or the beginnings of their ids.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    tasks: Vec<String>,
+    /// Every task that has not ended yet.
+    #[arg(long, conflicts_with = "tasks")]
+    all: bool,
+    /// What is told: the end only, the agent's tools too, or also what it says. An attempt that is under way is told
+    /// from its beginning.
+    #[arg(long, value_enum, default_value = "exit")]
+    granularity: Granularity,
+    /// Give up after this long: seconds, or 5m, 1h30m.
+    #[arg(long, value_name = "S")]
+    timeout: Option<String>,
+}
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum Granularity {
+    Exit,
+    Tool,
+    All,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let patience = args.timeout.as_deref().map(patience).transpose()?.flatten();
+    let project = Project::open(global)?;
+    let found = find(&args, global).await;
+    let (queue, tasks) = found.inspect_err(|error| {
+        say(ui, json!({ "event": "error", "error": error.message }), &format!("ERROR {}", error.message));
+    })?;
+    let watch = Arc::new(Watch::new(&project, &queue, args.granularity, ui));
+    let changes = queue.store.subscribe().await?;
+    let mut waiting: BTreeMap<TaskId, bool> = BTreeMap::new();
+    let mut watched = JoinSet::new();
+    for task in tasks {
+        let id = task.spec.id.clone();
+        let object = json!({ "event": "watching", "task": id, "state": task.state.name() });
+        say(ui, object, &format!("WATCHING {id}"));
+        if matches!(task.state, TaskState::Pending { .. })
+            && queue.takers.of(&task.queue).is_none()
+            && !ui.quiet
+        {
+            ui.note(format!("{id}: {}", queue.takers.sentence(&task.queue)));
+        }
+        waiting.insert(id, true);
+        watched.spawn(watch.clone().follow(task, changes.clone()));
+    }
+    let mut all_good = true;
+    let all_ended = async {
+        while let Some(ended) = watched.join_next().await {
+            let (id, good) = ended.expect("watching does not panic")?;
+            waiting.remove(&id);
+            all_good &= good;
+        }
+        Ok::<(), CliError>(())
+    };
+    match patience {
+        None => all_ended.await?,
+        Some(patience) => match tokio::time::timeout(patience, all_ended).await {
+            Ok(ended) => ended?,
+            Err(_) => {
+                let ids: Vec<&str> = waiting.keys().map(TaskId::as_str).collect();
+                say(ui, json!({ "event": "timeout", "tasks": ids }), &format!("TIMEOUT {}", ids.join(" ")));
+                return Ok(Exit::TimedOut);
+            }
+        },
+    }
+    Ok(if all_good { Exit::Ok } else { Exit::TaskFailed })
+}
+
+async fn find(args: &Args, global: &Global) -> Result<(Queue, Vec<TaskRecord>), CliError> {
+    let queue = Queue::open(global).await?;
+    let open: Vec<&str> = TaskState::NAMES
+        .into_iter()
+        .filter(|name| !["done", "landed", "failed", "cancelled", "skipped", "blocked"].contains(name))
+        .collect();
+    let tasks = queue.find_or_all(&args.tasks, args.all, &open).await?;
+    Ok((queue, tasks))
+}
+
+fn patience(text: &str) -> Result<Option<Duration>, CliError> {
+    parse_duration(text).map_err(|why| {
+        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
+    })
+}
+
+/// One line, or one object.
+fn say(ui: &Ui, object: serde_json::Value, line: &str) {
+    match ui.json {
+        true => ui.object(&object),
+        false => ui.line(line),
+    }
+}
+
+/// What every watched task needs.
+struct Watch {
+    store: Arc<dyn Store>,
+    logs: PathBuf,
+    kinds: BTreeMap<String, Kind>,
+    redactor: Redactor,
+    granularity: Granularity,
+    ui: Ui,
+}
+
+/// The log of an attempt that is under way.
+struct Feed {
+    tail: Tail,
+    decoder: Box<dyn Decoder>,
+    attempt: u32,
+}
+
+impl Watch {
+    fn new(project: &Project, queue: &Queue, granularity: Granularity, ui: &Ui) -> Self {
+        let agents = project.config.agents.iter();
+        Self {
+            store: queue.store.clone(),
+            logs: project.repo.state_dir.join("logs"),
+            kinds: agents.map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent).kind)).collect(),
+            redactor: redactor(&project.config),
+            granularity,
+            ui: ui.clone(),
+        }
+    }
+
+    /// Tells what happens to one task until it has ended, and whether it ended well.
+    async fn follow(
+        self: Arc<Self>,
+        task: TaskRecord,
+        changes: watch::Receiver<u64>,
+    ) -> Result<(TaskId, bool), CliError> {
+        let id = task.spec.id.clone();
+        let ended = self.until_ended(task, changes).await;
+        if let Err(error) = &ended {
+            let object = json!({ "event": "error", "task": id, "error": error.message });
+            say(&self.ui, object, &format!("ERROR {id} {}", error.message));
+        }
+        let state = ended?;
+        let object =
+            json!({ "event": "exited", "task": id, "state": state.name(), "reason": state.reason() });
+        say(&self.ui, object, &format!("EXITED {id} {}", state.name()));
+        Ok((id, state.is_met()))
+    }
+
+    async fn until_ended(
+        &self,
+        mut task: TaskRecord,
+        mut changes: watch::Receiver<u64>,
+    ) -> Result<TaskState, CliError> {
+        // Attempts that are over were told to somebody else.
+        let mut told = if has_agent(&task.state) { task.attempts - 1 } else { task.attempts };
+        let mut feed: Option<Feed> = None;
+        loop {
+            while told < task.attempts && self.granularity > Granularity::Exit {
+                if feed.is_none() {
+                    feed = self.open(&task, told + 1).await?;
+                }
+                if task.attempts == told + 1 && has_agent(&task.state) {
+                    break;
+                }
+                if let Some(mut whole) = feed.take() {
+                    self.drain(&task.spec.id, &mut whole)?;
+                }
+                told += 1;
+            }
+            if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
+                return Ok(task.state);
+            }
+            loop {
+                tokio::select! {
+                    lines = next_lines(feed.as_mut()) => {
+                        let lines = lines.map_err(unreadable)?;
+                        feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
+                    }
+                    more = changes.changed() => {
+                        more.map_err(|_| CliError::new(Exit::CannotWork, "the store stopped telling of changes"))?;
+                        break;
+                    }
+                }
+            }
+            task = self.store.task(&task.spec.id).await?;
+        }
+    }
+
+    /// The attempt's log, if it has come so far as to have one.
+    async fn open(&self, task: &TaskRecord, n: u32) -> Result<Option<Feed>, CliError> {
+        let attempts = self.store.attempts(&task.spec.id).await?;
+        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else { return Ok(None) };
+        let usual = || self.logs.join(task.spec.id.as_str()).join(format!("{n}.jsonl"));
+        let path = attempt.log.unwrap_or_else(usual);
+        // An agent that is no longer configured is read as plain text.
+        let kind = self.kinds.get(&attempt.agent).copied().unwrap_or(Kind::Command);
+        match Tail::open(&path, 0) {
+            Ok(tail) => Ok(Some(Feed { tail, decoder: agents::decoder(kind), attempt: n })),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(CliError::io("reading", &path, &error)),
+        }
+    }
+
+    fn drain(&self, id: &TaskId, feed: &mut Feed) -> Result<(), CliError> {
+        loop {
+            let lines = feed.tail.drain().map_err(unreadable)?;
+            if lines.is_empty() {
+                return Ok(());
+            }
+            self.tell(id, feed, &lines);
+        }
+    }
+
+    fn tell(&self, id: &TaskId, feed: &mut Feed, lines: &[Line]) {
+        for event in lines.iter().flat_map(|line| feed.decoder.line(&line.bytes)).collect::<Vec<_>>() {
+            match event {
+                AgentEvent::ToolStarted { name, summary, .. } => {
+                    let (name, summary) = (self.shown(&name), self.shown(&summary));
+                    let object = json!({ "event": "tool", "task": id, "attempt": feed.attempt, "name": name, "summary": summary });
+                    say(&self.ui, object, format!("TOOL {id} {name} {summary}").trim_end());
+                }
+                AgentEvent::Text { text } => self.log(id, feed.attempt, &text),
+                AgentEvent::Error { kind, message } => {
+                    self.log(id, feed.attempt, &format!("{kind}: {message}"));
+                }
+                AgentEvent::Unknown { line } => self.log(id, feed.attempt, &line),
+                _ => {}
+            }
+        }
+    }
+
+    fn log(&self, id: &TaskId, attempt: u32, text: &str) {
+        if self.granularity < Granularity::All {
+            return;
+        }
+        let text = self.redactor.redact(text);
+        for line in text.lines().map(clean_line).filter(|line| !line.trim().is_empty()) {
+            let object = json!({ "event": "log", "task": id, "attempt": attempt, "text": line });
+            say(&self.ui, object, &format!("LOG {id} {line}"));
+        }
+    }
+
+    fn shown(&self, text: &str) -> String {
+        clean_line(&self.redactor.redact(text))
+    }
+}
+
+/// More of the log; never, where there is none.
+async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
+    match feed {
+        Some(feed) => feed.tail.next_lines().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn unreadable(error: std::io::Error) -> CliError {
+    CliError::new(Exit::CannotWork, format!("reading its log: {error}"))
+}
+
+/// Its agent runs, or is about to.
+fn has_agent(state: &TaskState) -> bool {
+    matches!(state, TaskState::Claimed { .. } | TaskState::Running { .. })
+}

@@ -1,0 +1,235 @@
+//! The queue as an operator sees it: which tasks a command means, who takes them, and what came of the change.
+
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_engine::lanes::Lanes;
+use regatta_engine::session::is_certainly_dead;
+use regatta_server::documents::TaskDocument;
+use regatta_store::{MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::commands::lane::lanes;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::ui::Ui;
+
+/// An opened store, its lanes, and whoever works on it now.
+pub(crate) struct Queue {
+    pub(crate) store: Arc<dyn Store>,
+    /// None before the first run: then there is no lane to care for.
+    pub(crate) lanes: Option<Lanes>,
+    pub(crate) takers: Takers,
+    /// Who asks.
+    pub(crate) by: String,
+}
+
+impl Queue {
+    /// Opens the store that is there.
+    pub(crate) async fn open(global: &Global) -> Result<Self, CliError> {
+        let project = Project::open(global)?;
+        let store = project.store().await?;
+        Self::of(&project, store).await
+    }
+
+    pub(crate) async fn of(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
+        let takers = Takers::load(store.as_ref()).await?;
+        Ok(Self { store, lanes: lanes(project)?, takers, by: who() })
+    }
+
+    /// The tasks that `texts` name, each once. All of them have to be there.
+    pub(crate) async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, CliError> {
+        let mut found: Vec<TaskRecord> = Vec::new();
+        for text in texts {
+            let task = find_task(self.store.as_ref(), text).await?;
+            if !found.iter().any(|known| known.seq == task.seq) {
+                found.push(task);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The tasks that `texts` name, or all in these states.
+    pub(crate) async fn find_or_all(
+        &self,
+        texts: &[String],
+        all: bool,
+        states: &[&str],
+    ) -> Result<Vec<TaskRecord>, CliError> {
+        if !all {
+            return self.find(texts).await;
+        }
+        let states = states.iter().map(|state| (*state).to_owned()).collect();
+        Ok(self.store.tasks(&TaskQuery { states, ..TaskQuery::default() }).await?)
+    }
+}
+
+/// Whoever asks, for the event log.
+pub(crate) fn who() -> String {
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "operator".to_owned())
+}
+
+/// The processes that could take a task. One that is certainly gone takes nothing.
+pub(crate) struct Takers(Vec<SessionInfo>);
+
+impl Takers {
+    pub(crate) async fn load(store: &dyn Store) -> Result<Self, CliError> {
+        let mut sessions = store.sessions().await?;
+        sessions.retain(|info| !is_certainly_dead(&info.node));
+        Ok(Self(sessions))
+    }
+
+    /// The daemon, if one is there.
+    pub(crate) fn daemon(&self) -> Option<&NodeInfo> {
+        let daemon = |what: &str| what.split_whitespace().next() == Some("daemon");
+        self.0.iter().map(|info| &info.node).find(|node| daemon(&node.what))
+    }
+
+    /// Who works on a queue: the daemon on its own, each run on the one that is named after its session.
+    pub(crate) fn of(&self, queue: &str) -> Option<&NodeInfo> {
+        match queue {
+            MAIN_QUEUE => self.daemon(),
+            run => self.0.iter().find(|info| info.session.0 == run).map(|info| &info.node),
+        }
+    }
+
+    /// Whether nobody will ever come back to this queue by itself: its run is over.
+    pub(crate) fn is_abandoned(&self, queue: &str) -> bool {
+        queue != MAIN_QUEUE && self.of(queue).is_none()
+    }
+
+    /// Who takes tasks from this queue, in a sentence.
+    pub(crate) fn sentence(&self, queue: &str) -> String {
+        match self.of(queue) {
+            Some(node) => format!("`{}`, process {} on {}, takes it from here", node.what, node.pid, node.node),
+            None if queue == MAIN_QUEUE => "no daemon is there to take it: start one with `regatta daemon`".to_owned(),
+            None => "the run it belonged to is over: `regatta requeue ID` gives it to the daemon, `regatta run --resume PLAN` goes on with the run".to_owned(),
+        }
+    }
+
+    /// The daemon for programs.
+    pub(crate) fn daemon_document(&self) -> serde_json::Value {
+        self.daemon().map_or(serde_json::Value::Null, |node| json!({ "node": node.node, "pid": node.pid }))
+    }
+}
+
+/// One task that was changed.
+pub(crate) struct Changed {
+    pub(crate) task: TaskRecord,
+    /// What happened, behind its id.
+    pub(crate) text: String,
+    /// Where the work went that was in its lane.
+    pub(crate) salvaged: Option<String>,
+}
+
+/// What a command did to the tasks it was given: each is changed, or refused with its reason.
+#[derive(Default)]
+pub(crate) struct Batch {
+    changed: Vec<Changed>,
+    refused: Vec<CliError>,
+}
+
+impl Batch {
+    pub(crate) fn push(&mut self, result: Result<Changed, CliError>) {
+        match result {
+            Ok(changed) => self.changed.push(changed),
+            Err(error) => self.refused.push(error),
+        }
+    }
+
+    /// Prints what was done; what was refused is the error.
+    pub(crate) fn finish(mut self, takers: Option<&Takers>, ui: &Ui) -> Result<Exit, CliError> {
+        let (n_changed, n_refused) = (self.changed.len(), self.refused.len());
+        if ui.json && (n_changed > 0 || n_refused == 0) {
+            ui.document(&self.changed.iter().map(document).collect::<Vec<_>>());
+        } else if !ui.json {
+            self.print(takers, ui);
+        }
+        if n_refused == 0 {
+            return Ok(Exit::Ok);
+        }
+        let first = self.refused.remove(0);
+        if n_refused + n_changed == 1 {
+            return Err(first);
+        }
+        let others = self.refused.iter().map(|error| error.message.as_str());
+        let all: Vec<&str> = std::iter::once(first.message.as_str()).chain(others).collect();
+        let message = format!("{n_refused} of {} refused: {}", n_refused + n_changed, all.join("; "));
+        Err(CliError { message, ..first })
+    }
+
+    fn print(&self, takers: Option<&Takers>, ui: &Ui) {
+        for changed in &self.changed {
+            let saved = changed.salvaged.as_ref().map(|name| format!("; what was in its lane is in {name}"));
+            ui.line(format!("{} {}{}", changed.task.spec.id, changed.text, saved.unwrap_or_default()));
+        }
+        if ui.quiet {
+            return;
+        }
+        if self.changed.is_empty() && self.refused.is_empty() {
+            ui.note("there was nothing to do");
+        }
+        let mut queues: Vec<&str> = self.changed.iter().map(|changed| changed.task.queue.as_str()).collect();
+        queues.dedup();
+        for queue in queues {
+            if let Some(takers) = takers {
+                ui.line(takers.sentence(queue));
+            }
+        }
+    }
+}
+
+fn document(changed: &Changed) -> serde_json::Value {
+    let mut document =
+        serde_json::to_value(TaskDocument::from(&changed.task)).expect("our own values serialise");
+    if let Some(name) = &changed.salvaged {
+        document["salvaged"] = json!(name);
+    }
+    document
+}
+
+/// `tasks` so that each comes behind those of them that it depends on.
+pub(crate) fn dependencies_first(tasks: Vec<TaskRecord>) -> Vec<TaskRecord> {
+    let mut left = tasks;
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let ids: std::collections::BTreeSet<TaskId> = left.iter().map(|task| task.spec.id.clone()).collect();
+        let (waiting, mut free): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|task| task.spec.deps.iter().any(|dep| ids.contains(dep)));
+        // The store lets no circle in; if there were one, it would be left in the order it came.
+        left = if free.is_empty() {
+            ordered.extend(waiting);
+            Vec::new()
+        } else {
+            waiting
+        };
+        ordered.append(&mut free);
+    }
+    ordered
+}
+
+/// Why a command does not fit the state: both are named, and the next step is given.
+pub(crate) fn refused(task: &TaskRecord, cannot: &str) -> CliError {
+    let (id, state) = (&task.spec.id, task.state.name());
+    let error = CliError::refused(format!("{id} is {state}, so it cannot be {cannot}"));
+    error.hinted(match &task.state {
+        TaskState::Pending { .. } => format!("it waits to be started: `regatta status {id}` says for what"),
+        TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. } => {
+            format!("`regatta wait {id}` waits for its end, `regatta cancel {id}` ends it")
+        }
+        TaskState::Landing { .. } => format!("`regatta wait {id}` waits until it has landed"),
+        TaskState::Parked { .. } => format!("`regatta unpark {id}` ends its wait"),
+        TaskState::Done { .. } | TaskState::Landed { .. } => {
+            format!("it ended well; `regatta requeue {id}` has it done over")
+        }
+        TaskState::Skipped { dependency } => {
+            format!("it waits for nobody; `regatta requeue {dependency}` brings it back with what it needs")
+        }
+        TaskState::Failed { .. } | TaskState::Cancelled { .. } | TaskState::Blocked { .. } => {
+            format!("`regatta retry {id}` tries again in its lane, `regatta requeue {id}` starts over")
+        }
+    })
+}
