@@ -49,6 +49,10 @@ impl fmt::Display for Timestamp {
 impl TryFrom<String> for Timestamp {
     type Error = jiff::Error;
     fn try_from(text: String) -> Result<Self, jiff::Error> {
+        // Beyond the calendar there are only numbers, as `Display` writes them.
+        if let Some(millis) = text.strip_suffix("ms").and_then(|number| number.parse().ok()) {
+            return Ok(Self(millis));
+        }
         text.parse::<jiff::Timestamp>().map(|at| Self(at.as_millisecond()))
     }
 }
@@ -79,5 +83,9 @@ mod tests {
         let text = serde_json::to_string(&at).unwrap();
         assert_eq!(text, "\"2025-11-15T05:00:00.123Z\"");
         assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), at);
+        for millis in [0, -1, i64::MIN, i64::MAX, 253_402_300_800_000] {
+            let at = Timestamp::from_millis(millis);
+            assert_eq!(Timestamp::try_from(at.to_string()).unwrap(), at, "{millis}");
+        }
     }
 }

@@ -216,7 +216,7 @@ pub(crate) fn there_already(tasks: &[TaskRecord]) -> CliError {
     let id = &spec.id;
     error.hinted(match state {
         TaskState::Pending { .. } | TaskState::Parked { .. } => format!(
-            "`regatta status {id}` says what it waits for; `regatta enqueue --replace {id}` puts its file's new text in its place"
+            "it has not ended yet: `regatta enqueue --replace {id}` puts its file's new text in its place; `regatta requeue {id}` is for after its end"
         ),
         state if state.is_claimed() || matches!(state, TaskState::Landing { .. }) => {
             format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` has it done over after that")

@@ -16,7 +16,7 @@ use crate::queue::{Batch, Changed, Queue, refused};
 use crate::ui::Ui;
 
 /// The end of time, for what waits until somebody says so.
-pub(crate) const FOREVER: Timestamp = Timestamp::from_millis(253_402_214_400_000);
+pub(crate) const FOREVER: Timestamp = Timestamp::from_millis(253_370_764_800_000);
 
 /// Have tasks wait that were not started yet: until a time, for a time, or until `regatta unpark`.
 ///
@@ -135,6 +135,6 @@ mod tests {
 
     #[test]
     fn the_end_of_time_can_be_written_down() {
-        assert_eq!(FOREVER.to_string(), "9999-12-31T00:00:00.000Z");
+        assert_eq!(FOREVER.to_string(), "9999-01-01T00:00:00.000Z");
     }
 }

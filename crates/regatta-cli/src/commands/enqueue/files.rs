@@ -24,7 +24,10 @@ pub(super) async fn find(project: &Project, what: &[String]) -> Result<Files, Cl
     for text in what {
         let path = Path::new(text);
         if let Some((id, path)) = by_id(project, text) {
-            ids.push((id, path.clone()));
+            // A plan has a name of its own; what is in it is named otherwise.
+            if !path.parent().is_some_and(|dir| dir.ends_with(PLACES[2])) {
+                ids.push((id, path.clone()));
+            }
             paths.push(path);
         } else if path.is_dir() {
             paths.extend(markdown(path)?);
