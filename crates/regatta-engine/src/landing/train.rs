@@ -133,7 +133,9 @@ async fn land_all(
             Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone(), is_in: false };
         let fared = match landing.land().await {
             // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
-            Err(LandError::Git(error)) => landing.wait(with_causes(&error)).await?,
+            Err(LandError::Git(error)) => landing.wait(ctx.redact(&with_causes(&error))).await?,
+            // Somebody called the task off while its gate ran: the car left by itself.
+            Err(LandError::Store(StoreError::Conflict(_))) if !landing.has_car().await? => Fared::Left,
             other => other?,
         };
         if landing.is_in {
@@ -160,6 +162,11 @@ struct Landing {
 }
 
 impl Landing {
+    async fn has_car(&self) -> Result<bool, LandError> {
+        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
+        Ok(cars.iter().any(|car| car.task == self.car.task && car.attempt == self.car.attempt))
+    }
+
     async fn land(&mut self) -> Result<Fared, LandError> {
         if let Some(fared) = self.finish_what_was_begun().await? {
             return Ok(fared);
