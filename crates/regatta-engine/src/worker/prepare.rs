@@ -30,7 +30,7 @@ impl Worker {
                 self.history = history;
             }
             self.blocking(move |ctx| ctx.lanes.reader(&base, clock::now())).await?
-        } else if let Some(lane) = self.lane_of(&history).await? {
+        } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             lane
         } else {
@@ -72,13 +72,57 @@ impl Worker {
         Ok(Site { lane, run_dir })
     }
 
-    /// The lane of the last attempt, where it is still there: a retry works on in what was left.
-    async fn lane_of(&self, history: &[Attempt]) -> Result<Option<Lane>, WorkerError> {
+    /// The lane of the last attempt, where it is still there: a retry works on in what was left, if that began from
+    /// all that the task depends on.
+    async fn lane_of(&self, history: &[Attempt], tip: &Oid) -> Result<Option<Lane>, WorkerError> {
         if history.iter().all(|attempt| attempt.base.is_none()) {
             return Ok(None);
         }
         let task = self.claim.task.clone();
-        self.blocking(move |ctx| reopen(ctx, &task)).await
+        let Some(lane) = self.blocking(move |ctx| reopen(ctx, &task)).await? else { return Ok(None) };
+        let lacking = self.not_in(self.work_of_dependencies().await?, &lane.base).await?;
+        if lacking.is_empty() {
+            return Ok(Some(lane));
+        }
+        // A landed commit that somebody took out of the target again is in no base.
+        let fresh = self.base(tip).await?;
+        let n_lacking = lacking.len();
+        if self.not_in(lacking, &fresh).await?.len() == n_lacking {
+            return Ok(Some(lane));
+        }
+        // The plan has changed since: what was done without them is kept, and done again on top of them.
+        let (task, at) = (self.claim.task.clone(), clock::now());
+        self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        Ok(None)
+    }
+
+    /// Those of `commits` that `base` does not contain.
+    async fn not_in(&self, commits: Vec<Oid>, base: &Oid) -> Result<Vec<Oid>, WorkerError> {
+        let base = base.clone();
+        self.blocking(move |ctx| {
+            let mut missing = Vec::new();
+            for commit in commits {
+                if !ctx.work.is_ancestor(&commit, &base)? {
+                    missing.push(commit);
+                }
+            }
+            Ok(missing)
+        })
+        .await
+    }
+
+    /// The commits that hold what this task depends on.
+    async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
+        let mut commits = Vec::new();
+        for dependency in &self.claim.spec.deps {
+            let record = until_answered(|| self.ctx.store.task(dependency)).await?;
+            if let TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. } =
+                record.state
+            {
+                commits.push(Oid::parse(&commit)?);
+            }
+        }
+        Ok(commits)
     }
 
     /// For an adopted attempt: the site as the record has it.
