@@ -146,6 +146,8 @@ pub(crate) struct Engine {
     land_stop: watch::Sender<Option<Stop>>,
     /// What the last round left waiting; `None` when cars may have come since.
     waiting_cars: Option<Vec<TaskId>>,
+    /// When that was.
+    last_round: tokio::time::Instant,
     train_elsewhere: bool,
     /// Whoever has the train may be dead.
     look_for_dead: bool,
@@ -153,6 +155,8 @@ pub(crate) struct Engine {
     failed_fast: bool,
     last_seq: u64,
     holds: Holds,
+    /// Ready, and behind the declared writes of a task that is not settled.
+    reserved_for_others: BTreeSet<TaskId>,
     last_start: Option<Instant>,
 }
 
@@ -171,12 +175,14 @@ impl Engine {
             landing: None,
             land_stop: watch::channel(None).0,
             waiting_cars: None,
+            last_round: tokio::time::Instant::now(),
             train_elsewhere: false,
             look_for_dead: false,
             stopping: None,
             failed_fast: false,
             last_seq,
             holds,
+            reserved_for_others: BTreeSet::new(),
             last_start: None,
         }
     }
@@ -200,7 +206,8 @@ impl Engine {
     pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
         let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
         for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
-            let begun = record.attempts > 0 && !record.state.is_terminal();
+            // One that has come to wait for others could wait for one that its own reservation holds back.
+            let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
             let overlaps = || {
                 self.reserved
                     .values()
@@ -274,6 +281,7 @@ impl Engine {
             }
             Wake::Landed(round) => {
                 self.landing = None;
+                self.last_round = tokio::time::Instant::now();
                 let round = round?;
                 self.train_elsewhere = round.held_elsewhere;
                 self.look_for_dead |= round.held_elsewhere;
@@ -323,6 +331,7 @@ impl Engine {
     async fn start_what_may(&mut self) -> Result<(), EngineError> {
         let mut after: Option<ReadyKey> = None;
         let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
+        self.reserved_for_others.clear();
         loop {
             let page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
             let active = self.active();
@@ -337,7 +346,12 @@ impl Engine {
                 let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
                 self.start(spec.expect("admission picks from the page")).await?;
             }
-            held.extend(admission.held.into_iter().map(|(task, hold)| (task, hold.to_string())));
+            for (task, hold) in admission.held {
+                if matches!(hold, Hold::Writes { .. }) {
+                    self.reserved_for_others.insert(task.clone());
+                }
+                held.insert(task, hold.to_string());
+            }
             match page.last() {
                 Some(last) if page.len() == PAGE && !full => after = Some(last.key.clone()),
                 _ => break,
@@ -392,6 +406,10 @@ impl Engine {
             return Ok(());
         }
         let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
+        // By the clock, too: where another run writes all the time, no timer of ours ever comes to its end.
+        if self.last_round.elapsed() >= LOOK_AGAIN {
+            self.waiting_cars = None;
+        }
         let waiting = self.waiting_cars.as_ref();
         if cars.iter().all(|car| waiting.is_some_and(|waiting| waiting.contains(&car.task))) {
             return Ok(());
@@ -461,10 +479,14 @@ impl Engine {
     /// True when no worker, no car, no timer and no ready task is left that could change anything.
     async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
         let store = &self.ctx.store;
-        let ready = until_answered(|| store.ready(&self.queue, None, 1)).await?;
-        let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
-        if !self.failed_fast && (!ready.is_empty() || !timers.is_empty()) {
-            return Ok(false);
+        if !self.failed_fast {
+            // With nobody at work, what is behind somebody's writes waits for a car, which is looked at below.
+            let behind = &self.reserved_for_others;
+            let ready = until_answered(|| store.ready(&self.queue, None, behind.len() + 1)).await?;
+            let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
+            if !timers.is_empty() || ready.iter().any(|ready| !behind.contains(&ready.spec.id)) {
+                return Ok(false);
+            }
         }
         let landing = TaskQuery {
             queue: Some(self.queue.clone()),
@@ -472,8 +494,11 @@ impl Engine {
             ..TaskQuery::default()
         };
         let landing = until_answered(|| store.tasks(&landing)).await?;
-        let stuck: BTreeSet<TaskId> = self.waiting_cars.iter().flatten().cloned().collect();
-        Ok(landing.iter().all(|record| stuck.contains(&record.spec.id)))
+        let landing: BTreeSet<TaskId> = landing.into_iter().map(|record| record.spec.id).collect();
+        // Only cars of our own train are ours to move: an earlier run may have had another target.
+        let cars = until_answered(|| store.cars(&self.ctx.target)).await?;
+        let stuck: BTreeSet<&TaskId> = self.waiting_cars.iter().flatten().collect();
+        Ok(cars.iter().all(|car| !landing.contains(&car.task) || stuck.contains(&car.task)))
     }
 
     /// Reads what happened since the last look: tells it, and keeps the reservations right.

@@ -262,7 +262,6 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
         tasks: loaded.tasks.clone(),
     };
     let orders = orders(ui)?;
-    let session = ctx.session.clone();
     let result = run_engine(ctx.clone(), request, orders).await;
     // The view ends when the last sender of notices is gone.
     drop(ctx);
@@ -272,8 +271,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     if let Some(path) = &args.report {
         super::report::write(path, &report)?;
     }
-    finish(project, &report, ended, &loaded, args, ui);
-    let _ = session;
+    finish(&report, ended, &loaded, args, ui);
     Ok(match ended {
         Ended::Interrupted | Ended::Left => Exit::Interrupted,
         Ended::Settled if report.is_good() => Exit::Ok,
@@ -373,7 +371,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
 }
 
 /// The graph, the sums, and what to do next.
-fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
+fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
     if ui.json {
         ui.document(report);
         return;
@@ -394,12 +392,14 @@ fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, arg
         ui.line("");
     }
     for task in report.tasks.iter().filter(|task| task.state != "done" && task.state != "landed") {
-        let reason = task.reason.clone().unwrap_or_else(|| {
-            let on: Vec<&str> = task.waiting_on.iter().map(|id| id.as_str()).collect();
-            if on.is_empty() { String::new() } else { format!("waits for {}", on.join(", ")) }
-        });
+        let on: Vec<&str> = task.waiting_on.iter().map(|id| id.as_str()).collect();
+        let reason = match (&task.reason, on.is_empty()) {
+            (Some(reason), _) => format!(": {reason}"),
+            (None, false) => format!(": waits for {}", on.join(", ")),
+            (None, true) => String::new(),
+        };
         let (glyph, style) = mark(&task.state);
-        ui.line(format!("{} {} {}: {reason}", ui.paint(style, glyph), task.id, task.state));
+        ui.line(format!("{} {} {}{reason}", ui.paint(style, glyph), task.id, task.state));
     }
     let counts: Vec<String> = report.counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
     let took = match (report.started_at, report.ended_at) {
@@ -419,7 +419,6 @@ fn finish(project: &Project, report: &Report, ended: Ended, loaded: &Loaded, arg
             plans.join(" ")
         ));
     }
-    let _ = project;
     let _ = std::io::stdout().flush();
 }
 

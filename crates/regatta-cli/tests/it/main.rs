@@ -15,6 +15,7 @@ mod list;
 mod logs;
 mod new;
 mod run_crashes;
+mod run_ends;
 mod run_flags;
 mod run_input;
 mod run_landing;

@@ -1,0 +1,104 @@
+//! A run ends when nothing can move any more: not later, and not because one task was called off.
+
+use std::fs;
+
+use regatta_testkit::world::{World, task};
+
+use crate::REGATTA;
+
+/// Makes the landing of `name` wait: the user works on that file in the checkout.
+fn in_the_way(world: &World, name: &str) {
+    fs::write(world.root().join(name), "mine\n").unwrap();
+}
+
+#[test]
+fn a_task_called_off_while_its_gate_runs_leaves_the_others_alone() {
+    let world = World::new(REGATTA);
+    let gate = world.barrier("gate");
+    let script = world.outside("gate.sh");
+    fs::write(&script, format!("test ! -e a.txt || {{ {}; }}", gate.script())).unwrap();
+    world.config(&format!("version: 1\nland: {{ test_command: \"sh '{}'\" }}\n", script.display()));
+    let other = world.barrier("other");
+    let plan = world.plan(
+        &[task("a", "", "echo a >a.txt"), task("b", "", &format!("{}\necho b >b.txt", other.script()))]
+            .concat(),
+    );
+    let run = world.start(&plan, &[]);
+    gate.arrived();
+    world.regatta(["cancel", "a"]).exited(0);
+    gate.open();
+    other.arrived();
+    other.open();
+    run.wait().exited(1);
+    world.assert_states(["a cancelled", "b landed"]);
+    world.assert_no_process();
+}
+
+#[test]
+fn what_a_waiting_car_holds_back_does_not_keep_the_run() {
+    let world = World::new(REGATTA);
+    world.repo().commit_file("a.txt", "theirs\n", "a file");
+    in_the_way(&world, "a.txt");
+    let plan = world.plan(
+        &[task("a", "writes: [a.txt]", "echo a >a.txt"), task("b", "writes: [a.txt]", "echo b >>a.txt")]
+            .concat(),
+    );
+    world.run(&plan, &[]).exited(1).says("1 landing, 1 pending");
+    world.repo().git(["checkout", "--", "a.txt"]);
+    world.run(&plan, &["--resume"]).exited(0);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
+    world.assert_tidy();
+}
+
+#[test]
+fn a_car_in_the_train_of_another_target_does_not_keep_the_run() {
+    let world = World::new(REGATTA);
+    world.repo().commit_file("a.txt", "theirs\n", "a file");
+    world.repo().git(["branch", "other"]);
+    in_the_way(&world, "a.txt");
+    let plan = world.plan(&task("a", "", "echo a >a.txt"));
+    world.run(&plan, &[]).exited(1);
+    world.run(&plan, &["--resume", "--target", "other"]).exited(1);
+    world.assert_states(["a landing"]);
+}
+
+#[test]
+fn a_candidate_that_passed_is_not_tested_again_while_it_waits_for_a_checkout() {
+    let world = World::new(REGATTA);
+    let tested = world.outside("tested");
+    world.config(&format!("version: 1\nland: {{ test_command: \"cat a.txt >>'{}'\" }}\n", tested.display()));
+    world.repo().commit_file("a.txt", "theirs\n", "a file");
+    in_the_way(&world, "a.txt");
+    let other = world.barrier("other");
+    let plan = world
+        .plan(&[task("a", "", "echo a >a.txt"), task("reads", "read_only: true", &other.script())].concat());
+    let mut run = world.start(&plan, &[]);
+    other.arrived();
+    run.wait_line("waits to land");
+    // Longer than a waiting car is left alone.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    world.repo().git(["checkout", "--", "a.txt"]);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    other.open();
+    run.wait().exited(0);
+    world.assert_states(["a landed", "reads done"]);
+    assert_eq!(fs::read_to_string(tested).unwrap(), "a\n", "one gate for one candidate");
+    let events = world.regatta(["events", "--task", "a", "--json"]).exited(0).stdout;
+    assert_eq!(events.matches(r#""kind":"wait""#).count(), 1, "what is true already is told once: {events}");
+}
+
+#[test]
+fn a_begun_task_that_gets_a_dependency_does_not_hold_it_back() {
+    let world = World::new(REGATTA);
+    let first = world.plan(&task("a", "writes: [src/]\nmax_attempts: 1", "exit 1"));
+    world.run(&first, &[]).exited(1);
+    let second = world.plan(
+        &[
+            task("a", "writes: [src/]\ndeps: [d]", "mkdir -p src; cp src/d.txt src/a.txt"),
+            task("d", "writes: [src/]", "mkdir -p src; echo d >src/d.txt"),
+        ]
+        .concat(),
+    );
+    world.run(&second, &["--resume"]).exited(0);
+    assert_eq!(world.landed("src/a.txt").as_deref(), Some("d\n"));
+}
