@@ -46,7 +46,9 @@ fn assert_whole(world: &World, what: &str) {
 #[test]
 fn every_failpoint_is_survived() {
     for name in regatta_engine::failpoint::ALL {
-        for times in [1, 3] {
+        // The later of two cars, and the dependent, have more behind them that could be lost.
+        let later = ["committed", "gated", "landed"].contains(&name);
+        for times in if later { &[1, 3][..] } else { &[1][..] } {
             let mut world = World::new(REGATTA);
             let plan = story(&world);
             let what = format!("{name}:{times}");
@@ -54,7 +56,7 @@ fn every_failpoint_is_survived() {
             let first = world.run(&plan, &[]);
             world.env("REGATTA_FAILPOINT", "");
             if first.code == 0 {
-                assert!(times > 1, "{what} was not reached");
+                assert!(*times > 1, "{what} was not reached");
                 continue;
             }
             assert_eq!(first.code, 137, "{what}: {}{}", first.stdout, first.stderr);
@@ -195,7 +197,7 @@ fn kills_at_random_moments_lose_nothing_and_land_nothing_twice() {
         random ^= random << 17;
         random % below
     };
-    for round in 0..3 {
+    for round in 0..2 {
         let world = World::new(REGATTA);
         let plan = story(&world);
         let mut flags: &[&str] = &[];
