@@ -36,7 +36,7 @@ pub use initialise::{HistoryLine, initialise};
 pub use look::{DiffStyle, installed};
 pub use oid::Oid;
 pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
-pub(crate) use refs::{head_oid, oid_line, read_head_in};
+pub(crate) use refs::{HeadRef, head as load_head, head_oid, oid_line, read_head_in};
 pub use repo::{Head, Identity, Repo};
 pub(crate) use salvages::SALVAGE;
 pub use salvages::{Salvage, salvages, salvages_of};

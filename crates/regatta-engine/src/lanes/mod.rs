@@ -89,6 +89,14 @@ impl Lane {
         })
     }
 
+    /// The branch that the agent checked out in it, if it did: Regatta leaves a lane's HEAD detached.
+    pub fn branch(&self) -> Result<Option<String>, GitError> {
+        Ok(match crate::git::load_head(&self.repo, &self.git_dir)? {
+            crate::git::HeadRef::Symbolic(name) => name.strip_prefix("refs/heads/").map(str::to_owned),
+            crate::git::HeadRef::Detached(_) => None,
+        })
+    }
+
     /// Its own directory below `.git/worktrees`: what a sandbox must let the agent write.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
@@ -142,6 +150,13 @@ impl Lanes {
         }
         found.sort_by(|a, b| a.task.cmp(&b.task));
         Ok(found)
+    }
+
+    /// Takes the lane off whatever branch its agent checked out; the commit stays the same.
+    pub fn detach(&self, lane: &Lane) -> Result<(), GitError> {
+        let head = lane.head()?;
+        let command = self.repo.real_in(&lane.git_dir).args(["update-ref", "--no-deref", "HEAD"]);
+        command.arg(&head).bytes().map(drop)
     }
 
     /// The lane of a task, if it has one, without making or healing anything.

@@ -110,6 +110,19 @@ impl Worker {
         .await
     }
 
+    /// Whether the agent has the target branch itself checked out; its lane is taken off it.
+    async fn took_the_target(&self, site: &Site) -> Result<bool, WorkerError> {
+        let target = self.ctx.target.clone();
+        self.git(site, move |ctx, lane| {
+            let took = lane.branch()?.as_deref() == Some(&*target);
+            if took {
+                ctx.lanes.detach(lane)?;
+            }
+            Ok(took)
+        })
+        .await
+    }
+
     /// How many attempts right before this one were lost.
     async fn lost_before(&self) -> Result<usize, WorkerError> {
         let attempts = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
