@@ -99,7 +99,7 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
         return;
     }
     let tidied = ctx.blocking(|ctx| {
-        ctx.lanes.sweep()?;
+        ctx.lanes.sweep(clock::now())?;
         ctx.lanes.empty_trash()
     });
     if let Err(error) = tidied.await {

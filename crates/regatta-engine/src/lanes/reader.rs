@@ -10,8 +10,11 @@ use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
 use super::lane_head::someone_stands_in;
+use super::record::LaneRecord;
 use super::{Lane, Lanes};
 use crate::git::{FileLock, GitError, Oid, io};
+
+const WROTE: &str = "a read-only task wrote here";
 
 impl Lanes {
     /// A checkout of `base` that read-only tasks share. One that somebody wrote to after all is saved and reset.
@@ -39,7 +42,7 @@ impl Lanes {
     }
 
     fn fresh_reader(&self, lane: &Lane, at: Timestamp) -> Result<Lane, GitError> {
-        self.salvage(lane, "a read-only task wrote here", at)?;
+        self.salvage(lane, WROTE, at)?;
         self.unregister(lane)?;
         self.create(&lane.task, Some(lane.base.short().to_owned()), &lane.base)
     }
@@ -50,7 +53,8 @@ impl Lanes {
     }
 
     /// Takes readers and gates away that nobody is in any more, also those of runs that were killed.
-    pub fn sweep(&self) -> Result<(), GitError> {
+    /// What an agent wrote into a reader, though it was told not to, is saved first.
+    pub fn sweep(&self, at: Timestamp) -> Result<(), GitError> {
         for info in self.list()? {
             let task = info.task;
             let is_shared = |task| Ok(self.load_record(task)?.filter(|record| record.reader.is_some()));
@@ -64,7 +68,11 @@ impl Lanes {
             let free = FileLock::if_free(&self.beside_record(&task, "held"))?.is_some();
             // An agent whose run was killed lives on under its shim.
             if free && !someone_stands_in(&info.path) {
-                self.unregister(&self.lane(&task, &record))?;
+                let lane = self.lane(&task, &record);
+                if !is_gate(&record) && record.ready && info.broken.is_none() {
+                    self.salvage(&lane, WROTE, at)?;
+                }
+                self.unregister(&lane)?;
             }
         }
         self.empty_trash()
@@ -73,4 +81,9 @@ impl Lanes {
     fn beside_record(&self, task: &TaskId, name: &str) -> PathBuf {
         self.records_dir().join(format!("{task}.{name}"))
     }
+}
+
+/// A gate's checkout holds what tests left, which is nobody's work.
+fn is_gate(record: &LaneRecord) -> bool {
+    record.reader.as_deref().is_some_and(|name| name.starts_with("gate-"))
 }

@@ -7,16 +7,23 @@ use std::path::{Path, PathBuf};
 use super::{Lane, Lanes};
 use crate::git::{ChangeKind, GitError, Oid, Place, Status};
 
-/// Files in which a worker reports to Regatta; they are read as evidence and belong to no commit.
+/// Files in which a worker reports to Regatta, at the root of its lane: they are read as evidence and belong to no
+/// commit. Anything that is only called alike is work.
 pub(super) fn is_marker(path: &Path) -> bool {
-    let Some(name) = path.file_name() else { return false };
-    let name = name.as_bytes();
-    (name.starts_with(b"PARCEL_DONE-") && name.ends_with(b".md"))
-        || name.starts_with(b"REGATTA_DONE")
-        || path.as_os_str().as_bytes().starts_with(b".regatta")
+    let name = path.as_os_str().as_bytes();
+    let is_report = (name.starts_with(b"PARCEL_DONE-") || name.starts_with(b"REGATTA_DONE-"))
+        && name.ends_with(b".md")
+        && !name.contains(&b'/');
+    is_report || path.starts_with(".regatta")
 }
 
 impl Lanes {
+    /// The lane's work that is in no commit.
+    pub fn uncommitted(&self, lane: &Lane) -> Result<Vec<PathBuf>, GitError> {
+        let status = self.own_status(lane, &lane.head()?, &[])?;
+        Ok(status.changes.into_iter().map(|change| change.path).collect())
+    }
+
     /// The lane's uncommitted work, without what was brought in, markers and `also_not`.
     pub(super) fn own_status(
         &self,

@@ -40,7 +40,9 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         if !args.dry_run {
             let lanes = lanes.clone();
             // Readers and gates that nobody is in go too, and so does the trash.
-            tokio::task::spawn_blocking(move || lanes.sweep()).await.expect("git work does not panic")?;
+            tokio::task::spawn_blocking(move || lanes.sweep(regatta_engine::clock::now()))
+                .await
+                .expect("git work does not panic")?;
         }
     }
     show(&decisions, leftovers, args.dry_run, ui);
