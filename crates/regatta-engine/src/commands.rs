@@ -71,14 +71,18 @@ impl Shell {
     }
 
     /// Runs one of the user's commit hooks.
-    pub(crate) async fn hook(&self, ctx: &Context, call: HookCall) -> HookResult {
+    pub(crate) async fn hook(
+        &self,
+        ctx: &Context,
+        call: HookCall,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> HookResult {
         let mut environment = self.environment.clone();
         for (name, value) in call.env {
             environment.set(name, value);
         }
         let mut argv = vec![call.program.into_os_string()];
         argv.extend(call.args);
-        let (_never, stop) = watch::channel(None);
         let ran = self.launch(ctx, argv, environment, HOOK_LIMIT, stop).await;
         HookResult { ok: ran.exit.success(), output: format!("{}\n({})", ran.output.trim_end(), ran.exit) }
     }

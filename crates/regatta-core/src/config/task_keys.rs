@@ -64,7 +64,7 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("concurrency_group", Kind::Text, "none", "At most as many tasks of one group at once as its limit says; without a limit, one.")
         .places(ONE_PLAN),
-    Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted.").places(EVERYWHERE),
+    Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted. Where it does not, such work fails the attempt.").places(EVERYWHERE),
 ];
 
 /// The keys of Regatta's own plans.

@@ -25,6 +25,7 @@ pub(crate) use prepare::reopen;
 use crate::lanes::Lane;
 use crate::persist::until_answered;
 use crate::process::{Found, LaunchError, Shim, StopRequest, find, sweep};
+use crate::redact::Redactor;
 use crate::{clock, failpoint, leftovers};
 
 /// Why a worker has to end now.
@@ -91,6 +92,8 @@ pub(crate) struct Worker {
     pub(crate) history: Vec<Attempt>,
     /// The agent committed a file that was brought in.
     pub(crate) leaked: bool,
+    /// Takes the secrets of the task's own variables out of what is kept and shown.
+    own_secrets: Redactor,
 }
 
 /// Where an attempt works and what was ordered there.
@@ -107,7 +110,7 @@ pub(crate) async fn attempt(
     stop: watch::Receiver<Option<Stop>>,
 ) {
     let record = Attempt::new(claim.attempt, &claim.spec.agent);
-    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new(), leaked: false };
+    let mut worker = Worker::new(ctx, claim, record, stop);
     let result = worker.fresh(&token).await;
     worker.conclude(result).await;
 }
@@ -119,12 +122,22 @@ pub(crate) async fn adopt(
     record: Attempt,
     stop: watch::Receiver<Option<Stop>>,
 ) {
-    let mut worker = Worker { ctx, claim, record, stop, history: Vec::new(), leaked: false };
+    let mut worker = Worker::new(ctx, claim, record, stop);
     let result = worker.adopted().await;
     worker.conclude(result).await;
 }
 
 impl Worker {
+    fn new(ctx: Arc<Context>, claim: Claim, record: Attempt, stop: watch::Receiver<Option<Stop>>) -> Self {
+        let own_secrets = Redactor::new(claim.spec.env.clone());
+        Self { ctx, claim, record, stop, history: Vec::new(), leaked: false, own_secrets }
+    }
+
+    /// `text` without secrets.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.own_secrets.redact(&self.ctx.redact(text)).into_owned()
+    }
+
     async fn fresh(&mut self, token: &str) -> Result<(), WorkerError> {
         let site = self.prepare().await?;
         failpoint::reach("lane-made");
@@ -151,7 +164,8 @@ impl Worker {
         })?;
         let state = until_answered(|| self.ctx.store.task(&self.claim.task)).await?.state;
         let Some(site) = self.site_of_record(run_dir).await? else {
-            // Claimed, and nothing more: no lane, no process.
+            // Claimed, and nothing more; or somebody took the lane away under the agent.
+            self.end_tree().await;
             return self.release("the run that claimed it ended before its lane was ready").await;
         };
         if let TaskState::Judging { exit, .. } = state {
@@ -241,9 +255,24 @@ impl Worker {
             Some(Stop::Interrupt { why, .. }) => Outcome::Release { why },
             None => outcome,
         };
-        self.record.summary = self.ctx.redact(&with_causes(&error));
+        self.end_tree().await;
+        self.record.summary = with_causes(&error);
         if let Err(error) = self.settled(outcome).await {
             self.ctx.say(format!("{}: {error}", self.claim.task));
+        }
+    }
+
+    /// Whatever the attempt started is over before its task says so: the next one works in the same lane.
+    async fn end_tree(&self) {
+        match find_settled(&self.ctx.run_dir(&self.claim.task, self.claim.attempt)).await {
+            Ok(Found::Alive(shim)) => {
+                let _ = shim.kill_now(&StopRequest::Asked("nobody can go on with it".to_owned()));
+                if shim.wait().await == Exit::Lost {
+                    sweep_all(shim.run_id().to_owned()).await;
+                }
+            }
+            Ok(Found::Lost { run_id, .. }) => sweep_all(run_id).await,
+            Ok(Found::Ended(_) | Found::NeverStarted) | Err(_) => {}
         }
     }
 

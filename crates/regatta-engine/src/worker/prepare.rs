@@ -193,7 +193,7 @@ impl Worker {
         Err(WorkerError::Setup(format!(
             "lane.setup `{setup}` ended with {}: {}",
             ran.exit,
-            self.ctx.redact(&last)
+            self.redact(&last)
         )))
     }
 

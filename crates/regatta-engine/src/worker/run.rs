@@ -102,7 +102,7 @@ impl Worker {
             path: stdout.clone(),
             source,
         })?;
-        let mut silence = Silence::new(&self.claim.spec.limits, &stderr);
+        let mut silence = Silence::new(&self.claim.spec.limits, [&stdout, &stderr]);
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
         loop {
@@ -140,9 +140,9 @@ impl Worker {
         for event in decoder.line(line) {
             let live = match event {
                 AgentEvent::ToolStarted { name, summary, .. } => {
-                    Live::Tool { name, summary: self.ctx.redact(&summary) }
+                    Live::Tool { name, summary: self.redact(&summary) }
                 }
-                AgentEvent::Text { text } => Live::Text(self.ctx.redact(&text)),
+                AgentEvent::Text { text } => Live::Text(self.redact(&text)),
                 AgentEvent::Usage { cost_usd, tokens_in, tokens_out } => {
                     Live::Usage { cost_usd, tokens_in, tokens_out }
                 }
@@ -186,20 +186,21 @@ struct Silence<'a> {
     idle: Option<Duration>,
     since: Instant,
     heard: bool,
-    stderr: &'a Path,
-    stderr_len: u64,
+    files: [&'a Path; 2],
+    /// How much was in them at the last look.
+    size: u64,
     given_up: bool,
 }
 
 impl<'a> Silence<'a> {
-    fn new(limits: &regatta_core::spec::TimeLimits, stderr: &'a Path) -> Self {
+    fn new(limits: &regatta_core::spec::TimeLimits, files: [&'a Path; 2]) -> Self {
         Self {
             first: limits.first_output,
             idle: limits.idle,
             since: Instant::now(),
             heard: false,
-            stderr,
-            stderr_len: 0,
+            files,
+            size: 0,
             given_up: false,
         }
     }
@@ -207,6 +208,16 @@ impl<'a> Silence<'a> {
     fn broken(&mut self) {
         self.heard = true;
         self.since = Instant::now();
+        self.size = self.look().0;
+    }
+
+    /// How much there is, and how long ago the last of it came.
+    fn look(&self) -> (u64, Duration) {
+        let found = self.files.iter().filter_map(|file| file.metadata().ok());
+        found.fold((0, Duration::MAX), |(size, ago), meta| {
+            let written = meta.modified().map(|at| at.elapsed().unwrap_or_default());
+            (size + meta.len(), ago.min(written.unwrap_or_default()))
+        })
     }
 
     /// Resolves when one of the clocks has run out; never while a tool is open, and never twice.
@@ -222,11 +233,13 @@ impl<'a> Silence<'a> {
                 std::future::pending::<()>().await;
             }
             tokio::time::sleep_until(self.since + span).await;
-            // Talking on stderr is talking too; nobody follows that file line by line.
-            let len = std::fs::metadata(self.stderr).map_or(0, |meta| meta.len());
-            if len > self.stderr_len {
-                self.stderr_len = len;
-                self.broken();
+            // Half a line, or one on stderr, is talking too; only whole lines of stdout are followed.
+            let (size, ago) = self.look();
+            if size > self.size {
+                self.size = size;
+                self.heard = true;
+                let last = Instant::now().checked_sub(ago).unwrap_or(self.since);
+                self.since = self.since.max(last);
                 continue;
             }
             self.given_up = true;

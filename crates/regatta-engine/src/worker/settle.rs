@@ -75,23 +75,28 @@ impl Worker {
         if let (Judgement::Bad { .. } | Judgement::NeedsInput(_), Some(said)) =
             (&judgement, &reported.statement)
         {
-            self.record.evidence.push(Evidence::Said { by: "db".to_owned(), statement: said.clone() });
+            self.record.evidence.push(self.said("db", said));
         }
         if let Some(why) = harm {
             return self.harmed(judgement, why).await;
         }
-        if let Judgement::Good { by, mut statement } = judgement {
-            statement.summary = self.ctx.redact(&statement.summary);
-            self.record.evidence.push(Evidence::Said { by: by.to_owned(), statement: statement.clone() });
+        if let Judgement::Good { by, statement } = judgement {
+            self.record.evidence.push(self.said(by, &statement));
             match self.prove(site, &statement).await? {
                 Proven::Good { verdict, head } => return self.good(site, verdict, &statement, head).await,
                 Proven::Bad { why } => {
                     judgement = Judgement::Bad { verdict: Verdict::Block, by: "check", why }
                 }
             }
-            // Ctrl-C while a check ran: nothing was proven either way.
-            if let Some(Stop::Interrupt { why, .. }) = self.stopped() {
-                return self.put_away(site, Outcome::Release { why: why.clone() }, &why).await;
+            // Called off or stopped while a check or a hook ran: nothing was proven either way.
+            match self.stopped() {
+                Some(Stop::Cancel { by }) => {
+                    return self.put_away(site, Outcome::Cancel { by }, "cancelled").await;
+                }
+                Some(Stop::Interrupt { why, .. }) => {
+                    return self.put_away(site, Outcome::Release { why: why.clone() }, &why).await;
+                }
+                None => {}
             }
         }
         self.bad(site, &judgement).await
@@ -149,6 +154,9 @@ impl Worker {
                 return Ok(Proven::Bad { why });
             }
             failpoint::reach("committed");
+        } else if let Some(first) = self.git(site, |ctx, lane| ctx.lanes.uncommitted(lane)).await?.first() {
+            let why = format!("it left work uncommitted, first {}, and auto_commit is off", first.display());
+            return Ok(Proven::Bad { why });
         }
         let head = self.git(site, |_, lane| lane.head()).await?;
         let at = head.clone();
@@ -177,13 +185,13 @@ impl Worker {
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.
     async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
-        let summary = self.ctx.redact(summary);
+        let summary = self.redact(summary);
         let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
         let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &site.run_dir.join("hooks"));
-        let handle = tokio::runtime::Handle::current();
+        let (handle, stop) = (tokio::runtime::Handle::current(), self.stop.clone());
         let outcome = self
             .git(site, move |ctx, lane| {
-                let mut run = |call| handle.block_on(shell.hook(ctx, call));
+                let mut run = |call| handle.block_on(shell.hook(ctx, call, stop.clone()));
                 let hooks = Hooks::Run(&mut run);
                 ctx.lanes
                     .commit(lane, CommitRequest { message, at: clock::now(), exclude: Vec::new(), hooks })
@@ -233,7 +241,7 @@ impl Worker {
         if let Some(salvaged) = &salvaged {
             self.tell_salvaged(salvaged, &format!("the commit was refused by {by}")).await;
         }
-        let tail = self.ctx.redact(tail_of(&output));
+        let tail = self.redact(tail_of(&output));
         let first = tail.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned();
         let salvage = salvaged.map(|salvaged| salvaged.name);
         self.record.evidence.push(Evidence::CommitRefused { by: by.clone(), tail, salvage });
@@ -248,7 +256,7 @@ impl Worker {
             let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
             let started = Instant::now();
             let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
-            let tail = self.ctx.redact(tail_of(&ran.output));
+            let tail = self.redact(tail_of(&ran.output));
             let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let failed = !ran.exit.success();
             let why = format!("the check `{command}` ended with {}", ran.exit);
@@ -270,7 +278,7 @@ impl Worker {
     ) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
         self.record.verdict = Some(verdict);
-        self.record.summary = self.ctx.redact(&statement.summary);
+        self.record.summary = self.redact(&statement.summary);
         let outcome = match &head {
             Some(head) if spec.land => Outcome::Approve(LandRequest {
                 target: self.ctx.target.clone(),
@@ -337,7 +345,7 @@ impl Worker {
         let outcome = self.failure(&judgement);
         if let Judgement::Bad { verdict, why, .. } = &judgement {
             self.record.verdict = Some(*verdict);
-            self.record.summary = self.ctx.redact(why);
+            self.record.summary = self.redact(why);
         }
         self.settled(outcome).await
     }
@@ -345,7 +353,7 @@ impl Worker {
     /// Keeps what is uncommitted under a salvage ref, then settles.
     async fn put_away(&mut self, site: &Site, outcome: Outcome, why: &str) -> Result<(), WorkerError> {
         if self.record.summary.is_empty() {
-            self.record.summary = self.ctx.redact(why);
+            self.record.summary = self.redact(why);
         }
         if !self.claim.spec.read_only {
             self.salvage(site, why).await?;
@@ -360,7 +368,7 @@ impl Worker {
     }
 
     async fn salvage(&self, site: &Site, why: &str) -> Result<(), WorkerError> {
-        let why = self.ctx.redact(why);
+        let why = self.redact(why);
         let reason = why.clone();
         let kept = self
             .git(site, move |ctx, lane| match ctx.lanes.harm(lane) {
@@ -381,23 +389,31 @@ impl Worker {
     /// The attempt's last step.
     pub(crate) async fn settled(&mut self, outcome: Outcome) -> Result<(), WorkerError> {
         self.record.ended_at = Some(clock::now());
+        self.record.summary = self.redact(&self.record.summary);
         let outcome = self.without_secrets(outcome);
         self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
     }
 
-    /// What agents print finds its way into reasons, and reasons are kept and shown.
+    /// The words of agents, checks and git are kept with the task and shown: secrets stay out of them.
     fn without_secrets(&self, outcome: Outcome) -> Outcome {
-        let clean = |text: String| self.ctx.redact(&text);
         match outcome {
             Outcome::Retry { not_before, class, why } => {
-                Outcome::Retry { not_before, class, why: clean(why) }
+                Outcome::Retry { not_before, class, why: self.redact(&why) }
             }
-            Outcome::Fail { why } => Outcome::Fail { why: clean(why) },
-            Outcome::Release { why } => Outcome::Release { why: clean(why) },
-            Outcome::Block { reason, detail } => Outcome::Block { reason, detail: clean(detail) },
-            Outcome::Park { until, why, detail } => Outcome::Park { until, why, detail: clean(detail) },
+            Outcome::Release { why } => Outcome::Release { why: self.redact(&why) },
+            Outcome::Fail { why } => Outcome::Fail { why: self.redact(&why) },
+            Outcome::Park { until, why, detail } => {
+                Outcome::Park { until, why, detail: self.redact(&detail) }
+            }
+            Outcome::Block { reason, detail } => Outcome::Block { reason, detail: self.redact(&detail) },
             Outcome::Approve(_) | Outcome::Done { .. } | Outcome::Cancel { .. } => outcome,
         }
+    }
+
+    /// What was said, as it is kept.
+    fn said(&self, by: &str, statement: &Statement) -> Evidence {
+        let summary = self.redact(&statement.summary);
+        Evidence::Said { by: by.to_owned(), statement: Statement { summary, ..statement.clone() } }
     }
 
     /// Regatta could not do its part: parked, not charged.
