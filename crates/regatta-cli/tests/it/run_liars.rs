@@ -194,3 +194,15 @@ rm -rf hooks evil.sh.bak"#
     let authors = world.repo().git(["log", "--format=%an", "main"]);
     assert!(!authors.contains("Mallory"), "{authors}");
 }
+
+#[test]
+fn an_agent_that_takes_the_target_branch_itself_has_failed() {
+    let world = World::new(REGATTA);
+    let script =
+        "git checkout -q --ignore-other-worktrees main\necho x >stolen.txt\ngit add .\ngit commit -qm stolen";
+    let plan = world.plan(&task("thief", "max_attempts: 1", script));
+    world.run(&plan, &[]).exited(1);
+    let thief = world.task("thief");
+    assert_eq!(text(&thief["state"]), "failed");
+    assert!(text(&thief["reason"]).contains("it checked main out in its lane"), "{thief}");
+}

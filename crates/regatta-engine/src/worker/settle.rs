@@ -80,6 +80,16 @@ impl Worker {
         if let Some(why) = harm {
             return self.harmed(judgement, why).await;
         }
+        if let Judgement::Good { by, .. } = judgement
+            && self.took_the_target(site).await?
+        {
+            // What it committed there is on the target already, tested by nobody. It cannot be taken back, but said.
+            let why = format!(
+                "it checked {} out in its lane: what it committed there is on that branch without having been tested",
+                self.ctx.target
+            );
+            judgement = Judgement::Bad { verdict: Verdict::Block, by, why };
+        }
         if let Judgement::Good { by, statement } = judgement {
             self.record.evidence.push(self.said(by, &statement));
             match self.prove(site, &statement).await? {
