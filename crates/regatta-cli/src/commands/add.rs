@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let (_, mut warnings) = order.spec(&project, &first)?;
     let store = project.create_store().await?;
     let deps = match (&args.deps, &document) {
-        (Some(text), _) => dependencies(text, store.as_ref(), &first).await?,
+        (Some(text), _) => dependencies(text, store.as_ref(), wanted.as_ref()).await?,
         (None, Some(document)) => document.stored_dependencies(store.as_ref(), &mut warnings).await?,
         (None, None) => Vec::new(),
     };

@@ -110,7 +110,7 @@ async fn adjust(tasks: &mut [TaskSpec], args: &Args, store: &dyn Store) -> Resul
             return Err(CliError::usage(format!("--deps is for one task, and these are {n_tasks}"))
                 .hinted("write `deps` into their files, or enqueue them one by one"));
         };
-        task.deps = dependencies(text, store, &task.id).await?;
+        task.deps = dependencies(text, store, Some(&task.id)).await?;
     }
     for task in tasks {
         task.priority = args.priority.unwrap_or(task.priority);
@@ -126,13 +126,13 @@ async fn adjust(tasks: &mut [TaskSpec], args: &Args, store: &dyn Store) -> Resul
 pub(crate) async fn dependencies(
     text: &str,
     store: &dyn Store,
-    own: &TaskId,
+    own: Option<&TaskId>,
 ) -> Result<Vec<TaskId>, CliError> {
     let mut found: Vec<TaskId> = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let id = TaskId::parse(name).map_err(|why| CliError::usage(format!("--deps {name:?} {why}")))?;
-        if id.folded() == own.folded() {
-            return Err(CliError::usage(format!("{own} cannot depend on itself")));
+        if own.is_some_and(|own| own.folded() == id.folded()) {
+            return Err(CliError::usage(format!("{id} cannot depend on itself")));
         }
         let dependency = match store.task(&id).await {
             Ok(task) => task.spec.id,

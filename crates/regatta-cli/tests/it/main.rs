@@ -14,6 +14,7 @@ mod lane;
 mod list;
 mod logs;
 mod new;
+mod queue;
 mod run_crashes;
 mod run_ends;
 mod run_flags;
@@ -29,6 +30,7 @@ mod run_stops;
 mod salvage;
 mod status;
 mod validate;
+mod wait;
 mod worker;
 /// The program under test.
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");

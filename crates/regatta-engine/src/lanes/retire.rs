@@ -125,7 +125,7 @@ impl Lanes {
 
     /// Whether a process that can be seen from here has its working directory in the lane.
     pub fn in_use(&self, lane: &Lane) -> bool {
-        someone_stands_in(&lane.path)
+        std::env::current_dir().is_ok_and(|dir| dir.starts_with(&lane.path)) || someone_stands_in(&lane.path)
     }
 
     /// Lets one command at a time take lanes away or give their tasks back to the queue: between its look at the

@@ -34,7 +34,7 @@ pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec
                 "run",
                 format!("{who} is gone; it held {held}, and {live} of its agents still run"),
             )
-            .hinted("`regatta run --resume PLAN` takes its work over"),
+            .hinted("`regatta daemon` or `regatta run --resume PLAN` takes its work over; `regatta reclaim` only gives it back"),
         );
     }
     Ok(found)
@@ -75,7 +75,7 @@ pub(super) async fn look(
             found.push(
                 Finding::warning("lane", format!("{} is settled, and its lane is still there", lane.task))
                     .hinted(format!(
-                        "look at it (`regatta diff {}`); `git worktree remove` takes it away",
+                        "`regatta diff {0}` shows what is in it; `regatta lane retire {0}` takes it away",
                         lane.task
                     )),
             );

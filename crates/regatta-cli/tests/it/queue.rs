@@ -1,0 +1,210 @@
+//! `regatta enqueue`, `add`, `requeue`, `retry`, `park`, `unpark` and `reclaim`.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, let_go};
+
+mod add;
+mod changes;
+mod sequences;
+
+/// A repository with task files and nothing in the queue.
+fn world() -> World {
+    let world = World::new();
+    world.write(
+        "tasks/schema.md",
+        "---\nid: schema\nagent: sh\nauto_land: true\n---\n# The schema\necho s > s.txt\n",
+    );
+    world.write(
+        "parcels/oauth.md",
+        "---\nid: oauth\npriority: 5\ndeps: [schema]\nmax_attempts: 2\nagent: sh\nchecks: [\"false\"]\n---\n# OAuth\ntrue\n",
+    );
+    world
+}
+
+fn state(world: &World, id: &str) -> String {
+    world.run(["status", id, "--json"]).exits(0).json()["state"].as_str().unwrap().to_owned()
+}
+
+fn n_events(world: &World) -> usize {
+    world.run(["events", "--json"]).exits(0).json_lines().len()
+}
+
+/// The task's order as the store keeps it.
+fn spec(world: &World, id: &str) -> regatta_core::spec::TaskSpec {
+    let path = world.root().join(".regatta/regatta.db");
+    let id = regatta_core::id::TaskId::parse(id).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = regatta_store::open(path.to_str().unwrap()).await.unwrap();
+        store.task(&id).await.unwrap().spec
+    })
+}
+
+#[test]
+fn tasks_are_enqueued_by_id_from_tasks_and_parcels_and_say_who_takes_them() {
+    let world = world();
+    let ran = world.run(["enqueue", "schema"]).exits(0);
+    assert_eq!(
+        ran.out,
+        "enqueued schema  pending  lands when it passes\nno daemon is there to take it: start one with `regatta daemon`\n"
+    );
+    let json = world.run(["enqueue", "oauth", "--json"]).exits(0).json();
+    assert_eq!(json["daemon"], Value::Null);
+    assert_eq!(json["tasks"][0]["id"], "oauth");
+    assert_eq!(json["tasks"][0]["waiting_on"], json!(["schema"]));
+    // The file is the order.
+    let oauth = spec(&world, "oauth");
+    assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.land), (5, 2, 1, false));
+    assert!(spec(&world, "schema").land, "its own auto_land says so");
+    assert_eq!(
+        world.run(["list", "--status", "pending", "--json"]).exits(0).json().as_array().unwrap().len(),
+        2
+    );
+    assert_eq!(world.run(["summary", "--json"]).exits(0).json()["counts"]["pending"], 2);
+}
+
+#[test]
+fn flags_override_the_file() {
+    let world = world();
+    world.run(["enqueue", "schema"]).exits(0);
+    world
+        .run(["enqueue", "oauth", "--deps", "", "--priority", "-7", "--max-attempts", "9", "--no-verify"])
+        .exits(0);
+    let oauth = spec(&world, "oauth");
+    assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.deps.len()), (-7, 9, 0, 0));
+    let several = world.run(["enqueue", "tasks", "parcels", "--deps", "schema", "--json"]).exits(2).error();
+    assert!(several["error"].as_str().unwrap().contains("one task"), "{several}");
+}
+
+#[test]
+fn land_auto_of_the_configuration_lands_what_comes_through_the_queue() {
+    let world = world();
+    world.commit_file("regatta.yaml", "version: 1\nland: { auto: true }\n", "settings");
+    world.run(["enqueue", "tasks/", "parcels/"]).exits(0);
+    assert!(spec(&world, "oauth").land && spec(&world, "schema").land);
+}
+
+#[test]
+fn a_directory_is_its_task_files_and_a_plan_is_found_by_its_name() {
+    let world = world();
+    world.write("tasks/README.md", "# About these tasks\n");
+    world.write("tasks/notes.txt", "not a task\n");
+    world.write("plans/pair.md", "---\nregatta: 1\ntasks:\n  - { id: one, agent: sh, prompt: \"true\" }\n  - { id: two, agent: sh, deps: [one, schema], prompt: \"true\" }\n---\n");
+    let out = world.run(["enqueue", "-q", "tasks", "tasks/schema.md"]).exits(0).out;
+    assert_eq!(out, "enqueued schema  pending  lands when it passes\n", "each file once");
+    let out = world.run(["enqueue", "-q", "pair"]).exits(0).out;
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert_eq!(state(&world, "two"), "pending");
+    std::fs::create_dir(world.root().join("empty")).unwrap();
+    world.run(["enqueue", "empty"]).exits(4);
+}
+
+#[test]
+fn what_is_there_already_is_refused_with_its_state_and_can_be_replaced() {
+    let world = world();
+    world.run(["enqueue", "schema"]).exits(0);
+    let before = n_events(&world);
+    for args in [&["enqueue", "schema"][..], &["enqueue", "parcels", "tasks"]] {
+        let error = world.run(args.iter().chain(&["--json"])).exits(6).error();
+        assert!(error["error"].as_str().unwrap().contains("schema (pending) is there already"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("regatta requeue schema"), "{error}");
+    }
+    world.run(["cancel", "schema"]).exits(0);
+    let error = world.run(["enqueue", "SCHEMA", "--json"]);
+    assert!([4, 6].contains(&error.code), "{}", error.err);
+    let error = world.run(["enqueue", "schema", "--json"]).exits(6).error();
+    assert!(error["error"].as_str().unwrap().contains("(cancelled)"), "{error}");
+    assert_eq!(n_events(&world), before + 1, "only the cancelling was done");
+    world.write("tasks/schema.md", "---\nid: schema\nagent: sh\n---\n# Another schema\ntrue\n");
+    world.run(["enqueue", "--replace", "schema"]).exits(0);
+    assert_eq!(state(&world, "schema"), "pending");
+    assert_eq!(spec(&world, "schema").title, "Another schema");
+}
+
+#[test]
+fn a_plan_with_one_mistake_changes_nothing() {
+    let world = world();
+    let head = "---\nregatta: 1\ntasks:\n  - { id: good, agent: sh, prompt: \"true\" }\n";
+    let bad = [
+        ("  - { id: bad, agent: sh, deps: [nobody], prompt: \"true\" }\n", "unknown dependency `nobody`"),
+        ("  - { id: bad, agent: sh, prompt: \"true\", colour: red }\n", "colour"),
+        ("  - { id: good, agent: sh, prompt: \"true\" }\n", "duplicate task id"),
+        (
+            "  - { id: a, agent: sh, deps: [b], prompt: x }\n  - { id: b, agent: sh, deps: [a], prompt: x }\n",
+            "circle",
+        ),
+    ];
+    for (line, why) in bad {
+        let path = world.plan_file(&format!("{head}{line}---\n"));
+        let ran = world.run(["enqueue".as_ref(), "--json".as_ref(), path.as_os_str()]).exits(2);
+        assert!(ran.err.contains(why), "{why}: {}", ran.err);
+        assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]), "{why}");
+    }
+    // What only the store can tell is all or none too.
+    world.run(["enqueue", "schema"]).exits(0);
+    let path = world.plan_file(&format!("{head}  - {{ id: schema, agent: sh, prompt: x }}\n---\n"));
+    world.run(["enqueue".as_ref(), path.as_os_str()]).exits(6);
+    world.run(["status", "good"]).exits(4);
+    world.run(["enqueue", "oauth", "--deps", "nobody"]).exits(2);
+    world.run(["enqueue", "oauth", "--deps", "oauth"]).exits(2);
+    world.run(["enqueue", "oauth", "--deps", "../x"]).exits(2);
+    world.run(["status", "oauth"]).exits(4);
+}
+
+#[test]
+fn names_that_mean_no_file_are_not_found_and_an_id_must_be_the_files_own() {
+    let world = world();
+    for name in ["nobody", "tasks/nobody.md", "../x.md"] {
+        let error = world.run(["enqueue", name, "--json"]).exits(4).error();
+        assert!(error["hint"].as_str().unwrap().contains("regatta new"), "{error}");
+    }
+    world.write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
+    let error = world.run(["enqueue", "alias", "--json"]).exits(2).error();
+    assert!(error["error"].as_str().unwrap().contains("holds no task alias"), "{error}");
+    assert!(!world.root().join(".regatta/regatta.db").exists(), "nothing was made");
+    world.run(["enqueue", "tasks/alias.md"]).exits(0);
+}
+
+#[test]
+fn a_group_that_the_daemon_would_limit_otherwise_is_told() {
+    let world = world();
+    let plan = "---\nregatta: 1\nconcurrency_limits: { db: 3 }\ntasks:\n  - { id: a, agent: sh, concurrency_group: db, prompt: x }\n---\n";
+    let path = world.plan_file(plan);
+    let ran = world.run(["enqueue".as_ref(), path.as_os_str()]).exits(0);
+    assert!(ran.err.contains("the daemon keeps to 1"), "{}", ran.err);
+}
+
+#[test]
+fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
+    let world = World::new();
+    let fifo = world.fifo();
+    let plan = world.waiting_plan(&fifo);
+    let mut events = world.start(["events", "-f", "--json"]);
+    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
+    let alive = world.run(["reclaim", "--json"]).exits(0).json();
+    assert_eq!(alive, json!({ "reclaimed": [], "left": [] }), "a live run is not touched");
+    run.kill();
+    let left = world.run(["reclaim", "--json"]).exits(0).json();
+    assert_eq!(left["reclaimed"], json!([]));
+    assert_eq!(left["left"][0]["tasks"], json!(["waiter"]));
+    assert!(left["left"][0]["why"].as_str().unwrap().contains("alive"), "{left}");
+    assert_eq!(state(&world, "waiter"), "running");
+    let_go(&fifo);
+    // Its shim leaves a record when everything of it is gone.
+    let record = world.root().join(".regatta/runs/waiter/1/exit.json");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !record.exists() && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let out = world.run(["reclaim"]).exits(0).out;
+    assert!(out.contains("nobody has judged its work yet") && out.contains("regatta daemon"), "{out}");
+    let taken = world.run(["reclaim", "--all", "--json"]).exits(0).json();
+    assert_eq!(taken["reclaimed"][0]["tasks"], json!(["waiter"]));
+    assert_eq!(state(&world, "waiter"), "pending");
+    assert_eq!(world.run(["status", "waiter", "--json"]).exits(0).json()["charged"], 0);
+    // The run is over: the daemon gets it, in its lane as it is.
+    world.run(["requeue", "waiter"]).exits(0);
+    assert!(world.outside().join("repo.lanes/waiter/waiter.txt").exists());
+}

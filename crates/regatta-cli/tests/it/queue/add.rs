@@ -1,0 +1,105 @@
+//! Tasks without a file.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{n_events, spec, world};
+use crate::world::World;
+
+#[test]
+fn a_prompt_is_enough_and_names_are_given_in_order() {
+    let world = World::new();
+    let out = world.run(["add", "Mend the flaky test\n\nIt fails on Mondays.", "--agent", "sh"]).exits(0).out;
+    assert!(out.starts_with("enqueued GEN-001  pending  stays on regatta/GEN-001\n"), "{out}");
+    let args =
+        ["add", "again", "--deps", "GEN-001", "--priority", "4", "--title", "T: \"x\"", "--model", "opus"];
+    world.run(args.iter().chain(&["--land"])).exits(0);
+    let first = spec(&world, "GEN-001");
+    assert_eq!((first.title.as_str(), first.land), ("Mend the flaky test", false));
+    assert!(first.prompt.ends_with("on Mondays."), "{}", first.prompt);
+    let second = spec(&world, "GEN-002");
+    assert_eq!((second.title.as_str(), second.priority, second.land), ("T: \"x\"", 4, true));
+    assert_eq!(second.model.as_deref(), Some("opus"));
+    assert_eq!(second.deps, [first.id]);
+    let json = world.run(["add", "named", "--id", "my-own", "--json"]).exits(0).json();
+    assert_eq!(json["tasks"][0]["id"], "my-own");
+    let taken = world.run(["add", "named", "--id", "MY-own", "--json"]).exits(6).error();
+    assert!(taken["error"].as_str().unwrap().contains("my-own (pending) is there already"), "{taken}");
+}
+
+#[test]
+fn what_cannot_be_a_task_is_refused_and_nothing_is_made() {
+    let world = World::new();
+    for args in [
+        &["add"][..],
+        &["add", "  "],
+        &["add", "x", "--agent", "nobody"],
+        &["add", "x", "--id", "../x"],
+        &["add", "x", "--deps", "nobody"],
+        &["add", "x", "--prd", "ten"],
+        &["add", "x", "--id", "a", "--prd", "1"],
+    ] {
+        world.run(args.iter().chain(&["--json"])).exits(2).error();
+    }
+    assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]));
+}
+
+#[test]
+fn eight_at_once_get_eight_names() {
+    let world = World::new();
+    world.run(["add", "the first"]).exits(0);
+    let ids: BTreeSet<String> = std::thread::scope(|scope| {
+        let add = |n: usize| {
+            let world = &world;
+            scope.spawn(move || {
+                let ran = world.run(["add", &format!("number {n}"), "--json"]).exits(0);
+                ran.json()["tasks"][0]["id"].as_str().unwrap().to_owned()
+            })
+        };
+        let adding: Vec<_> = (0..8).map(add).collect();
+        adding.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let expected: BTreeSet<String> = (2..10).map(|n| format!("GEN-{n:03}")).collect();
+    assert_eq!(ids, expected);
+    assert_eq!(n_events(&world), 9);
+}
+
+#[test]
+fn a_name_whose_branch_is_there_is_not_given_again() {
+    let world = World::new();
+    world.git(["branch", "regatta/GEN-001"]);
+    let json = world.run(["add", "x", "--json"]).exits(0).json();
+    assert_eq!(json["tasks"][0]["id"], "GEN-002");
+}
+
+#[test]
+fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
+    let world = world();
+    world.write("docs/prd/PRD-009-base.md", "# The base\n");
+    world.write(
+        "docs/prd/PRD-010-login.md",
+        "# Log in\n\n**Depends on:** PRD-009, PRD-001\n\nPeople log in.\n",
+    );
+    world.write("docs/prd/PRD-0101-other.md", "# Another\n");
+    world.write("node_modules/x/PRD-010-copy.md", "# A copy\n");
+    world.run(["add", "--prd", "9"]).exits(0);
+    let ran = world.run(["add", "--prd", "010", "Mind the tests."]).exits(0);
+    assert!(ran.err.contains("PRD-001, which is no task here"), "{}", ran.err);
+    let login = spec(&world, "PRD-010");
+    assert_eq!(login.title, "Log in");
+    assert_eq!(login.deps.iter().map(|dep| dep.as_str()).collect::<Vec<_>>(), ["PRD-009"]);
+    for part in ["Mind the tests.", "docs/prd/PRD-010-login.md", "People log in."] {
+        assert!(login.prompt.contains(part), "{part}: {}", login.prompt);
+    }
+    world.run(["add", "--prd", "10"]).exits(6);
+    let none = world.run(["add", "--prd", "77", "--json"]).exits(4).error();
+    assert!(none["error"].as_str().unwrap().contains("PRD-77"), "{none}");
+    world.write("more/PRD-077-a.md", "# A\n");
+    world.write("more/PRD-077-b.md", "# B\n");
+    let several = world.run(["add", "--prd", "PRD-077", "--json"]).exits(2).error();
+    assert!(
+        several["error"].as_str().unwrap().contains("more/PRD-077-a.md or more/PRD-077-b.md"),
+        "{several}"
+    );
+}
