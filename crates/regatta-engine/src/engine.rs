@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::context::{Context, fresh_token, token_hash};
 use crate::holds::Holds;
+use crate::housekeeping::keep_house;
 use crate::landing::train::{self, LandError, Round};
 use crate::machine::Reading;
 use crate::notice::Notice;
@@ -158,6 +159,8 @@ pub(crate) struct Engine {
     /// Ready, and behind the declared writes of a task that is not settled.
     reserved_for_others: BTreeSet<TaskId>,
     last_start: Option<Instant>,
+    /// A lane may have become one too many.
+    house_is_due: bool,
 }
 
 impl Engine {
@@ -184,6 +187,7 @@ impl Engine {
             holds,
             reserved_for_others: BTreeSet::new(),
             last_start: None,
+            house_is_due: true,
         }
     }
 
@@ -242,6 +246,9 @@ impl Engine {
                 self.adopt_all(inherited);
             }
             self.start_landing().await?;
+            if std::mem::take(&mut self.house_is_due) {
+                keep_house(&self.ctx).await?;
+            }
             if let Some(ended) = self.ended().await? {
                 self.tell_events().await?;
                 return Ok(ended);
@@ -278,6 +285,7 @@ impl Engine {
                     self.live.remove(&task);
                 }
                 self.waiting_cars = None;
+                self.house_is_due = true;
             }
             Wake::Landed(round) => {
                 self.landing = None;

@@ -13,6 +13,7 @@ pub mod failpoint;
 mod files;
 pub mod git;
 pub mod holds;
+mod housekeeping;
 mod judge;
 pub mod landing;
 pub mod lanes;

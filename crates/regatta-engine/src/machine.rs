@@ -24,6 +24,11 @@ impl Reading {
         }
     }
 
+    /// Whether less disk is free than was asked for.
+    pub(crate) fn disk_is_low(&self, lines: &Lines) -> bool {
+        self.disk_gb.zip(lines.min_free_disk_gb).is_some_and(|(has, wants)| has < wants)
+    }
+
     /// Why nothing may start, if a line is crossed.
     pub(crate) fn crossed(&self, lines: &Lines) -> Option<String> {
         let low = |what: &str, has: Option<f64>, wants: Option<f64>| match (has, wants) {

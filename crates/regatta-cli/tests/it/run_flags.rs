@@ -190,3 +190,32 @@ fn what_goes_wrong_has_its_exit_code() {
     let error: Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(error["code"], 2);
 }
+
+#[test]
+fn kept_lanes_past_their_number_go_and_their_work_is_salvaged() {
+    let world = World::new(REGATTA);
+    world.config("lane: { max_kept: 1 }\n");
+    let failing = |id: &str| task(id, "max_attempts: 1", &format!("echo {id} >{id}.txt\nexit 1"));
+    let plan = world.plan(&["a", "b", "c"].map(failing).concat());
+    world.run(&plan, &["-j", "1"]).exited(1);
+    assert_eq!(world.lane_dirs(), ["c"], "the youngest stays");
+    for id in ["a", "b"] {
+        let kept = world.repo().git(["show", &format!("refs/regatta/salvage/{id}/1:{id}.txt")]);
+        assert_eq!(kept.trim(), id);
+    }
+}
+
+#[test]
+fn a_machine_without_room_starts_nothing_and_status_says_why() {
+    let world = World::new(REGATTA);
+    world.config("limits: { max_load: -1 }\n");
+    let plan = world.plan(&task("a", "", "echo a >a.txt"));
+    let mut run = world.start(&plan, &["-v"]);
+    run.wait_line("held, load:");
+    let held = world.regatta(["status", "a", "--json"]).exited(0);
+    let held: Value = serde_json::from_str(&held.stdout).unwrap();
+    assert!(text(&held["held"]).starts_with("load: "), "{held}");
+    run.signal("INT");
+    assert_eq!(text(&world.task("a")["state"]), "pending");
+    run.wait().exited(130);
+}

@@ -71,6 +71,7 @@ static LANE_KEYS: &[Key] = &[
     Key::new("link", Kind::OneOrMore, "none", "Untracked paths to link into every lane. Never committed.").example("[node_modules]"),
     Key::new("setup", Kind::Text, "none", "Command to run in a new lane.").example("\"npm ci\""),
     Key::new("setup_timeout", Kind::Duration, "10m", "How long that command may take."),
+    Key::new("max_kept", Kind::Int { min: 0, max: 100_000 }, "no limit", "How many lanes of settled tasks may stay; past that the oldest go, their work salvaged first.").example("50"),
     Key::new("keep", Kind::OneOf(&["never", "failed", "always"]), "failed", "Which lanes stay when their task is settled: none, those of tasks that neither landed nor are done, or all.").env("REGATTA_LANE_KEEP"),
 ];
 

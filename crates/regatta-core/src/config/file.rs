@@ -80,6 +80,7 @@ impl Config {
             ("lane.link", Value::Texts(list)) => lane.link = texts(list),
             ("lane.setup", Value::Text(text)) => lane.setup = some(text),
             ("lane.setup_timeout", Value::Duration(span)) => lane.setup_timeout = *span,
+            ("lane.max_kept", Value::Int(n)) => lane.max_kept = Some(count(*n)),
             ("lane.keep", Value::Text(word)) => {
                 lane.keep = match word.as_str() {
                     "always" => Keep::Always,

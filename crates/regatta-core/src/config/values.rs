@@ -170,6 +170,8 @@ pub struct Lane {
     /// How long it may take.
     #[serde(serialize_with = "as_text")]
     pub setup_timeout: Option<Duration>,
+    /// How many lanes of settled tasks may stay.
+    pub max_kept: Option<u32>,
     /// Which lanes stay when their task is settled.
     pub keep: Keep,
 }
@@ -305,7 +307,14 @@ impl Default for Defaults {
 impl Default for Lane {
     fn default() -> Self {
         let setup_timeout = Some(Duration::from_secs(10 * 60));
-        Self { include: Vec::new(), link: Vec::new(), setup: None, setup_timeout, keep: Keep::Failed }
+        Self {
+            include: Vec::new(),
+            link: Vec::new(),
+            setup: None,
+            setup_timeout,
+            max_kept: None,
+            keep: Keep::Failed,
+        }
     }
 }
 
