@@ -208,13 +208,13 @@ fn kept_lanes_past_their_number_go_and_their_work_is_salvaged() {
 #[test]
 fn a_machine_without_room_starts_nothing_and_status_says_why() {
     let world = World::new(REGATTA);
-    world.config("limits: { max_load: -1 }\n");
+    world.config("limits: { min_free_memory_gb: 1000000 }\n");
     let plan = world.plan(&task("a", "", "echo a >a.txt"));
     let mut run = world.start(&plan, &["-v"]);
-    run.wait_line("held, load:");
+    run.wait_line("held, memory:");
     let held = world.regatta(["status", "a", "--json"]).exited(0);
     let held: Value = serde_json::from_str(&held.stdout).unwrap();
-    assert!(text(&held["held"]).starts_with("load: "), "{held}");
+    assert!(text(&held["held"]).starts_with("memory: "), "{held}");
     run.signal("INT");
     assert_eq!(text(&world.task("a")["state"]), "pending");
     run.wait().exited(130);
