@@ -26,13 +26,15 @@ const KEPT_GIT_VARIABLES: [&str; 10] = [
 ];
 
 /// Settings every command gets, whatever any configuration says.
-const ALWAYS: [&str; 6] = [
+const ALWAYS: [&str; 7] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
     "core.quotePath=false",
+    // A full object id is one, even where a ref has such a name: six looks less per id.
+    "core.warnAmbiguousRefs=false",
 ];
 
 const FIRST_WAIT: Duration = Duration::from_millis(20);

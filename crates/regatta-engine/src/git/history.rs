@@ -76,6 +76,9 @@ impl Work {
     }
 
     fn named_between(&self, from: &Oid, to: &Oid, extra: &[&str]) -> Result<Vec<PathBuf>, GitError> {
+        if from == to {
+            return Ok(Vec::new());
+        }
         let command = self.bare().args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"]).args(extra);
         let listed = command.arg(from).arg(to).arg("--").bytes()?;
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
