@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
+use regatta_engine::daemon::{Presence, presence};
 use regatta_engine::lanes::Lanes;
-use regatta_engine::session::is_certainly_dead;
+use regatta_engine::session::{is_certainly_dead, node_name};
 use regatta_server::documents::TaskDocument;
 use regatta_store::{MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
 use serde_json::json;
@@ -36,7 +37,7 @@ impl Queue {
     }
 
     pub(crate) async fn of(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
-        let takers = Takers::load(store.as_ref()).await?;
+        let takers = Takers::load(project, store.as_ref()).await?;
         Ok(Self { store, lanes: lanes(project)?, takers, by: who() })
     }
 
@@ -73,26 +74,41 @@ pub(crate) fn who() -> String {
 }
 
 /// The processes that could take a task. One that is certainly gone takes nothing.
-pub(crate) struct Takers(Vec<SessionInfo>);
+pub(crate) struct Takers {
+    sessions: Vec<SessionInfo>,
+    /// The daemon of this machine, which may have no session yet.
+    here: Option<NodeInfo>,
+}
 
 impl Takers {
-    pub(crate) async fn load(store: &dyn Store) -> Result<Self, CliError> {
+    async fn load(project: &Project, store: &dyn Store) -> Result<Self, CliError> {
         let mut sessions = store.sessions().await?;
         sessions.retain(|info| !is_certainly_dead(&info.node));
-        Ok(Self(sessions))
+        // Who cannot look for it has to go by the sessions.
+        let here = match presence(&project.repo.state_dir) {
+            Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(NodeInfo {
+                node: node_name(),
+                what: "daemon".to_owned(),
+                boot_id: info.identity.boot_id,
+                pid: info.identity.pid,
+                starttime: info.identity.starttime,
+            }),
+            _ => None,
+        };
+        Ok(Self { sessions, here })
     }
 
     /// The daemon, if one is there.
     pub(crate) fn daemon(&self) -> Option<&NodeInfo> {
         let daemon = |what: &str| what.split_whitespace().next() == Some("daemon");
-        self.0.iter().map(|info| &info.node).find(|node| daemon(&node.what))
+        self.sessions.iter().map(|info| &info.node).chain(&self.here).find(|node| daemon(&node.what))
     }
 
     /// Who works on a queue: the daemon on its own, each run on the one that is named after its session.
     pub(crate) fn of(&self, queue: &str) -> Option<&NodeInfo> {
         match queue {
             MAIN_QUEUE => self.daemon(),
-            run => self.0.iter().find(|info| info.session.0 == run).map(|info| &info.node),
+            run => self.sessions.iter().find(|info| info.session.0 == run).map(|info| &info.node),
         }
     }
 

@@ -208,3 +208,25 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     world.run(["requeue", "waiter"]).exits(0);
     assert!(world.outside().join("repo.lanes/waiter/waiter.txt").exists());
 }
+
+#[test]
+fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
+    let world = world();
+    let daemon = world.start(["daemon"]);
+    let mut events = world.start(["events", "-f", "--json"]);
+    while world.run(["daemon", "status"]).code != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let json = world.run(["enqueue", "schema", "--json"]).exits(0).json();
+    assert!(json["daemon"]["pid"].is_u64(), "{json}");
+    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");
+    let out = world.run(["enqueue", "oauth", "--no-verify"]).exits(0).out;
+    assert!(out.contains("`daemon`, process"), "{out}");
+    let out = world.run(["wait", "schema", "oauth"]).exits(0).out;
+    assert!(out.contains("EXITED schema landed") && out.contains("EXITED oauth done"), "{out}");
+    let out = world.run(["requeue", "oauth"]).exits(0).out;
+    assert!(out.starts_with("oauth is pending again") && out.contains("takes it from here"), "{out}");
+    world.run(["wait", "oauth", "--timeout", "60"]).exits(0);
+    world.run(["daemon", "stop"]).exits(0);
+    daemon.rest();
+}
