@@ -54,6 +54,7 @@ fn every_key_reaches_its_place() {
         link: vec!["node_modules".into()],
         setup: Some("npm ci".into()),
         setup_timeout: Some(Duration::from_secs(60)),
+        max_kept: None,
         keep: Keep::Always,
     };
     assert_eq!(config.lane, lane);
