@@ -319,17 +319,7 @@ impl Worker {
         if let Judgement::Bad { verdict, .. } = judgement {
             self.record.verdict = Some(*verdict);
         }
-        let so_far = SoFar {
-            spec: &self.claim.spec,
-            charged: self.claim.charged,
-            environment_failures: self.claim.environment_failures,
-            backoff: &self.ctx.backoff,
-            now: clock::now(),
-            jitter: jitter(),
-        };
-        let (outcome, class, charged) = judge::after_failure(judgement, &so_far);
-        self.record.class = Some(class);
-        self.record.charged = charged;
+        let outcome = self.failure(judgement);
         let why = match &outcome {
             Outcome::Retry { why, .. } | Outcome::Fail { why } | Outcome::Release { why } => why.clone(),
             Outcome::Block { detail, .. } | Outcome::Park { detail, .. } => detail.clone(),
@@ -436,6 +426,7 @@ impl Worker {
         self.failure(&Judgement::Bad { verdict: Verdict::Block, by: "setup", why: why.to_owned() })
     }
 
+    /// What follows from a failure; its class and whether it is charged go into the record.
     fn failure(&mut self, judgement: &Judgement) -> Outcome {
         let so_far = SoFar {
             spec: &self.claim.spec,

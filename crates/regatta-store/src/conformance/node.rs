@@ -1,16 +1,14 @@
 //! The hands of a case: one node with its own handle and session, and short names for what it does.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_core::spec::{TaskSpec, TimeLimits};
+use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{LandRequest, Strategy};
-use regatta_core::verdict::VerdictAdapter;
 
 use super::Fixture;
 use crate::{
@@ -34,29 +32,7 @@ pub fn id(text: &str) -> TaskId {
 /// A plain task.
 pub fn task(name: &str) -> NewTask {
     NewTask {
-        spec: TaskSpec {
-            id: id(name),
-            title: name.to_owned(),
-            prompt: format!("do {name}"),
-            agent: "fake".into(),
-            model: None,
-            persona: None,
-            priority: 0,
-            deps: Vec::new(),
-            writes: Vec::new(),
-            concurrency_group: None,
-            read_only: false,
-            env: BTreeMap::new(),
-            checks: Vec::new(),
-            max_attempts: 3,
-            limits: TimeLimits::default(),
-            verdict_adapter: VerdictAdapter::Chain,
-            auto_commit: true,
-            land: true,
-            workdir: "".into(),
-            plan: None,
-            source: String::new(),
-        },
+        spec: TaskSpec::plain(id(name), "fake", &format!("do {name}")),
         queue: QUEUE.into(),
         if_present: IfPresent::Refuse,
     }
