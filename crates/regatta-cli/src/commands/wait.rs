@@ -182,6 +182,9 @@ impl Watch {
         let mut told = if has_agent(&task.state) { task.attempts - 1 } else { task.attempts };
         let mut feed: Option<Feed> = None;
         loop {
+            // Marked as seen before reading: what comes in between wakes us again.
+            changes.borrow_and_update();
+            task = self.store.task(&task.spec.id).await?;
             while told < task.attempts && self.granularity > Granularity::Exit {
                 if feed.is_none() {
                     feed = self.open(&task, told + 1).await?;
@@ -209,7 +212,6 @@ impl Watch {
                     }
                 }
             }
-            task = self.store.task(&task.spec.id).await?;
         }
     }
 

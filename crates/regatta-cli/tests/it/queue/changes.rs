@@ -145,3 +145,23 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
     let_go(&fifo);
     assert_eq!(run.rest().1, 0);
 }
+
+#[test]
+fn work_that_conflicted_is_retried_in_a_fresh_lane_and_kept() {
+    let world = World::new();
+    // Somebody commits to the target while the agent is at the same file, the first time.
+    let plan = world.plan_file(&format!(
+        "---\nregatta: 1\ntasks:\n  - id: clash\n    agent: sh\n    prompt: |\n      [ -e same.txt ] || (cd {0} && echo theirs > same.txt && git add same.txt && git commit -q -m theirs)\n      echo ours >> same.txt\n---\n",
+        world.root().display()
+    ));
+    world.run(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exits(1);
+    let status = world.run(["status", "clash", "--json"]).exits(0).json();
+    assert!(status["reason"].as_str().unwrap().starts_with("conflict"), "{status}");
+    let before = world.rev("regatta/clash");
+    world.run(["retry", "clash"]).exits(0);
+    assert!(!world.outside().join("repo.lanes/clash").exists());
+    assert_eq!(world.git(["show", &format!("{before}:same.txt")]), "ours");
+    assert_eq!(world.rev("regatta/clash"), before, "its branch still holds it");
+    world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
+    assert_eq!(world.git(["show", "main:same.txt"]), "theirs\nours");
+}
