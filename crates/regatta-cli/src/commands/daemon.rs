@@ -13,7 +13,7 @@ use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::Notice;
 use regatta_store::{SessionId, Store};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -92,24 +92,31 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Ok(Err(held)) => return Err(already(&held)),
         Err(error) => return Err(CliError::io("locking", &project.repo.state_dir, &error)),
     };
+    // A note that the last one died before reading is not meant for this one.
+    let _ = std::fs::remove_file(project.repo.state_dir.join("daemon.stop"));
     let store = project.create_store().await?;
     let (notices, watching) = mpsc::unbounded_channel();
     let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
-    obey_signals(global.clone(), store, ctx.session.clone(), notices, send, project.repo.state_dir.clone())?;
-    let log = tokio::spawn(write_log(ui.clone(), watching));
+    let state_dir = project.repo.state_dir.clone();
+    obey_signals(global.clone(), store, ctx.session.clone(), notices.clone(), send, state_dir)?;
+    let (over, told) = oneshot::channel();
+    let log = tokio::spawn(write_log(ui.clone(), watching, told));
     let limits = limits(&project);
     notify_systemd("READY=1");
     let result = serve(ctx.clone(), lock, env!("CARGO_PKG_VERSION"), limits, orders).await;
     notify_systemd("STOPPING=1");
-    let ended = result?;
-    log.abort();
-    if !ui.quiet && !ui.json {
-        ui.line(match ended {
+    if let Ok(ended) = &result {
+        let text = match ended {
             Ended::Left => "ended; its agents run on, and the next daemon adopts them",
             _ => "ended",
-        });
+        };
+        let _ = notices.send(Notice::Say(text.to_owned()));
     }
+    // What happened last is told, too.
+    let _ = over.send(());
+    let _ = log.await;
+    result?;
     Ok(Exit::Ok)
 }
 
@@ -223,15 +230,21 @@ fn way(text: &str) -> Option<End> {
 }
 
 /// One JSON object per line where nobody sits in front of it, plain lines on a terminal.
-async fn write_log(ui: Ui, mut watching: mpsc::UnboundedReceiver<Notice>) {
+async fn write_log(ui: Ui, mut watching: mpsc::UnboundedReceiver<Notice>, mut over: oneshot::Receiver<()>) {
     let json = ui.json || !ui.terminal;
     let mut lines = Lines::new(&ui, regatta_engine::clock::now());
-    while let Some(notice) = watching.recv().await {
+    loop {
+        let notice = tokio::select! {
+            biased;
+            notice = watching.recv() => notice,
+            _ = &mut over => None,
+        };
+        let Some(notice) = notice else { return };
         match notice {
             notice if !json => lines.show(&notice),
             Notice::Event(event) => ui.object(&event),
             Notice::Say(text) => {
-                ui.object(&json!({ "at": regatta_engine::clock::now(), "kind": "said", "text": text }))
+                ui.object(&json!({ "at": regatta_engine::clock::now(), "kind": "said", "text": text }));
             }
             Notice::Held { .. } | Notice::Live { .. } => {}
         }
@@ -292,13 +305,13 @@ async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let mut child = command.spawn().map_err(|error| CliError::io("starting", &path, &error))?;
     let begun = Instant::now();
     loop {
-        if let Presence::Alive(info) = look()? {
-            if info.identity.pid == child.id() {
-                say(ui, &json!({ "state": "started", "pid": info.identity.pid, "log": path }), || {
-                    format!("started: process {}, log {}", info.identity.pid, path.display())
-                });
-                return Ok(Exit::Ok);
-            }
+        if let Presence::Alive(info) = look()?
+            && info.identity.pid == child.id()
+        {
+            say(ui, &json!({ "state": "started", "pid": info.identity.pid, "log": path }), || {
+                format!("started: process {}, log {}", info.identity.pid, path.display())
+            });
+            return Ok(Exit::Ok);
         }
         if let Ok(Some(status)) = child.try_wait() {
             return Err(CliError::new(Exit::CannotWork, format!("the daemon ended at once ({status})"))
