@@ -1,4 +1,5 @@
 //! Fixtures for tests. Nothing here ships.
 
+pub mod daemon;
 pub mod repo;
 pub mod world;

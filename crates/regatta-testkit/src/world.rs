@@ -147,6 +147,21 @@ impl World {
         Running::start(self.command(self.root(), run_args(plan, flags)))
     }
 
+    /// Starts `regatta` in the checkout.
+    pub fn begin<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        self.begin_in(self.root(), args)
+    }
+
+    /// The same somewhere else.
+    pub fn begin_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Running {
+        Running::start(self.command(dir, args))
+    }
+
+    /// From now on this program is run instead: another copy, another version.
+    pub fn use_program(&mut self, exe: &Path) {
+        self.exe = exe.to_owned();
+    }
+
     /// Everything the store knows, as `regatta report --json` tells it.
     pub fn report(&self) -> Value {
         let ran = self.regatta(["report", "--json"]).exited(0);
@@ -358,6 +373,11 @@ impl Running {
             String::from_utf8_lossy(&bytes).into_owned()
         });
         Self { child, lines, seen: Vec::new(), stderr: Some(stderr) }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Its process id.

@@ -5,6 +5,8 @@ mod world;
 mod cancel;
 mod completions;
 mod config;
+mod daemon;
+mod daemon_adoption;
 mod diff;
 mod doctor;
 mod events;
