@@ -14,6 +14,7 @@ pub mod exit;
 pub mod failure;
 pub mod graph;
 pub mod id;
+pub mod notify;
 pub mod report;
 pub mod spec;
 pub mod state;

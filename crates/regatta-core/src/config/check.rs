@@ -4,6 +4,7 @@ use crate::diagnostic::Report;
 
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
+use super::notify;
 use super::values::{Config, Strategy};
 
 /// Checks the values that came from a file, with their places.
@@ -17,14 +18,14 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
             }
         }
     }
-    for (section, required) in [("profiles", &["name"][..]), ("notify", &["on", "webhook"][..])] {
-        let Some(Value::Rows(rows)) = fields.field(section).map(|field| &field.value) else { continue };
-        for row in rows {
-            for key in required.iter().filter(|key| row.lacks(key)) {
-                report.error(row.pos, &row.path_of(key), format!("`{key}` is missing"));
-            }
-        }
+    let rows = |section: &str| match fields.field(section).map(|field| &field.value) {
+        Some(Value::Rows(rows)) => &rows[..],
+        _ => &[],
+    };
+    for row in rows("profiles").iter().filter(|row| row.lacks("name")) {
+        report.error(row.pos, &row.path_of("name"), "`name` is missing");
     }
+    notify::check(rows("notify"), report);
 }
 
 /// Something about one setting.

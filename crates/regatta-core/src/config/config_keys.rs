@@ -48,8 +48,7 @@ pub static CONFIG_KEYS: &[Key] = &[
         .later(),
     Key::new("models", Kind::Section(MODEL_KEYS), "", "Which model does what."),
     Key::new("notify", Kind::Rows(NOTIFY_KEYS), "none", "Who is told about what.")
-        .example("[{ on: [landed, blocked], webhook: \"https://hooks.example.org/x\" }]")
-        .later(),
+        .example("[{ on: [landed, blocked], webhook: \"https://hooks.example.org/x\" }]"),
 ];
 
 static AGENT_KEYS: &[Key] = &[
@@ -151,6 +150,25 @@ static MODEL_KEYS: &[Key] = &[
 ];
 
 static NOTIFY_KEYS: &[Key] = &[
-    Key::new("on", Kind::OneOrMore, "", "The states to tell about. Required."),
-    Key::new("webhook", Kind::Text, "", "An `https` address. Required."),
+    Key::new(
+        "on",
+        Kind::OneOrMore,
+        "",
+        "What to tell about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `idle`. Required.",
+    ),
+    Key::new(
+        "webhook",
+        Kind::Text,
+        "",
+        "An `https` address that is sent a JSON object. A row has exactly one of `webhook`, `command`, `desktop` and `log`.",
+    ),
+    Key::new(
+        "allow_private",
+        Kind::Bool,
+        "false",
+        "Whether the webhook may be on this machine or its network; there `http` will do.",
+    ),
+    Key::new("command", Kind::Texts, "", "Program and arguments; the JSON object is its standard input."),
+    Key::new("desktop", Kind::Bool, "", "`true` shows it on the desktop, through `notify-send`."),
+    Key::new("log", Kind::Bool, "", "`true` writes a line among those of the run or the daemon."),
 ];

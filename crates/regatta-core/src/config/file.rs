@@ -9,8 +9,8 @@ use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
-use super::values::{Config, Keep, Notify, Origin, Profile, Strategy};
-use super::{agents, check, normalised, yaml};
+use super::values::{Config, Keep, Origin, Profile, Strategy};
+use super::{agents, check, normalised, notify, yaml};
 
 /// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
@@ -113,7 +113,7 @@ impl Config {
             ("profiles", Value::Rows(rows)) => self.profiles = rows.iter().filter_map(profile).collect(),
             ("models.escalation", Value::Texts(list)) => self.models.escalation = texts(list),
             ("models.labels", Value::Pairs(list)) => self.models.labels = pairs(list),
-            ("notify", Value::Rows(rows)) => self.notify = rows.iter().filter_map(notify).collect(),
+            ("notify", Value::Rows(rows)) => self.notify = rows.iter().filter_map(notify::row).collect(),
             _ => return false,
         }
         true
@@ -130,10 +130,6 @@ fn profile(fields: &Fields) -> Option<Profile> {
         name: fields.text("name")?.to_owned(),
         env: pairs(fields.pairs("env").unwrap_or_default()),
     })
-}
-
-fn notify(fields: &Fields) -> Option<Notify> {
-    Some(Notify { on: texts(fields.texts("on")?), webhook: fields.text("webhook")?.to_owned() })
 }
 
 /// The adapter of that name.

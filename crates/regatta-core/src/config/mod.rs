@@ -14,6 +14,7 @@ mod duration;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod keys;
+mod notify;
 mod overrides;
 pub(crate) mod reading;
 pub mod reference;
@@ -29,11 +30,12 @@ mod tests;
 
 pub use duration::{format_duration, parse_duration};
 pub use file::parse;
+pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use schema::schema;
 pub use template::template;
 pub use values::{
-    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Notify, Origin, Profile, Strategy,
+    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Profile, Strategy,
 };
 pub use variables::refused_variable;
 

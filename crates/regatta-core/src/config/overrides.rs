@@ -28,6 +28,13 @@ const OTHER_VARIABLES: [&str; 11] = [
     "REGATTA_BIN",
 ];
 
+/// What notifications tell a command.
+const NOTIFY_VARIABLES: &str = "REGATTA_NOTIFY_";
+
+fn is_other(name: &str) -> bool {
+    OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES)
+}
+
 /// One value with its name and its origin, for `regatta config show`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
@@ -60,7 +67,7 @@ impl Config {
                 if !value.is_empty() {
                     found.extend(self.set(path, value, name, Origin::Env));
                 }
-            } else if name.starts_with("REGATTA_") && !OTHER_VARIABLES.contains(&name) {
+            } else if name.starts_with("REGATTA_") && !is_other(name) {
                 let near = nearest(name, known.iter().map(|(variable, _)| *variable));
                 found.extend(near.map(|near| {
                     Diagnostic::warning(

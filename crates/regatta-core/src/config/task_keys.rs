@@ -104,8 +104,20 @@ pub static PO_PLAN_KEYS: &[Key] = &[
         "",
         "How many tasks of each `concurrency_group` may run at once. Required for every group in use.",
     ),
-    Key::new("on_complete", Kind::Section(PO_WEBHOOK_KEYS), "", "A webhook for the end of the plan.").later(),
-    Key::new("on_failure", Kind::Section(PO_WEBHOOK_KEYS), "", "A webhook for a failed plan.").later(),
+    Key::new(
+        "on_complete",
+        Kind::Section(PO_WEBHOOK_KEYS),
+        "",
+        "A webhook for the end of the plan; `notify` in `regatta.yaml` does it.",
+    )
+    .later(),
+    Key::new(
+        "on_failure",
+        Kind::Section(PO_WEBHOOK_KEYS),
+        "",
+        "A webhook for a failed plan; `notify` in `regatta.yaml` does it.",
+    )
+    .later(),
     Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
 ];
 

@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
+use super::notify::Notify;
 
 /// What holds for one repository: flag over environment over file over default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,7 +40,7 @@ pub struct Config {
     pub profiles: Vec<Profile>,
     /// Which model does what. Read, and not yet acted upon.
     pub models: Models,
-    /// Who is told about what. Read, and not yet acted upon.
+    /// Who is told about what.
     pub notify: Vec<Notify>,
     /// Where each value that is no default came from, by dotted path.
     #[serde(skip)]
@@ -256,15 +257,6 @@ pub struct Models {
     pub escalation: Vec<String>,
     /// The model for tasks with a label.
     pub labels: BTreeMap<String, String>,
-}
-
-/// Somebody to tell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Notify {
-    /// The states to tell about.
-    pub on: Vec<String>,
-    /// Where to.
-    pub webhook: String,
 }
 
 impl Default for Config {

@@ -25,6 +25,8 @@ use super::{paths, plan};
 const PROGRAM: &str = "claude";
 /// Attempts where neither task nor defaults say: one retry.
 const ATTEMPTS: u32 = 2;
+/// What to write instead of a plan's own webhooks.
+const NOTIFY_INSTEAD: &str = "notify: [{ on: [idle, failed], webhook: \"https://…\" }]";
 /// The longest address of a webhook.
 const MAX_URL: usize = 2048;
 
@@ -102,8 +104,8 @@ fn webhooks(fields: &Fields, report: &mut Report) {
             }
             Some(_) => {
                 let message =
-                    format!("`{name}` is not supported by this version yet: nobody will be notified");
-                report.warn(field.key_pos, name, message);
+                    format!("`{name}` is not called: whom to notify is said by `notify` in regatta.yaml");
+                report.warn(field.key_pos, name, message).hint = Some(NOTIFY_INSTEAD.into());
             }
         }
     }
