@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
-use regatta_core::config::Config;
+use regatta_core::config::{Config, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::id::TaskId;
 use regatta_store::{Claim, SessionId, Store};
@@ -127,7 +127,7 @@ impl Context {
         let environment = Environment::passed_on(assembly.inherited, &bin);
         let agents: BTreeMap<String, AgentProfile> =
             config.agents.iter().map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent))).collect();
-        let secrets = agents.values().flat_map(|agent| agent.env.clone());
+        let secrets = agents.values().flat_map(|agent| agent.env.clone()).chain(webhook_secrets(config));
         let inherited = environment.texts().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let redactor = Redactor::new(inherited.chain(secrets).collect::<Vec<_>>());
         Ok(Self {
@@ -241,6 +241,15 @@ impl Context {
             Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(".claude")
         })
     }
+}
+
+/// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.
+fn webhook_secrets(config: &Config) -> impl Iterator<Item = (String, String)> {
+    let paths = config.notify.iter().filter_map(|row| match &row.sink {
+        Sink::Webhook { url, .. } if url.secret().len() >= 16 => Some(url.secret().to_owned()),
+        _ => None,
+    });
+    paths.map(|path| ("WEBHOOK_SECRET".to_owned(), path))
 }
 
 /// What of the user's git settings is believed. A run that resumes goes on with what the first one saw, since agents

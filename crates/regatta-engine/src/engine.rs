@@ -23,6 +23,7 @@ use crate::housekeeping::keep_house;
 use crate::landing::train::{self, LandError, Round};
 use crate::machine::Reading;
 use crate::notice::Notice;
+use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::run::{Inherited, inherit};
 use crate::worker::{self, Stop};
@@ -161,12 +162,17 @@ pub(crate) struct Engine {
     last_start: Option<Instant>,
     /// A lane may have become one too many.
     house_is_due: bool,
+    notifier: Notifier,
+    /// Something was begun since nothing was left to do; true at first, since somebody may not have been told.
+    worked: bool,
 }
 
 impl Engine {
     pub(crate) fn new(ctx: Arc<Context>, queue: String, duty: Duty, limits: Limits, last_seq: u64) -> Self {
         let holds = Holds::new(&ctx.state_dir, &ctx.session);
         Self {
+            notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
+            worked: duty == Duty::Queue,
             ctx,
             queue,
             duty,
@@ -251,7 +257,12 @@ impl Engine {
             }
             if let Some(ended) = self.ended().await? {
                 self.tell_events().await?;
+                self.tell_idle(ended == Ended::Settled).await?;
+                self.notifier.close(ended != Ended::Settled).await;
                 return Ok(ended);
+            }
+            if self.duty == Duty::Queue && self.is_idle().await? {
+                self.tell_idle(true).await?;
             }
             let next = self.next_timer().await?;
             let wake = tokio::select! {
@@ -299,6 +310,7 @@ impl Engine {
             Wake::Timer => self.waiting_cars = None,
             Wake::Order(Order::End(end)) => self.end(end),
             Wake::Order(Order::Reload { ctx, limits }) => {
+                self.notifier.reload(&ctx, self.last_seq);
                 self.ctx = ctx;
                 self.limits = limits;
             }
@@ -330,6 +342,8 @@ impl Engine {
 
     fn enter(&mut self, spec: TaskSpec) -> watch::Receiver<Option<Stop>> {
         let (stop, receiver) = watch::channel(None);
+        self.worked = true;
+        self.notifier.working();
         self.reserved.insert(spec.id.clone(), spec.clone());
         self.live.insert(spec.id.clone(), Live { spec, stop });
         receiver
@@ -484,6 +498,21 @@ impl Engine {
         })
     }
 
+    /// Whether a daemon has nothing left to do, and has not said so since it last worked.
+    async fn is_idle(&mut self) -> Result<bool, EngineError> {
+        let busy = !self.live.is_empty() || self.landing.is_some() || self.stopping.is_some();
+        Ok(self.worked && !busy && self.notifier.wants_idle() && self.nothing_can_move().await?)
+    }
+
+    /// Tells that nothing is left to do, if anything was done.
+    async fn tell_idle(&mut self, idle: bool) -> Result<(), EngineError> {
+        if idle && std::mem::take(&mut self.worked) && self.notifier.wants_idle() {
+            let counts = until_answered(|| self.ctx.store.counts(Some(&self.queue))).await?;
+            self.notifier.idle(self.last_seq, counts);
+        }
+        Ok(())
+    }
+
     /// True when no worker, no car, no timer and no ready task is left that could change anything.
     async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
         let store = &self.ctx.store;
@@ -519,6 +548,7 @@ impl Engine {
                 self.note(&event);
                 self.ctx.tell(Notice::Event(event));
             }
+            self.notifier.seen(self.last_seq);
         }
     }
 

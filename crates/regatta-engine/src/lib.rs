@@ -1,6 +1,6 @@
 //! What runs: lanes and git, processes and their shims, agents, scheduling, judging, landing and recovery.
 //!
-//! Knows no SQL, no HTTP and no terminal: it is told things as values and tells things as [`notice::Notice`]s.
+//! Knows no SQL and no terminal, and serves no HTTP: it is told things as values and tells things as [`notice::Notice`]s.
 
 pub mod agents;
 pub mod clock;
@@ -20,6 +20,7 @@ pub mod lanes;
 mod leftovers;
 mod machine;
 pub mod notice;
+mod notify;
 mod persist;
 pub mod process;
 pub mod redact;

@@ -1,0 +1,100 @@
+//! Up to where in the log a sink has been told, from one process to the next.
+//!
+//! Invariant: the file is changed only by whoever holds the lock beside it, and replaced whole.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Between two tries for a lock that another engine has while it tells.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Where the place of one sink is kept.
+#[derive(Clone)]
+pub(super) struct Place {
+    file: PathBuf,
+    lock: PathBuf,
+}
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Told {
+    /// All events up to this one have been told, given up, or were of no interest.
+    pub(super) seq: u64,
+    /// A daemon has worked and has not told yet that nothing is left to do.
+    #[serde(default)]
+    pub(super) owes_idle: bool,
+}
+
+/// The right to tell, given back when dropped, also by a crash.
+pub(super) struct Turn<'a> {
+    place: &'a Place,
+    _lock: File,
+}
+
+impl Place {
+    pub(super) fn new(state_dir: &Path, key: &str) -> Self {
+        let dir = state_dir.join("notify");
+        Self { file: dir.join(format!("{key}.json")), lock: dir.join(format!("{key}.lock")) }
+    }
+
+    /// Waits for the turn to tell.
+    pub(super) async fn turn(&self) -> io::Result<Turn<'_>> {
+        let dir = self.lock.parent().unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&self.lock)?;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Turn { place: self, _lock: lock }),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// What was told before; nothing for a sink that is new, or whose file is no use any more.
+    pub(super) fn told(&self) -> io::Result<Option<Told>> {
+        match std::fs::read(&self.place.file) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Remembers it, also through a power cut.
+    pub(super) fn remember(&self, told: Told) -> io::Result<()> {
+        let fresh = self.place.file.with_extension("json.new");
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        file.write_all(&serde_json::to_vec(&told)?)?;
+        file.sync_data()?;
+        std::fs::rename(&fresh, &self.place.file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_is_remembered_and_only_one_at_a_time_may_tell() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(dir.path(), "log-1");
+        let turn = place.turn().await.unwrap();
+        assert_eq!(turn.told().unwrap(), None);
+        let told = Told { seq: 7, owes_idle: true };
+        turn.remember(told).unwrap();
+        let other = Place::new(dir.path(), "log-1");
+        assert!(tokio::time::timeout(LOOK_AGAIN * 3, other.turn()).await.is_err());
+        drop(turn);
+        assert_eq!(other.turn().await.unwrap().told().unwrap(), Some(told));
+        // What cannot be read is as good as new: nobody is flooded.
+        std::fs::write(&place.file, "{").unwrap();
+        assert_eq!(place.turn().await.unwrap().told().unwrap(), None);
+    }
+}

@@ -1,0 +1,268 @@
+//! The task of one sink: reads the log, tells what is wanted, remembers what it told.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use regatta_core::config::Sink;
+use regatta_core::notify::{Notification, NotifyKind};
+use regatta_store::StoreError;
+use tokio::sync::watch;
+
+use super::place::{Place, Told};
+use super::{Inbox, Post, Settings, command, webhook};
+use crate::persist::until_answered;
+
+/// Events read at once.
+const PAGE: usize = 512;
+/// Notifications that may wait for one sink. Older ones are dropped, which is said.
+const WAITING: usize = 256;
+
+/// Tells one sink.
+pub(super) struct Teller {
+    post: Arc<Post>,
+    place: Place,
+    cut: watch::Receiver<bool>,
+    for_good: bool,
+    /// Events up to here need not be read again.
+    read: u64,
+    /// A desktop that is not there was told about.
+    warned: bool,
+}
+
+/// How it went.
+pub(super) enum Delivery {
+    /// It is there.
+    Done,
+    /// It never will be.
+    GivenUp(String),
+    /// The time was over.
+    Cut,
+}
+
+/// Why a teller stops for now.
+enum Stop {
+    /// The time is over, with so many left to tell.
+    Cut(usize),
+    Io(io::Error),
+    /// The store is away; the engine meets the same trouble, and says so.
+    Store,
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Io(error)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(_: StoreError) -> Self {
+        Stop::Store
+    }
+}
+
+/// Resolves when the time for telling is over.
+pub(super) async fn over(mut cut: watch::Receiver<bool>) {
+    if cut.wait_for(|cut| *cut).await.is_err() {
+        // Nobody can say so any more: whoever is gone takes this task along.
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Teller {
+    pub(super) fn new(post: Arc<Post>, place: Place, cut: watch::Receiver<bool>, for_good: bool) -> Self {
+        Self { post, place, cut, for_good, read: 0, warned: false }
+    }
+
+    /// Tells whenever the bell rings, until it is to close. `first` is where a new sink begins.
+    pub(super) async fn run(mut self, first: u64) {
+        let mut begun = false;
+        loop {
+            self.post.bell.notified().await;
+            let (settings, upto, working, idle, closing) = {
+                let mut inbox = self.post.inbox();
+                let Inbox { settings, upto, working, idle, closing } = &mut *inbox;
+                (settings.clone(), *upto, std::mem::take(working), idle.take(), *closing)
+            };
+            let told = async {
+                if !begun {
+                    self.begin(&settings, first).await?;
+                    begun = true;
+                }
+                if let Some((seq, idle)) = idle {
+                    if working {
+                        self.owe_idle().await?;
+                    }
+                    self.catch_up(&settings, seq).await?;
+                    self.tell_idle(&settings, idle).await?;
+                } else if working {
+                    self.owe_idle().await?;
+                }
+                self.catch_up(&settings, upto).await
+            };
+            match told.await {
+                Ok(()) => {}
+                Err(Stop::Cut(left)) => {
+                    settings.ctx.say(format!(
+                        "notify: {left} not told to {} in time; the next run or daemon of this project tells them",
+                        settings.shown()
+                    ));
+                    return;
+                }
+                Err(Stop::Io(error)) => settings.ctx.say(format!(
+                    "notify: {} is not told for now: {}: {error}",
+                    settings.shown(),
+                    settings.ctx.state_dir.join("notify").display()
+                )),
+                Err(Stop::Store) => {}
+            }
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// Finds the place to go on from. A sink that is new begins at `first`, and so does one whose log was replaced.
+    async fn begin(&mut self, settings: &Settings, first: u64) -> Result<(), Stop> {
+        let turn = self.place.turn().await?;
+        let last = until_answered(|| settings.ctx.store.last_seq()).await?;
+        self.read = match turn.told()? {
+            Some(told) if told.seq <= last => told.seq,
+            _ => {
+                turn.remember(Told { seq: first, owes_idle: false })?;
+                first
+            }
+        };
+        Ok(())
+    }
+
+    /// Tells what is wanted of the events up to `upto`.
+    async fn catch_up(&mut self, settings: &Settings, upto: u64) -> Result<(), Stop> {
+        let mut waiting: VecDeque<Notification> = VecDeque::new();
+        let (mut read, mut dropped) = (self.read, 0u32);
+        while read < upto {
+            let events = until_answered(|| settings.ctx.store.events(read, None, PAGE)).await?;
+            let Some(last) = events.last() else { break };
+            let seen = last.seq.min(upto);
+            for event in events.iter().filter(|event| event.seq <= upto) {
+                let told = Notification::of(event, &settings.project);
+                waiting.extend(told.filter(|told| told.kind.is_wanted(&settings.on)));
+                if waiting.len() > WAITING {
+                    waiting.pop_front();
+                    dropped += 1;
+                }
+            }
+            read = seen;
+        }
+        if dropped > 0 {
+            let text =
+                format!("notify: {} is too far behind: {dropped} older ones are not told", settings.shown());
+            settings.ctx.say(text);
+        }
+        while let Some(mut told) = waiting.pop_front() {
+            if let Some(task) = &told.task {
+                match until_answered(|| settings.ctx.store.task(task)).await {
+                    Ok(record) => told.title = Some(record.spec.title),
+                    Err(StoreError::NotFound(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let left = waiting.len() + 1;
+            self.tell_event(settings, told, left).await?;
+        }
+        self.read = read.max(self.read);
+        Ok(())
+    }
+
+    async fn tell_event(&mut self, settings: &Settings, told: Notification, left: usize) -> Result<(), Stop> {
+        let seq = told.seq.unwrap_or_default();
+        let place = Place::clone(&self.place);
+        let turn = tokio::select! {
+            turn = place.turn() => turn?,
+            () = over(self.cut.clone()) => return Err(Stop::Cut(left)),
+        };
+        let before = turn.told()?.unwrap_or_default();
+        // Another engine of this project was faster.
+        if before.seq >= seq {
+            return Ok(());
+        }
+        match self.deliver(settings, told).await {
+            true => turn.remember(Told { seq, ..before })?,
+            false => return Err(Stop::Cut(left)),
+        }
+        self.read = self.read.max(seq);
+        Ok(())
+    }
+
+    /// A daemon has work: the next time it has none is to be told, even if it is another process by then.
+    async fn owe_idle(&self) -> Result<(), Stop> {
+        if self.for_good {
+            let turn = self.place.turn().await?;
+            let told = turn.told()?.unwrap_or_default();
+            if !told.owes_idle {
+                turn.remember(Told { owes_idle: true, ..told })?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_idle(&mut self, settings: &Settings, idle: Notification) -> Result<(), Stop> {
+        if !NotifyKind::Idle.is_wanted(&settings.on) {
+            return Ok(());
+        }
+        let place = Place::clone(&self.place);
+        let turn = tokio::select! {
+            turn = place.turn() => turn?,
+            () = over(self.cut.clone()) => return Err(Stop::Cut(1)),
+        };
+        let before = turn.told()?.unwrap_or_default();
+        if self.for_good && !before.owes_idle {
+            return Ok(());
+        }
+        if !self.deliver(settings, idle).await {
+            return Err(Stop::Cut(1));
+        }
+        if self.for_good {
+            turn.remember(Told { owes_idle: false, ..before })?;
+        }
+        Ok(())
+    }
+
+    /// Delivers, or says why that was given up. `false` where the time was over.
+    async fn deliver(&mut self, settings: &Settings, told: Notification) -> bool {
+        let ctx = &settings.ctx;
+        let told = told.fit_to_send(|text| ctx.redact(text));
+        let delivery = match &settings.sink {
+            Sink::Log => {
+                ctx.say(told.text());
+                Delivery::Done
+            }
+            Sink::Webhook { url, allow_private } => {
+                let sent = webhook::deliver(ctx, url, *allow_private, &told);
+                tokio::select! {
+                    delivery = sent => delivery,
+                    () = over(self.cut.clone()) => Delivery::Cut,
+                }
+            }
+            Sink::Command(argv) => command::deliver(ctx, argv, &told, over(self.cut.clone())).await,
+            Sink::Desktop => match command::desktop(ctx, &told) {
+                Some(argv) => command::deliver(ctx, &argv, &told, over(self.cut.clone())).await,
+                None if std::mem::replace(&mut self.warned, true) => Delivery::Done,
+                None => Delivery::GivenUp("there is no notify-send on PATH".to_owned()),
+            },
+        };
+        match delivery {
+            Delivery::Done => true,
+            Delivery::Cut => false,
+            Delivery::GivenUp(why) => {
+                let about = told.task.as_ref().map_or_else(String::new, |task| format!("{task} "));
+                ctx.say(format!(
+                    "notify: {} was not told that {about}is {}: {why}",
+                    settings.shown(),
+                    told.kind
+                ));
+                true
+            }
+        }
+    }
+}
