@@ -294,7 +294,7 @@ fn live_view(
         return tokio::spawn(async move { while watching.recv().await.is_some() {} });
     }
     if !dashboard {
-        let mut lines = Lines::new(&ui, start);
+        let mut lines = Lines::new(&ui, start).only(loaded.tasks.iter().map(|spec| spec.id.clone()));
         if !ui.quiet {
             ui.line(format!("{title}: {} tasks", loaded.tasks.len()));
         }

@@ -1,6 +1,9 @@
 //! The live view where there is no terminal: one plain line for each thing worth knowing.
 
+use std::collections::BTreeSet;
+
 use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_core::time::Timestamp;
 use regatta_core::train::LandStep;
@@ -23,11 +26,18 @@ enum Weight {
 pub(crate) struct Lines {
     ui: Ui,
     start: Timestamp,
+    /// Whose lines are shown; everybody's if none are named.
+    only: Option<BTreeSet<TaskId>>,
 }
 
 impl Lines {
     pub(crate) fn new(ui: &Ui, start: Timestamp) -> Self {
-        Self { ui: ui.clone(), start }
+        Self { ui: ui.clone(), start, only: None }
+    }
+
+    /// Leaves out what other runs do: the store tells of everybody.
+    pub(crate) fn only(self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
+        Self { only: Some(tasks.into_iter().collect()), ..self }
     }
 
     pub(crate) fn show(&mut self, notice: &Notice) {
@@ -42,6 +52,11 @@ impl Lines {
     }
 
     fn event(&self, event: &Event) {
+        if let (Some(only), Some(task)) = (&self.only, &event.task)
+            && !only.contains(task)
+        {
+            return;
+        }
         let (weight, style) = weigh(&event.body);
         let wanted = match weight {
             Weight::Trouble => true,

@@ -102,3 +102,23 @@ fn a_begun_task_that_gets_a_dependency_does_not_hold_it_back() {
     world.run(&second, &["--resume"]).exited(0);
     assert_eq!(world.landed("src/a.txt").as_deref(), Some("d\n"));
 }
+
+#[test]
+fn a_run_tells_of_its_own_tasks_only() {
+    let world = World::new(REGATTA);
+    let (first, second) = (world.barrier("first"), world.barrier("second"));
+    let one = world.plan(&task("one", "", &format!("{}\necho 1 >1.txt", first.script())));
+    // The first run has read its plan once its agent is there; the second overwrites the file.
+    let mut other = world.start(&one, &[]);
+    other.wait_line("one");
+    let two = world.plan(&task("two", "", &format!("{}\necho 2 >2.txt", second.script())));
+    let run = world.start(&two, &[]);
+    second.arrived();
+    first.arrived();
+    first.open();
+    other.wait().exited(0);
+    second.open();
+    let ran = run.wait().exited(0);
+    assert!(!ran.stdout.contains("one"), "{}", ran.stdout);
+    world.assert_states(["one landed", "two landed"]);
+}
