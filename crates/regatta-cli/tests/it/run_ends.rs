@@ -122,3 +122,32 @@ fn a_run_tells_of_its_own_tasks_only() {
     assert!(!ran.stdout.contains("one"), "{}", ran.stdout);
     world.assert_states(["one landed", "two landed"]);
 }
+
+#[test]
+fn a_car_still_says_what_it_waits_for_after_another_has_landed() {
+    let world = World::new(REGATTA);
+    world.repo().commit_file("a.txt", "theirs\n", "a file");
+    in_the_way(&world, "a.txt");
+    let (other, last) = (world.barrier("other"), world.barrier("last"));
+    let plan = world.plan(
+        &[
+            task("a", "", "echo a >a.txt"),
+            task("b", "", &format!("{}\necho b >b.txt", other.script())),
+            task("reads", "read_only: true", &last.script()),
+        ]
+        .concat(),
+    );
+    let mut run = world.start(&plan, &[]);
+    other.arrived();
+    run.wait_line("waits to land");
+    other.open();
+    run.wait_line("b  landed");
+    last.arrived();
+    // Longer than a waiting car is left alone.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    last.open();
+    run.wait().exited(1);
+    world.assert_states(["a landing", "b landed", "reads done"]);
+    let reason = world.task("a")["reason"].clone();
+    assert!(reason.to_string().contains("has changes of its own in a.txt"), "{reason}");
+}

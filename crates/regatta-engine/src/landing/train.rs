@@ -4,7 +4,7 @@
 //! commit that passed), ref moved by compare-and-swap, landed. The ref is the only thing that cannot be undone;
 //! a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use regatta_core::causes::with_causes;
@@ -55,7 +55,6 @@ pub(crate) struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     tested: Mutex<HashSet<Oid>>,
-    told: Mutex<HashMap<TaskId, String>>,
 }
 
 impl Memory {
@@ -65,11 +64,6 @@ impl Memory {
 
     fn was_tested(&self, commit: &Oid) -> bool {
         self.tested.lock().unwrap_or_else(PoisonError::into_inner).contains(commit)
-    }
-
-    fn is_news(&self, task: &TaskId, why: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.insert(task.clone(), why.to_owned()).as_deref() != Some(why)
     }
 }
 
@@ -236,11 +230,9 @@ impl Landing {
         }
     }
 
-    /// The car keeps its place. What it waits for is told once, however often it is looked at.
+    /// The car keeps its place. The store tells what it waits for once, for as long as that is so.
     async fn wait(&self, why: String) -> Result<Fared, LandError> {
-        if self.ctx.train.is_news(&self.car.task, &why) {
-            self.step(LandStep::Wait { why: why.clone() }).await?;
-        }
+        self.step(LandStep::Wait { why: why.clone() }).await?;
         Ok(Fared::Waits(why))
     }
 
