@@ -16,6 +16,7 @@ mod lane;
 mod list;
 mod logs;
 mod new;
+mod notify;
 mod queue;
 mod run_crashes;
 mod run_ends;

@@ -30,7 +30,7 @@ use teller::Teller;
 /// How long the end of a run waits for what has not been told yet.
 const GRACE: Duration = Duration::from_secs(5);
 /// The same where somebody wants it to end.
-const SHORT_GRACE: Duration = Duration::from_secs(1);
+const SHORT_GRACE: Duration = Duration::from_secs(2);
 /// How long a command may take to go once that time is over.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 

@@ -1,0 +1,281 @@
+//! `notify` in `regatta.yaml`: who is told what, how often, and what happens when nobody listens.
+
+mod hook;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{World, task, text};
+use serde_json::{Value, json};
+
+use crate::REGATTA;
+use hook::{Hook, Mood, line};
+
+const EVERYTHING: &str = "[landed, done, blocked, failed, parked, needs-input, idle]";
+
+/// One that lands, one that fails, one that has a question, one with nothing to land.
+fn four_ends(world: &World) -> std::path::PathBuf {
+    let stuck = "agent: sim\nverdict_adapter: chain";
+    world.plan(
+        &[
+            task("good", "", "# Bake the bread\necho good >good.txt"),
+            task("bad", "", "# Burn it\nexit 3"),
+            task("ask", stuck, "# Ask\nstuck which colour?"),
+            task("look", "read_only: true", "# Look at it\ntrue"),
+        ]
+        .concat(),
+    )
+}
+
+fn webhook(world: &World, on: &str, url: &str) {
+    world.config(&format!("notify: [{{ on: {on}, webhook: \"{url}\", allow_private: true }}]\n"));
+}
+
+#[test]
+fn each_transition_is_posted_once_and_not_again_by_the_next_run() {
+    let world = World::new(REGATTA);
+    let hook = Hook::new(Mood::Answers(200));
+    webhook(&world, EVERYTHING, &hook.url("hooks/very-secret-path"));
+    let plan = four_ends(&world);
+    let ran = world.run(&plan, &[]).exited(1);
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("very-secret"), "{ran:?}");
+    assert_eq!(hook.told(), ["done look", "failed bad", "idle", "landed good", "needs-input ask"]);
+    let posts = hook.posts();
+    let find = |wanted: &str| posts.iter().find(|post| line(&post.body) == wanted).unwrap();
+    let landed = find("landed good");
+    assert!(landed.head.starts_with("POST /hooks/very-secret-path HTTP/1.1\r\n"), "{}", landed.head);
+    assert!(landed.head.to_ascii_lowercase().contains("content-type: application/json"), "{}", landed.head);
+    let project = world.root().file_name().unwrap().to_str().unwrap();
+    let commit = world.repo().git(["rev-parse", "main"]);
+    for (key, value) in
+        [("title", "Bake the bread"), ("state", "landed"), ("project", project), ("commit", commit.trim())]
+    {
+        assert_eq!(landed.body[key], value, "{key}");
+    }
+    assert!(text(&landed.body["at"]).ends_with('Z') && landed.body["reason"].is_null());
+    assert_eq!(find("needs-input ask").body["state"], "blocked");
+    assert!(text(&find("needs-input ask").body["reason"]).contains("which colour?"));
+    assert!(text(&find("failed bad").body["reason"]).contains("exit 3"));
+    let idle = &posts.last().unwrap().body;
+    assert_eq!(idle["kind"], "idle", "it comes last");
+    assert_eq!(idle["counts"], json!({ "blocked": 1, "done": 1, "failed": 1, "landed": 1 }));
+
+    // What is tried again ends again; what has landed is not told again.
+    world.run(&plan, &["--resume"]).exited(1);
+    let again: Vec<String> = hook.posts()[posts.len()..].iter().map(|post| line(&post.body)).collect();
+    assert_eq!(again.len(), 3, "{again:?}");
+    assert!(["failed bad", "needs-input ask", "idle"].iter().all(|told| again.iter().any(|a| a == told)));
+    // A run with nothing to do has nothing to tell.
+    let settled = world.plan(&task("good", "", "# Bake the bread\necho good >good.txt"));
+    world.run(&settled, &["--resume"]).exited(0);
+    let seqs: Vec<Value> = hook.posts().iter().map(|post| post.body["seq"].clone()).collect();
+    assert_eq!(seqs.len(), posts.len() + 3, "nothing more");
+    for (n, seq) in seqs.iter().enumerate().filter(|(_, seq)| !seq.is_null()) {
+        assert!(!seqs[..n].contains(seq), "{seq} was told twice");
+    }
+}
+
+#[test]
+fn only_what_was_asked_for_is_told_and_the_past_is_not() {
+    let world = World::new(REGATTA);
+    let plan = four_ends(&world);
+    world.run(&plan, &[]).exited(1);
+    let hook = Hook::new(Mood::Answers(204));
+    let url = hook.url("x");
+    // Two rows for one address are one sink.
+    world.config(&format!(
+        "notify:\n  - {{ on: blocked, webhook: \"{url}\", allow_private: true }}\n  - {{ on: needs-input, webhook: \"{url}\", allow_private: true }}\n"
+    ));
+    world.run(&plan, &["--resume"]).exited(1);
+    let told: Vec<String> = hook.posts().iter().map(|post| line(&post.body)).collect();
+    assert_eq!(told, ["needs-input ask"]);
+}
+
+#[test]
+fn a_server_that_hangs_does_not_hold_the_run_up_and_the_next_one_tells_it() {
+    let world = World::new(REGATTA);
+    let hook = Hook::new(Mood::Hangs);
+    webhook(&world, "[landed]", &hook.url("x"));
+    let plan = world.plan(&task("a", "", "echo a >a.txt"));
+    world.run(&plan, &[]).exited(0).says("1 not told to http://127.0.0.1");
+    let posts = hook.posts();
+    assert_eq!(posts.len(), 1);
+    // The grace is 5 s, against 35 s for three tries.
+    assert!(posts[0].at.elapsed() < Duration::from_secs(15), "{:?}", posts[0].at.elapsed());
+    hook.set(Mood::Answers(200));
+    world.run(&plan, &["--resume"]).exited(0);
+    world.run(&plan, &["--resume"]).exited(0);
+    assert_eq!(hook.told(), ["landed a"]);
+}
+
+#[test]
+fn what_a_killed_run_left_untold_is_told_by_the_next() {
+    let world = World::new(REGATTA);
+    let hook = Hook::new(Mood::Hangs);
+    webhook(&world, "[landed, idle]", &hook.url("x"));
+    let second = world.barrier("second");
+    let plan = world.plan(
+        &[
+            task("a", "priority: 9", "echo a >a.txt"),
+            task("b", "deps: [a]", &format!("{}\necho b >b.txt", second.script())),
+        ]
+        .concat(),
+    );
+    let run = world.start(&plan, &[]);
+    second.arrived();
+    hook.wait(1);
+    run.kill();
+    hook.set(Mood::Answers(200));
+    second.open();
+    world.run(&plan, &["--resume"]).exited(0);
+    assert_eq!(hook.told(), ["idle", "landed a", "landed b"]);
+}
+
+#[test]
+fn a_webhook_that_fails_is_tried_three_times_and_one_that_refuses_once() {
+    for (status, tries, said) in
+        [(503, 3, "it answers 503"), (404, 1, "it answers 404"), (302, 1, "redirects")]
+    {
+        let world = World::new(REGATTA);
+        let hook = Hook::new(Mood::Answers(status));
+        webhook(&world, "[failed]", &hook.url("hooks/very-secret-path"));
+        // Somebody else keeps the run going, so that there is time for all tries.
+        let bad = task("bad", "", "exit 1");
+        let plan = world.plan(&[bad, task("slow", "", "sleep 7")].concat());
+        let ran = world.run(&plan, &[]).exited(1).says(said);
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("very-secret"), "{ran:?}");
+        assert_eq!(hook.posts().len(), tries, "{status}");
+        // Given up is given up.
+        hook.set(Mood::Answers(200));
+        let settled = world.plan(&task("slow", "", "sleep 7"));
+        world.run(&settled, &["--resume"]).exited(0);
+        assert!(hook.told().is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_leads_to_this_machine_is_refused() {
+    let world = World::new(REGATTA);
+    let hook = Hook::new(Mood::Answers(200));
+    let url = format!("https://localhost:{}/very-secret-path", hook.port());
+    world.config(&format!("notify: [{{ on: landed, webhook: \"{url}\" }}]\n"));
+    let ran = world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0).says("allow_private");
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("very-secret"), "{ran:?}");
+    assert!(hook.posts().is_empty());
+}
+
+#[test]
+fn over_https_only_a_trusted_certificate_will_do() {
+    let (hook, pem) = Hook::with_tls();
+    for trusted in [false, true] {
+        let mut world = World::new(REGATTA);
+        let certificate = world.outside("ca.pem");
+        std::fs::write(&certificate, &pem).unwrap();
+        if trusted {
+            world.env("SSL_CERT_FILE", &certificate);
+        }
+        webhook(&world, "[landed]", &format!("https://localhost:{}/x", hook.port()));
+        let ran = world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
+        assert_eq!(hook.posts().len(), usize::from(trusted), "{ran:?}");
+        assert_eq!(ran.stderr.contains("was not told"), !trusted, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_command_reads_the_payload_and_secrets_are_masked() {
+    let mut world = World::new(REGATTA);
+    world.env("SOME_API_KEY", "hunter2hunter2");
+    let (out, env) = (world.outside("out"), world.outside("env"));
+    let line = "cat >>\"$0\"; echo \"$REGATTA_NOTIFY_KIND $REGATTA_NOTIFY_TASK $REGATTA_NOTIFY_TITLE\" >>\"$1\"; pwd >>\"$1\"";
+    world.config(&format!(
+        "notify: [{{ on: failed, command: [sh, -c, {}, {}, {}] }}, {{ on: failed, log: true }}]\n",
+        json!(line),
+        json!(out),
+        json!(env)
+    ));
+    let ran = world.run(&world.plan(&task("bad", "", "# Use hunter2hunter2 now\nexit 3")), &[]).exited(1);
+    let payload: Value = serde_json::from_str(&read(&out)).unwrap();
+    assert_eq!((text(&payload["kind"]), text(&payload["task"])), ("failed", "bad"));
+    assert_eq!(payload["title"], "Use [redacted:SOME_API_KEY] now");
+    let root = world.root().canonicalize().unwrap();
+    let expected = format!("failed bad Use [redacted:SOME_API_KEY] now\n{}\n", root.display());
+    assert_eq!(read(&env), expected);
+    // The log has the same.
+    let project = world.root().file_name().unwrap().to_str().unwrap();
+    assert!(ran.stderr.contains(&format!("{project}: bad failed: ")), "{}", ran.stderr);
+    world.assert_no_process();
+    let runs = world.root().join(".regatta/notify/runs");
+    assert_eq!(std::fs::read_dir(runs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_with_its_tree_and_one_that_fails_is_said() {
+    let world = World::new(REGATTA);
+    world.config(
+        "notify: [{ on: landed, command: [sh, -c, \"sleep 600 & sleep 600\"] }, { on: landed, command: [sh, -c, \"echo no such thing >&2; exit 4\"] }, { on: landed, command: [no-such-program-anywhere] }]\n",
+    );
+    let started = Instant::now();
+    world
+        .run(&world.plan(&task("a", "", "echo a >a.txt")), &[])
+        .exited(0)
+        .says("sh was not told that a is landed: exit 4: no such thing")
+        .says("no-such-program-anywhere was not told")
+        .says("1 not told to sh in time");
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    world.assert_no_process();
+}
+
+#[test]
+fn the_desktop_is_told_where_there_is_one() {
+    let mut world = World::new(REGATTA);
+    let bin = world.outside("bin");
+    let shown = world.outside("shown");
+    std::fs::create_dir_all(&bin).unwrap();
+    script(
+        &bin.join("notify-send"),
+        &format!("for word in \"$@\"; do echo \"$word\" >>'{}'; done", shown.display()),
+    );
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    world.env("PATH", path);
+    world.config("notify: [{ on: failed, desktop: true }]\n");
+    world.run(&world.plan(&task("bad", "", "# Burn it\nexit 3")), &[]).exited(1);
+    let words = read(&shown);
+    let words: Vec<&str> = words.lines().collect();
+    assert_eq!(words[..4], ["--app-name=regatta", "--urgency=critical", "--", "bad: failed"]);
+    assert!(words[4].contains("bad failed: ") && words[4].ends_with("(Burn it)"), "{words:?}");
+}
+
+#[test]
+fn a_daemon_tells_once_that_nothing_is_left_to_do_also_when_it_is_started_again() {
+    let world = World::new(REGATTA);
+    let hook = Hook::new(Mood::Answers(200));
+    webhook(&world, EVERYTHING, &hook.url("x"));
+    let add = |id: &str| {
+        world.regatta(["add", "echo hello", "--id", id, "--agent", "sh"]).exited(0);
+    };
+    let daemon = |word: &str| {
+        world.regatta(["daemon", word]).exited(0);
+    };
+    daemon("start");
+    add("a");
+    hook.wait(2);
+    assert_eq!(hook.told(), ["done a", "idle"]);
+    daemon("stop");
+    // What happens while nobody serves is told by whoever comes next; that nothing is left is known already.
+    add("b");
+    world.regatta(["park", "b", "--until", "1h"]).exited(0);
+    daemon("start");
+    hook.wait(3);
+    daemon("stop");
+    assert_eq!(hook.told(), ["done a", "idle", "parked b"]);
+    daemon("start");
+    world.regatta(["unpark", "b"]).exited(0);
+    hook.wait(5);
+    daemon("stop");
+    assert_eq!(hook.told(), ["done a", "done b", "idle", "idle", "parked b"]);
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
