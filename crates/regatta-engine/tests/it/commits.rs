@@ -15,7 +15,7 @@ fn uncommitted_work_is_committed_without_markers() {
     write(&lane.path.join("README.md"), "changed\n");
     write(&lane.path.join("dir/new"), "new");
     fs::remove_file(lane.path.join("gone")).unwrap();
-    for marker in ["PARCEL_DONE-t.md", "REGATTA_DONE.md", ".regatta-report"] {
+    for marker in ["PARCEL_DONE-t.md", "REGATTA_DONE-t.md", ".regatta/report"] {
         write(&lane.path.join(marker), "done");
     }
     let committed = bench.committed(&lane, "subject\n\nbody");
