@@ -4,6 +4,7 @@ use regatta_core::causes::with_causes;
 use regatta_core::diagnostic::Diagnostic;
 use regatta_engine::engine::EngineError;
 use regatta_engine::git::GitError;
+use regatta_engine::landing::train::LandError;
 use regatta_store::StoreError;
 
 use crate::exit::Exit;
@@ -106,7 +107,11 @@ impl From<EngineError> for CliError {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Git(error) => error.into(),
-            EngineError::Refused(why) => CliError::refused(why),
+            EngineError::Refused(why) => CliError::refused(why)
+                .hinted("`regatta list` shows what there is, `regatta status ID` what to do about it"),
+            EngineError::Landing(LandError::Store(error)) => error.into(),
+            error @ EngineError::Io { .. } => CliError::new(Exit::CannotWork, with_causes(&error))
+                .hinted("`regatta doctor` looks at the state directory and the disk"),
             EngineError::CutOff(_) => CliError::new(Exit::CannotWork, with_causes(&error))
                 .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
             other => CliError::new(Exit::Git, with_causes(&other))

@@ -102,7 +102,8 @@ impl Project {
 pub(crate) fn start_dir(global: &Global) -> Result<PathBuf, CliError> {
     match &global.project {
         Some(dir) if dir.is_dir() => Ok(dir.clone()),
-        Some(dir) => Err(CliError::not_found(format!("there is no directory {}", dir.display()))),
+        Some(dir) => Err(CliError::not_found(format!("there is no directory {}", dir.display()))
+            .hinted("--project (-C) names the directory of a repository")),
         None => std::env::current_dir().map_err(|error| CliError::io("reading", Path::new("."), &error)),
     }
 }

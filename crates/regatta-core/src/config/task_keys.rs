@@ -54,7 +54,7 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("writes", Kind::OneOrMore, "none", "Files, directories and globs, from the repository root, that the task will write. Tasks that overlap never run at once.")
         .places(ONE_TASK),
-    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs on the committed work before it believes a pass.")
+    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs at the root of the lane, on the committed work, before it believes a pass.")
         .places(EVERYWHERE),
     Key::new("timeout", Kind::Duration, "90m", "From start to end of one attempt.").places(EVERYWHERE),
     Key::new("first_output_timeout", Kind::Duration, "none", "From start to the first output.").places(EVERYWHERE),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
 use tokio::sync::watch;
 
@@ -20,6 +21,8 @@ pub(crate) enum Gate {
     Failed { detail: String },
     /// Nothing was said: the run is being stopped.
     Stopped,
+    /// Nothing was said: the command could not be run at all, which is nobody's fault.
+    Trouble { why: String },
 }
 
 /// Checks `candidate` out beside everything else and runs the gate there.
@@ -42,7 +45,7 @@ pub(crate) async fn gate(
     let dir = ctx.state_dir.join("gates").join(task.as_str());
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{task}.{}", ctx.session));
     let mut said = None;
-    let mut tries = 0;
+    let (mut tries, mut trouble) = (0, false);
     if let Some(setup) = &ctx.config.lane.setup {
         let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         said = failure("lane.setup", setup, candidate, &shell.run(ctx, setup, limit, stop.clone()).await);
@@ -50,6 +53,7 @@ pub(crate) async fn gate(
     while said.is_none() && stop.borrow().is_none() {
         tries += 1;
         let ran = shell.run(ctx, command, land.test_timeout.unwrap_or(NO_LIMIT), stop.clone()).await;
+        trouble = matches!(ran.exit, Exit::NeverStarted { .. } | Exit::Lost);
         match failure("the gate", command, candidate, &ran) {
             None => break,
             Some(_) if tries <= land.retries => {}
@@ -62,6 +66,7 @@ pub(crate) async fn gate(
     }
     let took = regatta_core::time::human(clock::now().since(started));
     Ok(match said {
+        Some(why) if trouble => Gate::Trouble { why },
         None if tries > 1 => {
             Gate::Passed { note: format!("`{command}` passed on try {tries}: flaky ({took})") }
         }

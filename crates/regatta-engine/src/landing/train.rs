@@ -20,7 +20,7 @@ use super::candidate::{self, Candidate, CandidateRequest};
 use super::gate::{self, Gate};
 use super::publish::{PublishRequest, Published, WaitingFor, publish, resume_follow};
 use crate::context::Context;
-use crate::git::{GitError, Oid};
+use crate::git::{Expect, GitError, Oid, RefEdit};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
 use crate::worker::{Stop, reopen};
@@ -184,6 +184,7 @@ impl Landing {
                 Gate::Stopped => {
                     return Ok(Fared::Waits("the run was stopped while the gate ran".to_owned()));
                 }
+                Gate::Trouble { why } => return self.wait(self.ctx.redact(&why)).await,
                 Gate::Failed { detail } => {
                     self.reject(BlockReason::Tests, detail, Vec::new()).await?;
                     return Ok(Fared::Left);
@@ -320,10 +321,15 @@ impl Landing {
 
     /// The work goes nowhere for now: its branch keeps it, and its lane stays.
     async fn reject(&self, reason: BlockReason, detail: String, files: Vec<String>) -> Result<(), LandError> {
-        let task = self.car.task.clone();
+        let (task, head) = (self.car.task.clone(), Oid::parse(&self.car.request.head)?);
         let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
             Some(lane) => ctx.lanes.set_branch(&lane).map(|_| ()),
-            None => Ok(()),
+            // Its lane is gone; the commit is still there, and has to stay.
+            None => {
+                let name = format!("refs/heads/{}", task.branch());
+                let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
+                ctx.repo.update_refs(&[edit], "regatta: its car was refused").map(|_| ())
+            }
         });
         if let Err(error) = kept.await {
             let body = EventBody::Noted { text: format!("its branch could not be set: {error}") };
