@@ -178,7 +178,8 @@ fn over_https_only_a_trusted_certificate_will_do() {
         webhook(&world, "[landed]", &format!("https://localhost:{}/x", hook.port()));
         let ran = world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
         assert_eq!(hook.posts().len(), usize::from(trusted), "{ran:?}");
-        assert_eq!(ran.stderr.contains("was not told"), !trusted, "{ran:?}");
+        assert_eq!(ran.stderr.contains("was not told that a is landed: "), !trusted, "{ran:?}");
+        assert_eq!(ran.stderr.contains("certificate"), !trusted, "{ran:?}");
     }
 }
 
