@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Land what passes, also where regatta.yaml does not say so.
     #[arg(long)]
     land: bool,
-    /// Do what the requirement document PRD-<N>*.md says, wherever in the repository it is. Tasks that its line
+    /// Do what the requirement document PRD-N*.md says, wherever in the repository it is. Tasks that its line
     /// `Depends on:` names, and that are stored, are waited for.
     #[arg(long, value_name = "N")]
     prd: Option<String>,

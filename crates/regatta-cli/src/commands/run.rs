@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Print plain lines instead of the dashboard.
     #[arg(long, overrides_with = "dashboard")]
     pub(crate) no_dashboard: bool,
-    /// Land nothing: passing work stays on its branch regatta/<id>.
+    /// Land nothing: passing work stays on its branch regatta/ID.
     #[arg(long)]
     pub(crate) no_land: bool,
     /// Refuse plans in which tasks that could run at once declare overlapping writes.
