@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::queue::who;
+use crate::render::shown::clean_line;
 use crate::ui::Ui;
 
 /// How long an agent and everything it started may take to end.
@@ -79,6 +80,14 @@ fn refused(task: &TaskRecord) -> CliError {
     match &task.state {
         TaskState::Landed { commit, .. } => {
             refused("").hinted(format!("take it back with: git revert {}", &commit[..commit.len().min(12)]))
+        }
+        TaskState::Landing { waiting: Some(why), .. } => {
+            refused(&format!(": it passed its gate and waits to land, because {}", clean_line(why))).hinted(
+                format!(
+                    "put that right, and {} lands it; `git revert` takes it back",
+                    super::status::heir(task)
+                ),
+            )
         }
         TaskState::Landing { .. } => refused(": it is being landed at this moment")
             .hinted(format!("`regatta status {id}` shows how that ends")),
