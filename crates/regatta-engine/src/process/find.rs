@@ -32,7 +32,7 @@ pub enum Found {
         /// Who the agent was, if it got that far.
         agent: Option<Identity>,
     },
-    /// No shim ever had this directory.
+    /// No shim ever had this directory, or one that started nothing because its launcher had died.
     NeverStarted,
 }
 
@@ -41,7 +41,7 @@ pub enum Found {
 /// An error of kind `WouldBlock` means that a shim is taking the directory this very moment: ask again.
 pub fn find(run_dir: &Path) -> io::Result<Found> {
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
-        return Ok(Found::Ended(record.exit));
+        return Ok(ended(record));
     }
     let Some(lock) = load_lock(run_dir)? else { return Ok(Found::NeverStarted) };
     let agent = record::load::<ShimRecord>(run_dir, record::SHIM)?.map(|record| record.agent);
@@ -52,9 +52,17 @@ pub fn find(run_dir: &Path) -> io::Result<Found> {
     }
     // It may have written its record and ended between the first look and the second.
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
-        return Ok(Found::Ended(record.exit));
+        return Ok(ended(record));
     }
     Ok(Found::Lost { run_id: lock.run_id, shim: lock.shim, agent })
+}
+
+/// A shim that lived to call itself lost had seen its launcher die before it started anything.
+fn ended(record: ExitRecord) -> Found {
+    match record.exit {
+        Exit::Lost => Found::NeverStarted,
+        exit => Found::Ended(exit),
+    }
 }
 
 fn load_lock(run_dir: &Path) -> io::Result<Option<LockRecord>> {

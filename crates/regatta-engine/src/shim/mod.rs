@@ -61,8 +61,8 @@ fn prepare(args: &Args) -> Result<Ready, String> {
     // From here on `find` sees us. An engine that died earlier than this may have been replaced by one that
     // looked and found nothing, so nothing may start any more.
     if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(args.launcher) {
-        let error = "the engine that launched this died before it was under way".to_owned();
-        finish(args, Ending::without_agent(Exit::NeverStarted { error }));
+        // Nobody's fault, and no start that failed: `find` tells it from both by this.
+        finish(args, Ending::without_agent(Exit::Lost));
         return Err("the engine died".into());
     }
     Ok(Ready { signals, identity, _lock: lock })
