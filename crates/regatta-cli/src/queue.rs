@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
-use regatta_engine::daemon::{Presence, presence};
+use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::session::{is_certainly_dead, node_name};
 use regatta_server::documents::TaskDocument;
@@ -85,7 +85,7 @@ impl Takers {
         let mut sessions = store.sessions().await?;
         sessions.retain(|info| !is_certainly_dead(&info.node));
         // Who cannot look for it has to go by the sessions.
-        let here = match presence(&project.repo.state_dir) {
+        let here = match settled_presence(&project.repo.state_dir) {
             Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(NodeInfo {
                 node: node_name(),
                 what: "daemon".to_owned(),

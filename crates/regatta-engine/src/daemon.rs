@@ -7,7 +7,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
 use regatta_core::time::Timestamp;
@@ -20,10 +20,15 @@ use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::persist::until_answered;
 use crate::process::Identity;
-use crate::run::{end_dead_gates, in_session, inherit, tidy_up};
+use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
 
 /// How often a daemon says that it is awake.
 const BEAT: Duration = Duration::from_secs(5);
+/// A lock whose holder nobody knows is looked at again for so long. A daemon that starts says who it is; what a
+/// killed one had just begun to start, and somebody who only looks, let go of it in no time.
+const UNKNOWN_HOLDER: Duration = Duration::from_secs(3);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
 /// Silent for so long, and it is stalled.
 pub const STALLED: Duration = Duration::from_secs(20);
 
@@ -60,13 +65,19 @@ pub enum Presence {
 }
 
 impl DaemonLock {
-    /// Takes the lock; [`Presence`] of the one who has it otherwise.
+    /// Takes the lock; [`Presence`] of the one who has it otherwise. Blocks for a moment where nobody knows who that is.
     pub fn take(state_dir: &Path) -> io::Result<Result<Self, Presence>> {
         let file = File::options().create(true).truncate(false).write(true).open(lock_path(state_dir))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Ok(Self { _file: file, state_dir: state_dir.to_owned() })),
-            Err(TryLockError::WouldBlock) => Ok(Err(held(state_dir))),
-            Err(TryLockError::Error(error)) => Err(error),
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Ok(Self { _file: file, state_dir: state_dir.to_owned() })),
+                Err(TryLockError::WouldBlock) => match held(state_dir) {
+                    Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
+                    held => return Ok(Err(held)),
+                },
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
     }
 
@@ -101,6 +112,17 @@ pub fn presence(state_dir: &Path) -> io::Result<Presence> {
         Ok(()) => Ok(Presence::None),
         Err(TryLockError::WouldBlock) => Ok(held(state_dir)),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The same, and looks again for a moment where somebody holds the lock and nobody knows who.
+pub fn settled_presence(state_dir: &Path) -> io::Result<Presence> {
+    let begun = Instant::now();
+    loop {
+        match presence(state_dir)? {
+            Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
+            presence => return Ok(presence),
+        }
     }
 }
 
@@ -166,6 +188,7 @@ async fn serve_in_session(
 ) -> Result<Ended, EngineError> {
     let last_seq = until_answered(|| ctx.store.last_seq()).await?;
     end_dead_gates(ctx).await?;
+    retire_settled(ctx).await?;
     let mut queued = std::collections::BTreeSet::new();
     let query = regatta_store::TaskQuery { queue: Some(MAIN_QUEUE.to_owned()), ..Default::default() };
     for record in until_answered(|| ctx.store.tasks(&query)).await? {

@@ -25,7 +25,8 @@ use crate::machine::Reading;
 use crate::notice::Notice;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
-use crate::run::{Inherited, inherit};
+use crate::process::leave_what_starts;
+use crate::run::{Inherited, inherit, tidy_up};
 use crate::worker::{self, Stop};
 use crate::{clock, failpoint};
 
@@ -254,8 +255,15 @@ impl Engine {
             self.start_landing().await?;
             if std::mem::take(&mut self.house_is_due) {
                 keep_house(&self.ctx).await?;
+                if self.duty == Duty::Queue && self.live.is_empty() && self.landing.is_none() {
+                    // It may go on for weeks: what it has no use for does not wait for its end.
+                    tidy_up(&self.ctx).await;
+                }
             }
             if let Some(ended) = self.ended().await? {
+                if ended == Ended::Left {
+                    leave_what_starts();
+                }
                 self.tell_events().await?;
                 self.tell_idle(ended == Ended::Settled).await?;
                 self.notifier.close(ended != Ended::Settled).await;
@@ -300,6 +308,7 @@ impl Engine {
             }
             Wake::Landed(round) => {
                 self.landing = None;
+                self.house_is_due = true;
                 self.last_round = tokio::time::Instant::now();
                 let round = round?;
                 self.train_elsewhere = round.held_elsewhere;

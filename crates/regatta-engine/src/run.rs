@@ -107,6 +107,25 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     }
 }
 
+/// Lanes of tasks that a dead engine settled and had no time to take away. Nobody may start a task meanwhile.
+pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError> {
+    if ctx.options.keep_lanes {
+        return Ok(());
+    }
+    let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
+    let _alone = ctx.blocking(|ctx| ctx.lanes.alone()).await?;
+    for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
+        let mode = match until_answered(|| ctx.store.task(&info.task)).await.map(|record| record.state) {
+            Ok(TaskState::Landed { .. }) => RetireMode::Landed,
+            Ok(TaskState::Done { .. }) => RetireMode::IfClean,
+            Ok(_) | Err(StoreError::NotFound(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        ctx.clone().retire(&info.task, mode).await;
+    }
+    Ok(())
+}
+
 /// The end of the log before this run wrote anything.
 async fn last_event(ctx: &Context) -> Result<u64, EngineError> {
     Ok(until_answered(|| ctx.store.last_seq()).await?)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
 use regatta_engine::context::{Assembly, Context, RunOptions};
-use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve};
+use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::Notice;
 use regatta_store::{SessionId, Store};
@@ -285,8 +285,9 @@ async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     project.target()?;
     let dir = &project.repo.state_dir;
     let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
-    if look()? != Presence::None {
-        return Err(already(&look()?));
+    match settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))? {
+        Presence::None => {}
+        held => return Err(already(&held)),
     }
     let path = dir.join("daemon.log");
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
@@ -393,8 +394,8 @@ fn describe(
 fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
     let dir = &project.repo.state_dir;
-    let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
-    let info = match look()? {
+    let found = settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+    let info = match found {
         Presence::Alive(info) | Presence::Stalled(info) => info,
         Presence::Starting => return Err(CliError::refused("the daemon is just starting; try again")),
         Presence::None => {

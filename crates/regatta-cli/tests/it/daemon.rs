@@ -43,6 +43,22 @@ fn it_starts_tells_how_it_is_and_stops() {
     world.assert_tidy();
 }
 
+/// As a process that a killed daemon had just forked holds it, until it becomes another program.
+#[test]
+fn a_lock_that_nobody_answers_for_is_waited_for() {
+    let world = World::new(REGATTA);
+    world.regatta(["daemon", "start"]).exited(0);
+    world.regatta(["daemon", "stop"]).exited(0);
+    let lock = std::fs::File::options().write(true).open(world.state_dir().join("daemon.lock")).unwrap();
+    lock.try_lock().unwrap();
+    let daemon = world.begin(["daemon"]);
+    assert!(within(Duration::from_millis(300), || world.daemon_pid()).is_none(), "it waits");
+    drop(lock);
+    until("the daemon says who it is", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
 #[test]
 fn one_serves_a_project_whatever_worktree_it_is_started_in() {
     let world = World::new(REGATTA);

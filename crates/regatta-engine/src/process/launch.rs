@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use regatta_core::exit::Exit;
@@ -207,6 +208,15 @@ impl Supervisor {
     }
 }
 
+/// Set once this process ends and is to leave running what it has started.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// From now on a launch that is given up half-way leaves its shim alone: this process ends, and the next engine
+/// adopts what got under way.
+pub(crate) fn leave_what_starts() {
+    LEAVING.store(true, Ordering::SeqCst);
+}
+
 /// A shim that has not spoken yet. Forgotten half-way, it is asked to end whatever it started.
 struct Starting(Option<OwnedFd>);
 
@@ -214,7 +224,9 @@ impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(pidfd) = self.0.take() {
             // One that has ended already is only to be reaped.
-            let _ = pidfd_send_signal(&pidfd, Signal::TERM);
+            if !LEAVING.load(Ordering::SeqCst) {
+                let _ = pidfd_send_signal(&pidfd, Signal::TERM);
+            }
             handle::leave_orphan(pidfd);
         }
     }

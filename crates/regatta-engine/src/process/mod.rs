@@ -30,6 +30,7 @@ mod wakeup;
 pub use find::{Found, find};
 pub use handle::Shim;
 pub use identity::Identity;
+pub(crate) use launch::leave_what_starts;
 pub use launch::{Launch, LaunchError, Stdin, Supervisor};
 pub use record::{ExitRecord, StopRequest};
 pub use tail::{Line, Tail};
