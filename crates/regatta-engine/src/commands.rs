@@ -8,6 +8,7 @@ use regatta_core::exit::Exit;
 use regatta_store::Claim;
 use tokio::sync::watch;
 
+use crate::agents::short_of_resources;
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::files::end_of;
@@ -34,6 +35,16 @@ pub(crate) struct Shell {
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
     pub(crate) output: String,
+}
+
+impl Ran {
+    /// What the machine lacked to run it at all; `None` where it ran, or could not for a reason of its own.
+    pub(crate) fn shortage(&self) -> Option<&str> {
+        match &self.exit {
+            Exit::NeverStarted { error } if short_of_resources(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl Shell {

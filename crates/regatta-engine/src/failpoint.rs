@@ -6,19 +6,24 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// All places, so that a harness can try each.
-pub const ALL: [&str; 12] = [
+pub const ALL: &[&str] = &[
     "enqueued",
     "claimed",
+    "lane-registered",
     "lane-made",
     "shim-started",
     "started",
     "exited",
+    "salvaged",
     "committed",
+    "checked",
     "settled",
     "intended",
     "gated",
     "ref-moved",
     "landed",
+    "lane-set-aside",
+    "lane-retired",
 ];
 
 static REACHED: AtomicU32 = AtomicU32::new(0);

@@ -1,5 +1,6 @@
 //! Fixtures for tests. Nothing here ships.
 
 pub mod daemon;
+pub mod invariants;
 pub mod repo;
 pub mod world;

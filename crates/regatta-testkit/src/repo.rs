@@ -33,6 +33,14 @@ impl ScratchRepo {
         repo
     }
 
+    /// The same, in a temporary directory below this one.
+    pub fn below(parent: &Path) -> Self {
+        let repo = Self::made_in(Some(parent), "repo", "main", &[]);
+        repo.write("README.md", "hello\n");
+        repo.commit_all("first");
+        repo
+    }
+
     /// No commit yet; `branch` is checked out.
     pub fn empty(branch: &str) -> Self {
         Self::at("repo", branch, &[])
@@ -40,10 +48,14 @@ impl ScratchRepo {
 
     /// An empty repository in a directory of this name, made with more flags for `git init`.
     pub fn at(name: &str, branch: &str, init_flags: &[&str]) -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("regatta-test-")
-            .tempdir()
-            .expect("a temporary directory can be made");
+        Self::made_in(None, name, branch, init_flags)
+    }
+
+    fn made_in(parent: Option<&Path>, name: &str, branch: &str, init_flags: &[&str]) -> Self {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("regatta-test-");
+        let dir = parent.map_or_else(|| builder.tempdir(), |parent| builder.tempdir_in(parent));
+        let dir = dir.expect("a temporary directory can be made");
         let base = dir.path().canonicalize().expect("the temporary directory exists");
         let root = base.join(name);
         fs::create_dir_all(base.join("home")).expect("home can be made");

@@ -177,7 +177,10 @@ async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(),
         }
     }
     match queue.store.enqueue(&new, &RequestId::fresh(), regatta_engine::clock::now()).await {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            regatta_engine::failpoint::reach("enqueued");
+            Ok(())
+        }
         Err(StoreError::Conflict(why)) => {
             let present = present(queue.store.as_ref(), tasks).await?;
             if present.is_empty() {

@@ -47,7 +47,7 @@ fn assert_whole(world: &World, what: &str) {
 fn every_failpoint_is_survived() {
     for name in regatta_engine::failpoint::ALL {
         // The later of two cars, and the dependent, have more behind them that could be lost.
-        let later = ["committed", "gated", "landed"].contains(&name);
+        let later = ["committed", "gated", "landed"].contains(name);
         for times in if later { &[1, 3][..] } else { &[1][..] } {
             let mut world = World::new(REGATTA);
             let plan = story(&world);

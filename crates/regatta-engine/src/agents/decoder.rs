@@ -95,14 +95,16 @@ pub(super) fn never_started(error: &str, hint: &str) -> AgentEnd {
 }
 
 /// True where the text names a shortage that passes by itself.
-pub(super) fn short_of_resources(text: &str) -> bool {
-    const SIGNS: [&str; 10] = [
+pub(crate) fn short_of_resources(text: &str) -> bool {
+    const SIGNS: [&str; 12] = [
         "temporarily unavailable",
         "cannot allocate memory",
         "out of memory",
         "too many open files",
         "text file busy",
         "no space left on device",
+        "disk quota exceeded",
+        "read-only file system",
         "enospc",
         "enomem",
         "emfile",

@@ -9,6 +9,7 @@ use regatta_core::time::Timestamp;
 use super::lane_head::Move;
 use super::record::LaneRecord;
 use super::{Lane, Lanes, SalvageRef, heal};
+use crate::failpoint;
 use crate::git::{ChangeKind, GitError, HookSource, Oid, absent_is_none, hook_fingerprint, io};
 
 /// A lane at its base again, and where what was in it went.
@@ -112,6 +113,7 @@ impl Lanes {
             fs::create_dir_all(&path).map_err(io("create", &path))?;
             self.save_record(task, &record)?;
             self.register(&path, &record.admin, base)?;
+            failpoint::reach("lane-registered");
             lane
         };
         // Empty index, empty directory: one-way merge fills both and has nothing to overwrite.

@@ -9,6 +9,7 @@ use regatta_core::time::Timestamp;
 
 use super::lane_head::someone_stands_in;
 use super::{Lane, Lanes, SalvageRef, heal};
+use crate::failpoint;
 use crate::git::{FileLock, GitError, io, unique_suffix};
 
 /// See [`Lanes::alone`].
@@ -139,6 +140,7 @@ impl Lanes {
         let aside = {
             let _one_at_a_time = self.lock_admin()?;
             let aside = self.set_aside(&lane.path, ".trash")?;
+            failpoint::reach("lane-set-aside");
             if lane.git_dir.is_dir() {
                 fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
             }
@@ -148,6 +150,7 @@ impl Lanes {
             self.forget_record(&lane.task);
             aside
         };
+        failpoint::reach("lane-retired");
         self.work.drop_shadow(&lane.path);
         aside.map_or(Ok(()), |aside| self.delete_aside(&aside))
     }

@@ -189,6 +189,10 @@ impl Worker {
         // The next attempt has to set the lane up again, so it must not find this one.
         let (task, at) = (self.claim.task.clone(), clock::now());
         self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        if let Some(why) = ran.shortage() {
+            let source = std::io::Error::other(why.to_owned());
+            return Err(WorkerError::Io { doing: "running lane.setup in", path: dir, source });
+        }
         let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
         Err(WorkerError::Setup(format!(
             "lane.setup `{setup}` ended with {}: {}",

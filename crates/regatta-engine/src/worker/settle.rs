@@ -190,6 +190,7 @@ impl Worker {
         if let Some(why) = self.run_checks(site, tree.as_str()).await? {
             return Ok(Proven::Bad { why });
         }
+        failpoint::reach("checked");
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
     }
 
@@ -266,6 +267,10 @@ impl Worker {
             let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
             let started = Instant::now();
             let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
+            if let Some(why) = ran.shortage() {
+                let source = std::io::Error::other(why.to_owned());
+                return Err(WorkerError::Io { doing: "running the checks in", path: dir, source });
+            }
             let tail = self.redact(tail_of(&ran.output));
             let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let failed = !ran.exit.success();
@@ -357,6 +362,7 @@ impl Worker {
         }
         if !self.claim.spec.read_only {
             self.salvage(site, why).await?;
+            failpoint::reach("salvaged");
         }
         let given_up =
             matches!(outcome, Outcome::Fail { .. } | Outcome::Block { .. } | Outcome::Cancel { .. });

@@ -1,0 +1,12 @@
+//! The fault suite: a daemon's story is broken in every way we know, left to settle, and everything that has to be
+//! true is looked at. Short by default; `bench/faults` runs it long.
+#![expect(clippy::print_stdout, reason = "it prints what it tried and found")]
+
+mod failpoints;
+mod kills;
+mod lines;
+mod scene;
+mod troubles;
+
+/// The program under test.
+const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
