@@ -36,6 +36,8 @@ const PAGE: usize = 64;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
 const SAFETY_NET: Duration = Duration::from_secs(5);
+/// Between two looks for cancels.
+const CANCELS: Duration = Duration::from_millis(100);
 /// Clocks count in these: one more, and the time has certainly come.
 const ONE: Duration = Duration::from_millis(1);
 
@@ -161,6 +163,9 @@ pub(crate) struct Engine {
     /// Ready, and behind the declared writes of a task that is not settled.
     reserved_for_others: BTreeSet<TaskId>,
     last_start: Option<Instant>,
+    cancels_looked_at: Option<Instant>,
+    /// A look was put off.
+    cancels_are_due: bool,
     /// A lane may have become one too many.
     house_is_due: bool,
     notifier: Notifier,
@@ -194,6 +199,8 @@ impl Engine {
             holds,
             reserved_for_others: BTreeSet::new(),
             last_start: None,
+            cancels_looked_at: None,
+            cancels_are_due: false,
             house_is_due: true,
         }
     }
@@ -452,7 +459,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Ends workers whose tasks somebody wants cancelled. Looked at ten times a second at most: each look reads every
+    /// live task, and each step of each worker wakes the engine.
     async fn obey_cancels(&mut self) -> Result<(), EngineError> {
+        self.cancels_are_due = self.cancels_in().is_some();
+        if self.cancels_are_due {
+            return Ok(());
+        }
+        self.cancels_looked_at = Some(Instant::now());
         for (task, live) in &self.live {
             if live.stop.borrow().is_some() {
                 continue;
@@ -482,6 +496,11 @@ impl Engine {
         Ok(())
     }
 
+    /// How long until the next look for cancels; `None` if it is due.
+    fn cancels_in(&self) -> Option<Duration> {
+        CANCELS.checked_sub(self.cancels_looked_at?.elapsed()).filter(|left| !left.is_zero())
+    }
+
     /// How long to sleep if nothing else wakes us.
     async fn next_timer(&self) -> Result<Duration, EngineError> {
         let timers = until_answered(|| self.ctx.store.timers(&self.queue, 1)).await?;
@@ -490,7 +509,8 @@ impl Engine {
         let look = look.then_some(LOOK_AGAIN);
         let pause = self.ctx.config.limits.stagger.zip(self.last_start);
         let pause = pause.and_then(|(pause, last)| pause.checked_sub(last.elapsed())).map(|left| left + ONE);
-        Ok([due, look, pause, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
+        let cancels = self.cancels_are_due.then(|| self.cancels_in().unwrap_or_default() + ONE);
+        Ok([due, look, pause, cancels, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
     }
 
     /// Whether it is over, and how.
