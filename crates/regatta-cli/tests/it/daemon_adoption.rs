@@ -202,3 +202,32 @@ fn after_a_reboot_attempts_are_lost_and_their_work_is_not() {
     assert_eq!(world.salvaged().len(), 1, "and what was uncommitted is kept");
     world.assert_tidy();
 }
+
+#[test]
+fn work_of_an_attempt_that_was_taken_back_is_kept_before_the_next_writes_over_it() {
+    let world = World::new(REGATTA);
+    world.config("land: { auto: true }\n");
+    let barrier = world.barrier("b");
+    let script =
+        format!("echo $REGATTA_ATTEMPT >x.txt\nif [ $REGATTA_ATTEMPT = 1 ]; then {}; fi", barrier.script());
+    let daemon = world.daemon();
+    world.enqueue(&world.plan(&task("a", "", &script)));
+    barrier.arrived();
+    world.wait_state("a", "running");
+    daemon.kill().exited(137);
+    let shim = world.run_record("a", 1, "shim.json").unwrap()["shim"]["pid"].as_u64().unwrap();
+    for pid in [u32::try_from(shim).unwrap(), world.agent_pid("a", 1)] {
+        regatta_testkit::daemon::signal(pid, "KILL");
+    }
+    world.assert_no_process();
+    world.regatta(["reclaim"]).exited(0).says("it held a");
+    let daemon = world.daemon();
+    world.wait_state("a", "landed");
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+    assert_eq!(world.landed("x.txt").as_deref(), Some("2\n"));
+    let kept = world.salvaged();
+    assert_eq!(kept.len(), 1, "{}", world.log());
+    assert_eq!(world.repo().git(["show", &format!("{}:x.txt", kept[0])]), "1");
+    world.assert_tidy();
+}

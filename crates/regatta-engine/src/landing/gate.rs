@@ -48,7 +48,9 @@ pub(crate) async fn gate(
     let (mut tries, mut trouble) = (0, false);
     if let Some(setup) = &ctx.config.lane.setup {
         let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
-        said = failure("lane.setup", setup, candidate, &shell.run(ctx, setup, limit, stop.clone()).await);
+        let ran = shell.run(ctx, setup, limit, stop.clone()).await;
+        trouble = matches!(ran.exit, Exit::NeverStarted { .. } | Exit::Lost);
+        said = failure("lane.setup", setup, candidate, &ran);
     }
     while said.is_none() && stop.borrow().is_none() {
         tries += 1;

@@ -12,7 +12,7 @@ use super::{Site, Worker, WorkerError, gather};
 use crate::clock;
 use crate::commands::{NO_LIMIT, Shell};
 use crate::context::Context;
-use crate::git::{GitError, Oid};
+use crate::git::{GitError, Oid, SALVAGE};
 use crate::landing::candidate::{Combined, combine};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
@@ -32,6 +32,7 @@ impl Worker {
             self.blocking(move |ctx| ctx.lanes.reader(&base, clock::now())).await?
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
+            self.keep_leavings(&lane).await?;
             lane
         } else {
             let base = self.base(&tip).await?;
@@ -70,6 +71,22 @@ impl Worker {
         self.record.base = Some(lane.base.to_string());
         self.advance(Step::LaneReady(self.record.clone())).await?;
         Ok(Site { lane, run_dir })
+    }
+
+    /// What an attempt left uncommitted is kept before the next one writes over it. As a rule it is already: whoever
+    /// held that attempt may have gone before it was settled.
+    async fn keep_leavings(&self, lane: &Lane) -> Result<(), WorkerError> {
+        const WHY: &str = "the next attempt works on in its lane";
+        let lane = lane.clone();
+        let kept = self.blocking(move |ctx| {
+            let known = ctx.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
+            let kept = ctx.lanes.salvage(&lane, WHY, clock::now())?;
+            Ok(kept.filter(|kept| !known.iter().any(|(name, _)| *name == kept.name)))
+        });
+        if let Some(kept) = kept.await? {
+            self.tell_salvaged(&kept, WHY).await;
+        }
+        Ok(())
     }
 
     /// The lane of the last attempt, where it is still there: a retry works on in what was left, if that began from

@@ -388,7 +388,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn tell_salvaged(&self, kept: &SalvageRef, why: &str) {
+    pub(crate) async fn tell_salvaged(&self, kept: &SalvageRef, why: &str) {
         self.note(EventBody::Salvaged { reference: kept.name.clone(), why: why.to_owned() }).await;
     }
 
