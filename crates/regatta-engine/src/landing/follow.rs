@@ -22,7 +22,8 @@ pub(super) struct Follower<'a> {
     objects: PathBuf,
     /// The index we work on; it takes the place of the real one at the end.
     scratch: PathBuf,
-    lock: PathBuf,
+    /// Ours, unless we only look.
+    lock: Option<PathBuf>,
     /// The user checks out only some directories; `true` for cone patterns.
     sparse: Option<bool>,
 }
@@ -45,11 +46,27 @@ impl<'a> Follower<'a> {
             Err(error) => return Err(io("lock", &lock)(error)),
             Ok(mut file) => writeln!(file, "{MARK} {}", std::process::id()).map_err(io("write", &lock))?,
         }
+        Self::with_index(repo, work, checkout, &index, Some(lock)).map(Some)
+    }
+
+    /// Only to look: the user's own git commands are not held up. What is seen may be otherwise a moment later.
+    pub(super) fn look(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Self, GitError> {
+        let index = checkout.git_dir.join("index");
+        Self::with_index(repo, work, checkout, &index, None)
+    }
+
+    fn with_index(
+        repo: &Repo,
+        work: &'a Work,
+        checkout: Checkout,
+        index: &Path,
+        lock: Option<PathBuf>,
+    ) -> Result<Self, GitError> {
         let scratch = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
         let mut follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock, sparse: None };
         follower.sparse = follower.load_sparse(repo)?;
-        fs::copy(&index, &follower.scratch).map_err(io("copy", &index))?;
-        Ok(Some(follower))
+        fs::copy(index, &follower.scratch).map_err(io("copy", index))?;
+        Ok(follower)
     }
 
     /// Removes a lock that a landing of ours left when it was killed. Whoever calls this holds the train.
@@ -218,6 +235,8 @@ fn clear_dead_lock(lock: &Path) {
 impl Drop for Follower<'_> {
     fn drop(&mut self) {
         fs::remove_file(&self.scratch).ok();
-        fs::remove_file(&self.lock).ok();
+        if let Some(lock) = &self.lock {
+            fs::remove_file(lock).ok();
+        }
     }
 }

@@ -48,6 +48,27 @@ pub enum WaitingFor {
     Locked,
 }
 
+/// What would make [`publish`] wait, as far as can be seen without locking anybody's index. For cars that are looked at
+/// again and again: a user's own git command must not fail because of it.
+pub fn in_the_way(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Option<Published>, GitError> {
+    let Some(old) = &request.old else { return Ok(None) };
+    for checkout in users_of(repo, &format!("refs/heads/{}", request.target))? {
+        let (worktree, git_dir) = (checkout.path.clone(), checkout.git_dir.clone());
+        if let Some(operation) = Operation::under_way(&git_dir) {
+            let why = WaitingFor::Unfinished(operation);
+            return Ok(Some(Published::WaitingForCheckout { worktree, paths: Vec::new(), why }));
+        }
+        if !git_dir.join("index").exists() {
+            continue;
+        }
+        if let Way::Blocked(paths) = Follower::look(repo, work, checkout)?.way(old, &request.new)? {
+            let why = WaitingFor::LocalChanges;
+            return Ok(Some(Published::WaitingForCheckout { worktree, paths, why }));
+        }
+    }
+    Ok(None)
+}
+
 /// Moves the target and brings the checkouts that have it along.
 pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Published, GitError> {
     let name = format!("refs/heads/{}", request.target);

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::candidate::{self, Candidate, CandidateRequest};
 use super::gate::{self, Gate};
-use super::publish::{PublishRequest, Published, WaitingFor, publish, resume_follow};
+use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
 use crate::context::Context;
 use crate::git::{Expect, GitError, Oid, RefEdit};
 use crate::lanes::RetireMode;
@@ -309,7 +309,16 @@ impl Landing {
             new,
             message: format!("regatta: land {}", self.car.task),
         };
-        Ok(self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?)
+        // A car that waits is looked at every second: only one that can move takes the user's index lock.
+        let waits = matches!(self.car.step, CarStep::Gated { .. });
+        let published = self.ctx.blocking(move |ctx| {
+            let seen = if waits { in_the_way(&ctx.repo, &ctx.work, &request)? } else { None };
+            match seen {
+                Some(waiting) => Ok(waiting),
+                None => publish(&ctx.repo, &ctx.work, &request),
+            }
+        });
+        Ok(published.await?)
     }
 
     async fn landed(&mut self, commit: &Oid) -> Result<(), LandError> {
