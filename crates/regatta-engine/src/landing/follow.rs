@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::failpoint;
 use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, io, unique_suffix};
+use crate::process::Identity;
 
 const MARK: &str = "regatta landing";
 
@@ -40,12 +42,15 @@ impl<'a> Follower<'a> {
     pub(super) fn lock(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
         let index = checkout.git_dir.join("index");
         let lock = checkout.git_dir.join("index.lock");
-        clear_dead_lock(&lock);
-        match OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(error) => return Err(io("lock", &lock)(error)),
-            Ok(mut file) => writeln!(file, "{MARK} {}", std::process::id()).map_err(io("write", &lock))?,
+        if is_dead(&lock) {
+            Self::clear_own_lock(&checkout);
         }
+        let aside = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
+        match make_lock(&lock, &aside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            made => made.map_err(io("lock", &lock))?,
+        }
+        failpoint::reach("checkout-locked");
         Self::with_index(repo, work, checkout, &index, Some(lock)).map(Some)
     }
 
@@ -210,6 +215,7 @@ impl<'a> Follower<'a> {
         if ran.code != Some(0) {
             return Ok(false);
         }
+        failpoint::reach("files-moved");
         let index = self.checkout.git_dir.join("index");
         fs::rename(&self.scratch, &index).map_err(io("replace", &index))?;
         Ok(true)
@@ -221,15 +227,27 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// Makes the lock with its holder in it: at no moment is there one of ours that nobody could tell whose it is.
+fn make_lock(lock: &Path, aside: &Path) -> std::io::Result<()> {
+    let holder = serde_json::to_string(&Identity::current()?).expect("our own values serialise");
+    let made =
+        fs::write(aside, format!("{MARK} {holder}\n")).and_then(|()| match fs::hard_link(aside, lock) {
+            // Where there are no links, a rename that could replace somebody's lock will not do: made, then filled.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+                let mut file = OpenOptions::new().write(true).create_new(true).open(lock)?;
+                writeln!(file, "{MARK} {holder}").inspect_err(|_| drop(fs::remove_file(lock)))
+            }
+            linked => linked,
+        });
+    fs::remove_file(aside).ok();
+    made
+}
+
 /// A landing that was killed before it moved the ref leaves only its lock: whoever lands next takes it away.
-fn clear_dead_lock(lock: &Path) {
+fn is_dead(lock: &Path) -> bool {
     let content = fs::read_to_string(lock).unwrap_or_default();
-    let holder = content.strip_prefix(MARK).and_then(|rest| rest.trim().parse::<u32>().ok());
-    if holder
-        .is_some_and(|pid| Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists())
-    {
-        fs::remove_file(lock).ok();
-    }
+    let holder = content.strip_prefix(MARK).and_then(|rest| serde_json::from_str::<Identity>(rest).ok());
+    holder.is_some_and(|holder| !holder.is_alive())
 }
 
 impl Drop for Follower<'_> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::follow::{Follower, Way};
+use crate::failpoint;
 use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work};
 
 const LOCK_TRIES: u32 = 8;
@@ -102,6 +103,7 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
     if let RefOutcome::Moved { now, .. } = repo.update_refs(&[edit], &request.message)? {
         return Ok(Published::TargetMoved { now });
     }
+    failpoint::reach("checkout-behind");
     let (mut followed, mut behind) = (Vec::new(), Vec::new());
     for follower in followers {
         let path = follower.path().to_owned();

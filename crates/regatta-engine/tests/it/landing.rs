@@ -261,7 +261,7 @@ fn a_merge_in_progress_or_a_held_index_makes_it_wait() {
         Published::WaitingForCheckout { why: WaitingFor::Unfinished(_), .. }
     ));
     fs::remove_file(bench.scratch.root().join(".git/MERGE_HEAD")).unwrap();
-    bench.scratch.write(".git/index.lock", "regatta landing 4294967295\n");
+    bench.scratch.write(".git/index.lock", "regatta landing {\"boot_id\":\"b\",\"pid\":1,\"starttime\":1}\n");
     bench.scratch.write("new", "in the way: the dead lock of a landing of ours is not");
     assert!(matches!(
         land(&bench, &old, &new),
