@@ -172,7 +172,7 @@ fn a_flood_of_output_and_of_events_is_taken() {
     until("it runs", || (world.events_of("flood", "started") > 0).then_some(()));
     // Meanwhile, workers talk.
     let (n_events, seconds) = events(&world, short_or_long(2, 10));
-    world.wait_settled(Duration::from_secs(short_or_long(60, 300)));
+    world.wait_settled(Duration::from_secs(short_or_long(240, 600)));
     let log = world.state_dir().join("logs/flood/1.jsonl");
     let size = fs::metadata(&log).map_or(0, |meta| meta.len());
     let peak = peak_memory(daemon.pid());
