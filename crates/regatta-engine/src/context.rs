@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
 use crate::environment::Environment;
-use crate::git::{GitError, Repo, TrustSnapshot, Work};
+use crate::git::{GitError, Repo, TrustSnapshot, Work, replace_link};
 use crate::landing::train::Memory;
 use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
 use crate::notice::Notice;
@@ -271,19 +271,19 @@ fn trust(repo: &Repo, resume: bool, notices: &UnboundedSender<Notice>) -> Result
     Ok(trust)
 }
 
-/// Puts a link named `regatta` into `bin`, so that workers find the program that started them.
+/// Puts a link named `regatta` into `bin`, so that workers find the program that started them: a worker that looks
+/// it up right now finds the old one or the new one.
 fn link_self(bin: &Path, exe: &Path) -> Result<(), EngineError> {
     let link = bin.join("regatta");
-    let failed = |source| EngineError::Io { doing: "linking", path: link.clone(), source };
     if std::fs::read_link(&link).is_ok_and(|target| target == exe) {
         return Ok(());
     }
-    std::fs::create_dir_all(bin).map_err(failed)?;
-    // Replaced by a rename: a worker that looks it up right now finds the old one or the new one.
-    let fresh = bin.join(format!(".regatta.{}", std::process::id()));
-    let _ = std::fs::remove_file(&fresh);
-    std::os::unix::fs::symlink(exe, &fresh).map_err(failed)?;
-    std::fs::rename(&fresh, &link).map_err(failed)
+    std::fs::create_dir_all(bin).map_err(|source| EngineError::Io {
+        doing: "making",
+        path: bin.to_owned(),
+        source,
+    })?;
+    Ok(replace_link(&link, exe)?)
 }
 
 /// 64 random hexadecimal digits: an attempt's secret.

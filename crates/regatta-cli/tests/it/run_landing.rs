@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::write;
 use regatta_testkit::world::{World, task, text};
 
@@ -244,10 +245,15 @@ fn two_plans_at_once_share_a_repository_and_one_plan_twice_is_refused() {
 fn one_plan_started_many_times_in_the_same_moment_runs_once() {
     for _ in 0..3 {
         let world = World::new(REGATTA);
-        let plan = world.plan(
-            &[task("a", "", "sleep 1; echo a >>a.txt"), task("b", "", "sleep 1; echo b >b.txt")].concat(),
-        );
-        let runs: Vec<_> = (0..3).map(|_| world.start(&plan, &[])).collect();
+        let barrier = world.barrier("others-have-ended");
+        let waits = format!("{}; echo a >>a.txt", barrier.script());
+        let plan = world.plan(&[task("a", "", &waits), task("b", "", "echo b >b.txt")].concat());
+        let mut runs: Vec<_> = (0..3).map(|_| world.start(&plan, &[])).collect();
+        until("two runs to be refused", || {
+            (runs.iter_mut().filter_map(|run| run.has_ended().then_some(())).count() == 2).then_some(())
+        });
+        barrier.arrived();
+        barrier.open();
         let ran: Vec<_> = runs.into_iter().map(|run| run.wait()).collect();
         let mut codes: Vec<i32> = ran.iter().map(|ran| ran.code).collect();
         codes.sort_unstable();

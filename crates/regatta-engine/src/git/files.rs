@@ -32,14 +32,20 @@ pub(crate) fn unique_suffix() -> String {
 
 /// Replaces `path` in one step, so that a reader sees the old or the new content and never a part.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> {
+    replace(path, |aside| File::create(aside).and_then(|mut file| file.write_all(content)))
+        .map_err(io("write", path))
+}
+
+/// Makes `path` a link to `target` in one step, whatever it was before.
+pub(crate) fn replace_link(path: &Path, target: &Path) -> Result<(), GitError> {
+    replace(path, |aside| std::os::unix::fs::symlink(target, aside)).map_err(io("link", path))
+}
+
+fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", unique_suffix()));
     let aside = path.with_file_name(name);
-    let written = File::create(&aside).and_then(|mut file| file.write_all(content));
-    written.and_then(|()| fs::rename(&aside, path)).map_err(|error| {
-        fs::remove_file(&aside).ok();
-        io("write", path)(error)
-    })
+    write(&aside).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| drop(fs::remove_file(&aside)))
 }
 
 /// An advisory lock, let go when dropped or when the process dies.

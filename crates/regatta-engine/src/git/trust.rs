@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::config::{self, Setting};
-use super::{GitEnv, GitError, HookSource, Identity, Repo, absent_is_none, io, replace_file, trusted_hooks};
+use super::{
+    FileLock, GitEnv, GitError, HookSource, Identity, Repo, absent_is_none, io, replace_file, replace_link,
+    trusted_hooks,
+};
 
 /// What Regatta itself leaves lying around.
 pub(crate) const OWN_EXCLUDES: [&str; 1] = ["/.regatta/"];
@@ -46,6 +49,8 @@ impl TrustSnapshot {
             let dir = private.join(dir);
             fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         }
+        // Two runs that begin in the same moment take it one after the other.
+        let _taking = FileLock::wait(private.join("trust.lock"))?;
         let settings = load_settings(repo)?;
         link_refs(repo, &private)?;
         replace_file(&private.join("HEAD"), b"ref: refs/heads/regatta.none\n")?;
@@ -178,8 +183,7 @@ fn link_refs(repo: &Repo, private: &Path) -> Result<(), GitError> {
         if repo.reftable && name == "refs" {
             fs::create_dir_all(&link).map_err(io("create", &link))?;
         } else if !repo.reftable && fs::read_link(&link).ok().as_ref() != Some(&target) {
-            fs::remove_file(&link).ok();
-            std::os::unix::fs::symlink(&target, &link).map_err(io("link", &link))?;
+            replace_link(&link, &target)?;
         }
     }
     Ok(())
