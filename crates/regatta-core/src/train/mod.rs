@@ -3,6 +3,8 @@
 //! Invariant: a candidate commit is a pure function of its [`Intent`]; the compare-and-swap of the target ref is
 //! the only step that cannot be repeated, and the intent is on disk before it.
 
+pub mod bets;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;

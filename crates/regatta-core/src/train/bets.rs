@@ -1,0 +1,307 @@
+//! Which candidates to test next, which to land, which car is the culprit.
+//!
+//! A *bet* is a list of cars put on the target's tip in order; its last commit is what a gate tests. The first bet is
+//! the largest batch that what is known supports; where that is doubtful, smaller ones run beside it. A red batch is
+//! split, a green one lands. Every round of tests lands a car, names a culprit, or halves a doubt, so a train always
+//! comes to its end.
+//!
+//! Invariants: only a list that is known to be green is landed; only a car that is red alone on a sound tip is
+//! ejected; cars that wait for a test never keep others from being tested while slots are free.
+
+/// What earlier tests say of a car.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing yet.
+    #[default]
+    Fresh,
+    /// It was in a list that was green.
+    Cleared,
+    /// It was in a list that was red, which is that number; the culprit is among those of the same number.
+    Suspect(u32),
+}
+
+/// What is known of a list of cars on the tip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Never tested.
+    Unknown,
+    /// A test is under way.
+    Running,
+    /// Exactly this content passed.
+    Green,
+    /// Exactly this content failed.
+    Red,
+}
+
+/// A car as the planner sees it. Its place in the slice is its place in the train.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Member {
+    /// What earlier tests say.
+    pub standing: Standing,
+    /// Checks of its own passed in its lane.
+    pub checked: bool,
+}
+
+/// How often cars turn out bad, learnt as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Record {
+    /// Landed, of those with checks of their own and those without.
+    pub good: [u32; 2],
+    /// Ejected.
+    pub bad: [u32; 2],
+}
+
+impl Record {
+    /// One more car of which it is known.
+    pub fn learn(&mut self, checked: bool, good: bool) {
+        let side = usize::from(checked);
+        if good { self.good[side] += 1 } else { self.bad[side] += 1 }
+    }
+
+    /// The share of bad cars to expect: one in twenty before anything is known, one in two hundred with checks.
+    fn bad_share(&self, checked: bool) -> f64 {
+        let side = usize::from(checked);
+        let (bad, all) = if checked { (0.25, 50.0) } else { (1.0, 20.0) };
+        (bad + f64::from(self.bad[side])) / (all + f64::from(self.bad[side] + self.good[side]))
+    }
+}
+
+/// A batch is no larger than what is green with at least this chance, and nothing runs beside one that is safer.
+const DARE: f64 = 0.15;
+const SAFE: f64 = 0.8;
+/// Pieces of a doubtful batch are no larger than what is green with this chance.
+const PIECE: f64 = 0.5;
+
+/// What to do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// This list is green: land it.
+    pub land: Option<Vec<usize>>,
+    /// These are red alone on a sound tip.
+    pub eject: Vec<usize>,
+    /// Test these, the most wanted first. The empty list is the tip itself.
+    pub test: Vec<Vec<usize>>,
+    /// The tip itself is red: no car can be judged on it.
+    pub tip_is_red: bool,
+}
+
+/// What the planner looks at.
+pub struct Scene<'a> {
+    /// The cars, in the order of the train.
+    pub members: &'a [Member],
+    /// Lists under test. Those of cars that are there, on whatever tip.
+    pub running: &'a [Vec<usize>],
+    /// Lists known to be green on this very tip.
+    pub green: &'a [Vec<usize>],
+    /// One of the tests under way has not yet taken longer than such tests take.
+    pub about_to_end: bool,
+    /// Tests that may run at once.
+    pub slots: usize,
+    /// What was learnt.
+    pub record: Record,
+}
+
+/// Decides. `known` tells of a list on the present tip; it may be asked often for the same one.
+pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan {
+    let mut plan = Plan::default();
+    if scene.members.is_empty() {
+        return plan;
+    }
+    let main = main_batch(scene);
+    let main_known = if main.is_empty() { Known::Red } else { known(&main) };
+    if main_known == Known::Green && !scene.running.iter().any(|list| is_earlier(list, &main)) {
+        plan.land = Some(main);
+        return plan;
+    }
+    plan.land = landable(scene);
+    if plan.land.is_some() {
+        return plan;
+    }
+    let mut free = scene.slots.saturating_sub(scene.running.len());
+    if scene.about_to_end && (0..scene.members.len()).any(|n| is_suspect(scene, n)) {
+        // What the others are about to tell decides how to go on: a piece begun now would make all of them wait.
+        free = 0;
+    }
+    let mut want = |list: Vec<usize>, test: &mut Vec<Vec<usize>>| {
+        if free > 0 && !test.contains(&list) {
+            free -= 1;
+            test.push(list);
+        }
+    };
+    let mut groups = groups(scene);
+    if main_known == Known::Red && !main.is_empty() {
+        // Known by its content, from when the cars before it were still candidates.
+        groups.push(main.clone());
+    }
+    if main_known == Known::Unknown {
+        want(main.clone(), &mut plan.test);
+    }
+    if !groups.is_empty() {
+        match known(&[]) {
+            Known::Red => {
+                plan.tip_is_red = true;
+                plan.test.retain(|list| *list == main);
+                return plan;
+            }
+            Known::Unknown => want(Vec::new(), &mut plan.test),
+            Known::Running | Known::Green => {}
+        }
+    }
+    let sound = known(&[]) == Known::Green;
+    let left = scene.slots.saturating_sub(scene.running.len() + plan.test.len());
+    for piece in split(scene, &groups, left) {
+        match known(&piece) {
+            Known::Red if piece.len() == 1 && sound => plan.eject.push(piece[0]),
+            Known::Unknown => want(piece, &mut plan.test),
+            _ => {}
+        }
+    }
+    if main_known != Known::Red && !main.is_empty() {
+        for piece in hedges(scene, &main, &plan.test) {
+            if known(&piece) == Known::Unknown {
+                want(piece, &mut plan.test);
+            }
+        }
+    }
+    plan
+}
+
+/// What a test's result says of the cars in its list. `running` are the other tests under way; `number` is a fresh one.
+pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &[Vec<usize>], number: u32) {
+    if green {
+        list.iter().for_each(|&n| standings[n] = Standing::Cleared);
+        return;
+    }
+    let was: Vec<Standing> = list.iter().map(|&n| standings[n]).collect();
+    let one_group =
+        was.iter().all(|standing| matches!(standing, Standing::Suspect(_)) && *standing == was[0]);
+    let is_whole = |group: &Standing| {
+        matches!(group, Standing::Suspect(_))
+            && !standings.iter().enumerate().any(|(n, standing)| standing == group && !list.contains(&n))
+    };
+    if !one_group && was.iter().any(is_whole) {
+        // All of a red list is in this one: that it is red is no news.
+        return;
+    }
+    let all_cleared = was.iter().all(|standing| *standing == Standing::Cleared);
+    for &n in list {
+        if all_cleared || standings[n] != Standing::Cleared {
+            standings[n] = Standing::Suspect(number);
+        }
+    }
+    // A culprit is among these, so nothing is left to say against the others of the list they came from.
+    for (n, standing) in standings.iter_mut().enumerate() {
+        let same = matches!(standing, Standing::Suspect(_)) && was.contains(standing);
+        if same && !list.contains(&n) && !running.iter().any(|list| list.contains(&n)) {
+            *standing = Standing::Fresh;
+        }
+    }
+}
+
+fn is_suspect(scene: &Scene<'_>, n: usize) -> bool {
+    matches!(scene.members[n].standing, Standing::Suspect(_))
+}
+
+/// The chance that a car is good, as far as one can tell.
+fn chance(scene: &Scene<'_>, n: usize) -> f64 {
+    let member = &scene.members[n];
+    match member.standing {
+        Standing::Cleared => 1.0,
+        _ => 1.0 - scene.record.bad_share(member.checked),
+    }
+}
+
+/// The largest batch of cars above suspicion that is not too unlikely to be green.
+fn main_batch(scene: &Scene<'_>) -> Vec<usize> {
+    let mut all_good = 1.0;
+    let mut batch = Vec::new();
+    for n in (0..scene.members.len()).filter(|n| !is_suspect(scene, *n)) {
+        all_good *= chance(scene, n);
+        if all_good < DARE && !batch.is_empty() {
+            break;
+        }
+        batch.push(n);
+    }
+    batch
+}
+
+/// Whether `list` begins before `other` does, and `other` does not merely continue it.
+fn is_earlier(list: &[usize], other: &[usize]) -> bool {
+    !list.is_empty() && !other.starts_with(list) && list.first() < other.first()
+}
+
+/// The green list to land now: none while a test is about to end that could land more, or cars that come before.
+fn landable(scene: &Scene<'_>) -> Option<Vec<usize>> {
+    let in_the_way = |green: &[usize], list: &[usize]| {
+        let contains = green.iter().all(|n| list.contains(n));
+        let larger = scene.about_to_end && list.len() > green.len();
+        !list.starts_with(green) && (contains || larger || is_earlier(list, green))
+    };
+    let ready =
+        |green: &&Vec<usize>| !green.is_empty() && !scene.running.iter().any(|list| in_the_way(green, list));
+    scene.green.iter().filter(ready).max_by_key(|green| (green.len(), std::cmp::Reverse(green[0]))).cloned()
+}
+
+/// Suspects that no running test is about to tell more of, by the red list they were in.
+fn groups(scene: &Scene<'_>) -> Vec<Vec<usize>> {
+    let mut found: Vec<(u32, Vec<usize>)> = Vec::new();
+    for (n, member) in scene.members.iter().enumerate() {
+        let Standing::Suspect(group) = member.standing else { continue };
+        if scene.running.iter().any(|list| list.contains(&n)) {
+            continue;
+        }
+        match found.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, members)) => members.push(n),
+            None => found.push((group, vec![n])),
+        }
+    }
+    found.into_iter().map(|(_, members)| members).collect()
+}
+
+/// Cuts every group of suspects in at least two, finer while there are slots.
+fn split(scene: &Scene<'_>, groups: &[Vec<usize>], slots: usize) -> Vec<Vec<usize>> {
+    let suspects: usize = groups.iter().map(Vec::len).sum();
+    let mut pieces = Vec::new();
+    for group in groups {
+        let share = (slots * group.len()).div_ceil(suspects.max(1));
+        let cuts = share.max(2).min(group.len());
+        pieces.extend(cut(group, group.len().div_ceil(cuts).min(piece_size(scene, group)).max(1)));
+    }
+    pieces
+}
+
+fn cut(list: &[usize], size: usize) -> impl Iterator<Item = Vec<usize>> {
+    list.chunks(size).map(<[usize]>::to_vec)
+}
+
+/// How many of these are still likely to be green together.
+fn piece_size(scene: &Scene<'_>, list: &[usize]) -> usize {
+    let mut all_good = 1.0;
+    list.iter()
+        .take_while(|n| {
+            all_good *= chance(scene, **n);
+            all_good >= PIECE
+        })
+        .count()
+        .max(1)
+}
+
+/// Smaller lists beside a doubtful batch: should it be red, it is known at once which part is not to blame.
+fn hedges(scene: &Scene<'_>, main: &[usize], wanted: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let all_good: f64 = main.iter().map(|n| chance(scene, *n)).product();
+    let covered = |n: usize| {
+        scene.running.iter().chain(wanted).any(|list| list.contains(&n) && !list.starts_with(main))
+    };
+    let doubtful: Vec<usize> = (0..scene.members.len())
+        .filter(|&n| scene.members[n].standing == Standing::Fresh && !covered(n))
+        .collect();
+    let slots = scene.slots.saturating_sub(scene.running.len() + wanted.len());
+    if all_good >= SAFE || doubtful.len() < 2 || slots == 0 {
+        return Vec::new();
+    }
+    let size = doubtful.len().div_ceil(slots).min(piece_size(scene, &doubtful)).max(1);
+    cut(&doubtful, size).take(slots).collect()
+}
+
+#[cfg(test)]
+mod tests;
