@@ -143,4 +143,13 @@ pub enum Evidence {
         /// The ref that holds the work.
         salvage: Option<String>,
     },
+    /// It did not merge with what had landed meanwhile: its agent is asked to bring the two together.
+    Bounced {
+        /// The commit of the target it did not merge with.
+        onto: String,
+        /// The files in conflict.
+        files: Vec<String>,
+        /// What the other side did to them.
+        theirs: String,
+    },
 }

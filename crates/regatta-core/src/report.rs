@@ -208,6 +208,9 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
             let kept = salvage.as_deref().map_or_else(String::new, |salvage| format!("; kept as {salvage}"));
             format!("the commit was refused by {by}{kept}")
         }
+        Evidence::Bounced { onto, files, .. } => {
+            format!("it did not merge with {} in {}", &onto[..onto.len().min(12)], cell(&files.join(", ")))
+        }
     }
 }
 
@@ -243,6 +246,15 @@ pub fn describe(body: &EventBody) -> String {
                     intent.onto.as_deref().map_or_else(|| "a new branch".to_owned(), short)
                 )
             }
+            LandStep::Tested { candidate, cars, outcome, millis, note } => format!(
+                "gate {} in {} on {} ({}){}",
+                outcome.as_str(),
+                crate::time::human(std::time::Duration::from_millis(*millis)),
+                short(candidate),
+                if cars.len() == 1 { "alone".to_owned() } else { format!("{} cars", cars.len()) },
+                if note.is_empty() { String::new() } else { format!(": {}", cell(note)) },
+            ),
+            LandStep::Bounce { detail, .. } => format!("back to its agent: {}", cell(detail)),
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), cell(note)),
             LandStep::Wait { why } => format!("waits to land: {}", cell(why)),
             LandStep::Landed { commit } => format!("landed as {}", short(commit)),

@@ -276,6 +276,15 @@ pub enum Change {
         /// The commit.
         head: String,
     },
+    /// Work that was not to land, or was blocked on its way, goes into the train after all.
+    Board {
+        /// The attempt that made it.
+        attempt: u32,
+        /// The commit.
+        head: String,
+    },
+    /// Out of the train, back to its agent.
+    Bounce,
     /// Good, nothing to land.
     Finish {
         /// The commit, if there is one.
@@ -352,6 +361,8 @@ impl Change {
             Change::Retry { .. } => "be retried",
             Change::Release => "be released",
             Change::Approve { .. } => "join the train",
+            Change::Board { .. } => "be landed",
+            Change::Bounce => "go back to its agent",
             Change::Finish { .. } => "be done",
             Change::Fail { .. } => "fail",
             Change::Park { .. } => "be parked",
@@ -390,6 +401,11 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
         (S::Judging { attempt, .. }, Change::Approve { head }) => {
             S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
         }
+        (
+            S::Done { .. } | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. },
+            Change::Board { attempt, head },
+        ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None },
+        (S::Landing { .. }, Change::Bounce) => S::pending(),
         (S::Judging { attempt, .. }, Change::Finish { head }) => {
             S::Done { attempt: *attempt, head: head.clone() }
         }

@@ -596,7 +596,10 @@ impl Engine {
                 use regatta_core::train::LandStep;
                 if matches!(
                     landing,
-                    LandStep::Landed { .. } | LandStep::AlreadyIn { .. } | LandStep::Reject { .. }
+                    LandStep::Landed { .. }
+                        | LandStep::AlreadyIn { .. }
+                        | LandStep::Reject { .. }
+                        | LandStep::Bounce { .. }
                 ) {
                     self.reserved.remove(task);
                 }

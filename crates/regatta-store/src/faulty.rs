@@ -182,7 +182,15 @@ impl<S: Store> Store for Faulty<S> {
         lossy!(self, self.inner.cars(target))
     }
 
-    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
-        lossy!(self, self.inner.land(lander, task, step, at))
+    async fn land_all(&self, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()> {
+        lossy!(self, self.inner.land_all(lander, steps, at))
+    }
+
+    async fn passes(&self, gate: &str) -> Result<Vec<String>> {
+        lossy!(self, self.inner.passes(gate))
+    }
+
+    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+        lossy!(self, self.inner.record_pass(gate, tree, at))
     }
 }

@@ -183,5 +183,16 @@ pub trait Store: Send + Sync {
     /// Moves a car on, and its task with it. Fenced by the lander's term; the role has to be `train:<target>`.
     /// Only the candidate that was gated can be landed.
     /// A step that is already true is accepted again; one that contradicts the car's step is [`StoreError::Conflict`].
-    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()>;
+    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
+        self.land_all(lander, &[(task.clone(), step.clone())], at).await
+    }
+
+    /// The same for many at once: all of them, or none.
+    async fn land_all(&self, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()>;
+
+    /// Trees that passed this gate, the newest first; the oldest of very many are forgotten.
+    async fn passes(&self, gate: &str) -> Result<Vec<String>>;
+
+    /// This tree passed. Repeating it changes nothing.
+    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()>;
 }

@@ -310,6 +310,15 @@ pub enum Operation {
         /// By whom.
         by: String,
     },
+    /// Work that is done, or was blocked by a conflict or by tests, joins the train.
+    Land {
+        /// By whom.
+        by: String,
+        /// The attempt that made it.
+        attempt: u32,
+        /// What is asked of the train.
+        request: LandRequest,
+    },
     /// The time it waited for has come.
     Due,
     /// Wait for a time.

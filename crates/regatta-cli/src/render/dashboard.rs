@@ -109,6 +109,7 @@ impl Dashboard {
             EventBody::Landing { landing } => match landing {
                 LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => "landed",
                 LandStep::Reject { .. } => "blocked",
+                LandStep::Bounce { .. } => "pending",
                 _ => "landing",
             },
             EventBody::Progressed { .. } => {

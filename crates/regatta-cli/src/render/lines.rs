@@ -6,7 +6,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_core::time::Timestamp;
-use regatta_core::train::LandStep;
+use regatta_core::train::{GateOutcome, LandStep};
 use regatta_engine::notice::Notice;
 
 use crate::ui::{Style, Ui};
@@ -98,11 +98,15 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::Rearmed => (Weight::News, Style::Dim),
         EventBody::Landing { landing } => match landing {
             LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),
-            LandStep::Wait { .. } => (Weight::Trouble, Style::Wait),
-            // The Blocked event that follows says it.
-            LandStep::Reject { .. } | LandStep::Intend { .. } | LandStep::Gate { .. } => {
-                (Weight::Detail, Style::Dim)
+            LandStep::Wait { .. } | LandStep::Bounce { .. } => (Weight::Trouble, Style::Wait),
+            LandStep::Tested { outcome: GateOutcome::Failed | GateOutcome::Flaky, .. } => {
+                (Weight::News, Style::Wait)
             }
+            // The Blocked event that follows says it.
+            LandStep::Reject { .. }
+            | LandStep::Intend { .. }
+            | LandStep::Gate { .. }
+            | LandStep::Tested { .. } => (Weight::Detail, Style::Dim),
         },
         _ => (Weight::Detail, Style::Dim),
     }

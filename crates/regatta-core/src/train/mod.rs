@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// How a car's commits become commits of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,12 @@ pub struct LandRequest {
     pub head: String,
     /// Subject and body for strategies that make a commit of their own.
     pub message: String,
+    /// What was said of the work, for the commit's trailer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Checks of its own passed in its lane.
+    #[serde(default)]
+    pub checked: bool,
 }
 
 /// One task's place in a train.
@@ -99,6 +106,19 @@ pub enum LandStep {
         /// The facts.
         intent: Intent,
     },
+    /// A gate ran on a candidate this car is in. Told; the car keeps its step.
+    Tested {
+        /// The commit that was tested.
+        candidate: String,
+        /// Those on it, in order, this car among them.
+        cars: Vec<TaskId>,
+        /// How it went.
+        outcome: GateOutcome,
+        /// How long it took.
+        millis: u64,
+        /// In words.
+        note: String,
+    },
     /// Intended becomes Gated.
     Gate {
         /// The commit that passed.
@@ -121,6 +141,17 @@ pub enum LandStep {
         /// The target's tip that has it.
         commit: String,
     },
+    /// It goes back to its agent, which is told what it conflicts with; the car leaves.
+    Bounce {
+        /// The commit of the target it does not merge with.
+        onto: String,
+        /// In words.
+        detail: String,
+        /// The files in conflict.
+        files: Vec<String>,
+        /// What the other side did to them.
+        theirs: String,
+    },
     /// The task is blocked, the car leaves.
     Reject {
         /// `conflict` or `tests`.
@@ -130,6 +161,48 @@ pub enum LandStep {
         /// The files in conflict.
         files: Vec<String>,
     },
+}
+
+/// How a gate went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateOutcome {
+    /// At the first try.
+    Passed,
+    /// At a later one.
+    Flaky,
+    /// At no try.
+    Failed,
+    /// Not tested: this very content has passed before.
+    Known,
+}
+
+impl GateOutcome {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            GateOutcome::Passed => "passed",
+            GateOutcome::Flaky => "flaky",
+            GateOutcome::Failed => "failed",
+            GateOutcome::Known => "known",
+        }
+    }
+}
+
+impl LandStep {
+    /// The word for it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            LandStep::Intend { .. } => "intend",
+            LandStep::Tested { .. } => "tested",
+            LandStep::Gate { .. } => "gate",
+            LandStep::Wait { .. } => "wait",
+            LandStep::Landed { .. } => "landed",
+            LandStep::AlreadyIn { .. } => "already-in",
+            LandStep::Bounce { .. } => "bounce",
+            LandStep::Reject { .. } => "reject",
+        }
+    }
 }
 
 /// The order in which cars land: priority, then approval. Dependencies need no rule here,

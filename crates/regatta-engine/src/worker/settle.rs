@@ -301,6 +301,8 @@ impl Worker {
                 base: site.lane.base.to_string(),
                 head: head.clone(),
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),
+                verdict: Some(verdict),
+                checked: !spec.checks.is_empty(),
             }),
             _ => Outcome::Done { head: head.clone() },
         };

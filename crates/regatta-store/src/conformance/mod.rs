@@ -132,6 +132,10 @@ macro_rules! conformance {
                 a_role_lands_on_its_own_target_only,
                 a_car_can_be_cancelled_until_its_gate_has_passed,
                 cars_keep_the_order_of_their_approval,
+                a_batch_of_steps_is_taken_whole_or_not_at_all,
+                a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with,
+                what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all,
+                a_tree_that_passed_is_remembered_for_its_gate,
             }
         }
     };

@@ -72,6 +72,8 @@ pub fn landing(head: &str) -> LandRequest {
         base: "base".into(),
         head: head.into(),
         message: "m".into(),
+        verdict: None,
+        checked: false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Landing.
 
+use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::{CarStep, Intent, LandStep};
@@ -240,4 +241,84 @@ pub async fn cars_keep_the_order_of_their_approval(fixture: &dyn Fixture) {
     node.bring("d", elsewhere).await;
     assert_eq!(node.store.cars("main").await.unwrap().len(), 3);
     assert_eq!(node.store.cars("release").await.unwrap().len(), 1);
+}
+
+pub async fn a_batch_of_steps_is_taken_whole_or_not_at_all(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&["a", "b", "c"].map(task)).await;
+    for name in ["a", "b", "c"] {
+        node.approve(name).await;
+    }
+    let lander = elect(&node).await;
+    let all = |step: fn(&str) -> LandStep, names: &[&str]| -> Vec<_> {
+        names.iter().map(|name| (id(name), step(name))).collect()
+    };
+    let steps = [all(|_| intend("m0"), &["a", "b"]), all(gate, &["a", "b"])].concat();
+    node.store.land_all(&lander, &steps, at(6)).await.unwrap();
+    // The third has not passed its gate, so none of them lands.
+    let refused = node.store.land_all(&lander, &all(landed, &["a", "b", "c"]), at(7)).await;
+    assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    assert_eq!(node.states(["a", "b", "c"]).await, ["landing", "landing", "landing"]);
+    for _ in 0..2 {
+        node.store.land_all(&lander, &all(landed, &["a", "b"]), at(8)).await.unwrap();
+    }
+    assert_eq!(node.states(["a", "b", "c"]).await, ["landed", "landed", "landing"]);
+}
+
+pub async fn a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("t")]).await;
+    node.approve("t").await;
+    let lander = elect(&node).await;
+    let bounce = LandStep::Bounce {
+        onto: "m1".into(),
+        detail: "it conflicts".into(),
+        files: vec!["a.txt".into()],
+        theirs: "+theirs".into(),
+    };
+    for _ in 0..2 {
+        land(&node, &lander, "t", bounce.clone()).await.unwrap();
+    }
+    assert_eq!(node.states(["t"]).await, ["pending"]);
+    assert!(node.store.cars("main").await.unwrap().is_empty());
+    let attempts = node.store.attempts(&id("t")).await.unwrap();
+    let bounced =
+        Evidence::Bounced { onto: "m1".into(), files: vec!["a.txt".into()], theirs: "+theirs".into() };
+    assert_eq!(attempts[0].evidence.last(), Some(&bounced));
+    node.approve("t").await;
+    assert_eq!(node.store.cars("main").await.unwrap()[0].attempt, 2);
+}
+
+pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("done"), task("blocked"), task("fresh"), task("child").after(&["blocked"])]).await;
+    node.bring("done", Outcome::Done { head: Some("h".into()) }).await;
+    node.approve("blocked").await;
+    let lander = elect(&node).await;
+    land(&node, &lander, "blocked", reject()).await.unwrap();
+    let send = || Operation::Land { by: "me".into(), attempt: 1, request: landing("h") };
+    for name in ["done", "blocked"] {
+        node.operate(name, send()).await.unwrap();
+        let refused = node.operate(name, send()).await;
+        assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    }
+    let refused = node.operate("fresh", send()).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert_eq!(node.states(["done", "blocked", "fresh"]).await, ["landing", "landing", "pending"]);
+    for name in ["done", "blocked"] {
+        for step in [intend("m0"), gate(name), landed(name)] {
+            land(&node, &lander, name, step).await.unwrap();
+        }
+    }
+    assert_eq!(node.ready().await, ["fresh", "child"]);
+}
+
+pub async fn a_tree_that_passed_is_remembered_for_its_gate(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    for tree in ["t1", "t2", "t1"] {
+        node.store.record_pass("gate", tree, at(1)).await.unwrap();
+    }
+    node.store.record_pass("other", "t3", at(1)).await.unwrap();
+    assert_eq!(node.store.passes("gate").await.unwrap(), ["t2", "t1"]);
+    assert!(node.store.passes("nothing").await.unwrap().is_empty());
 }

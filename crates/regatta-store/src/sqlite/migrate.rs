@@ -11,7 +11,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::{Result, StoreError};
 
 /// What each version adds; the first is version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("schema/0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// Brings the schema to this program's version.
 pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {

@@ -90,6 +90,14 @@ pub(super) fn operate(
         Operation::AskCancel { .. } => Ok(()),
         Operation::Cancel { by } => cancel(tx, &mut row, by, at),
         Operation::Requeue { by } => requeue(tx, &mut row, by, at),
+        Operation::Land { by, attempt, request } => {
+            let head = request.head.clone();
+            let change = Change::Board { attempt: *attempt, head: head.clone() };
+            row.change(tx, &change, &EventBody::Approved { head }, at)?;
+            train::join(tx, &row, *attempt, request)?;
+            let event = EventBody::Noted { text: format!("sent to the train by {by}") };
+            events::append(tx, Some(row.seq), Some(*attempt), &event, at)
+        }
         Operation::Due => row.change(tx, &Change::Due, &EventBody::Due, at),
         Operation::Park { until, detail } => {
             let (until, why, detail) = (*until, ParkReason::Operator, detail.clone());
@@ -114,7 +122,7 @@ fn ask_cancel(tx: &Tx, row: &Row, by: &str, at: Timestamp) -> Result<()> {
 
 fn cancel(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     if let TaskState::Landing { .. } = row.state {
-        // Once the gate has passed, the ref may have been moved already.
+        // Once it is about to be moved, the ref may have been moved already.
         if let Some(CarStep::Gated { .. }) = train::step_of(tx, row)? {
             return Err(StoreError::Refused(format!("{}: it is being landed at this moment", row.id)));
         }

@@ -169,8 +169,18 @@ impl Store for SqliteStore {
         self.readers.call(move |db| train::cars(db, &target)).await
     }
 
-    async fn land(&self, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
-        let (lander, task, step) = (lander.clone(), task.clone(), step.clone());
-        self.writer.call(move |tx| train::land(tx, &lander, &task, &step, at)).await
+    async fn land_all(&self, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()> {
+        let (lander, steps) = (lander.clone(), steps.to_vec());
+        self.writer.call(move |tx| train::land_all(tx, &lander, &steps, at)).await
+    }
+
+    async fn passes(&self, gate: &str) -> Result<Vec<String>> {
+        let gate = gate.to_owned();
+        self.readers.call(move |db| train::passes(db, &gate)).await
+    }
+
+    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+        let (gate, tree) = (gate.to_owned(), tree.to_owned());
+        self.writer.call(move |tx| train::record_pass(tx, &gate, &tree, at)).await
     }
 }

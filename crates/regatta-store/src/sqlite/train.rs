@@ -3,6 +3,7 @@
 //! Invariant: a car exists exactly while its task is landing. Every step compares the lander's term and session
 //! with the role's in its own transaction, so that a lander that was replaced can not move anything.
 
+use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::{Change, TaskState};
@@ -15,6 +16,9 @@ use super::rows::{Row, bounded, from_json, to_json};
 use super::writer::Tx;
 use super::{events, sessions};
 use crate::{Lander, Result, SessionId, StoreError};
+
+/// So many trees are remembered.
+const MOST_PASSES: i64 = 10_000;
 
 pub(super) fn elect(tx: &Tx, role: &str, session: &SessionId) -> Result<Option<Lander>> {
     sessions::require_open(tx, session)?;
@@ -110,8 +114,12 @@ fn car_of(db: &Connection, row: &Row) -> Result<Option<(String, CarStep)>> {
     found.map(|(target, step)| Ok((target, from_json("a car's step", &step)?))).transpose()
 }
 
-pub(super) fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
+pub(super) fn land_all(tx: &Tx, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()> {
     require_lander(tx, lander)?;
+    steps.iter().try_for_each(|(task, step)| land(tx, lander, task, step, at))
+}
+
+fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
     let mut row = Row::require(tx, task)?;
     let Some((target, car_step)) = car_of(tx, &row)? else {
         return if is_history(&row.state, step) {
@@ -144,6 +152,9 @@ pub(super) fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at:
             CarStep::Gated { .. } => Err(contradicts(&row, step, "has another candidate")),
             CarStep::Queued => Err(contradicts(&row, step, "has no intent yet")),
         },
+        LandStep::Tested { .. } => {
+            events::append(tx, Some(row.seq), super::rows::live_attempt(&row.state), &event, at)
+        }
         LandStep::Wait { why } => {
             if matches!(&row.state, TaskState::Landing { waiting: Some(now), .. } if now == why) {
                 return Ok(());
@@ -161,6 +172,19 @@ pub(super) fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at:
         LandStep::AlreadyIn { commit } => {
             leave(tx, &row)?;
             row.change(tx, &Change::Land { commit: commit.clone() }, &event, at)
+        }
+        LandStep::Bounce { onto, files, theirs, .. } => {
+            leave(tx, &row)?;
+            if let Some(n) = super::rows::live_attempt(&row.state) {
+                let bounced =
+                    Evidence::Bounced { onto: onto.clone(), files: files.clone(), theirs: theirs.clone() };
+                if let Some(mut attempt) = row.attempt(tx, n)? {
+                    attempt.evidence.push(bounced);
+                    row.put_attempt(tx, &attempt)?;
+                }
+            }
+            row.change(tx, &Change::Bounce, &event, at)?;
+            super::dependents::skip_if_hopeless(tx, &mut row, at)
         }
         LandStep::Reject { reason, detail, .. } => {
             leave(tx, &row)?;
@@ -184,6 +208,7 @@ fn is_history(state: &TaskState, step: &LandStep) -> bool {
             TaskState::Landed { commit: now, .. },
             LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
         ) => now == commit,
+        (TaskState::Pending { .. }, LandStep::Bounce { .. }) => true,
         (TaskState::Blocked { reason: now, detail: said }, LandStep::Reject { reason, detail, .. }) => {
             now == reason && said == detail
         }
@@ -192,17 +217,28 @@ fn is_history(state: &TaskState, step: &LandStep) -> bool {
 }
 
 fn contradicts(row: &Row, step: &LandStep, why: &str) -> StoreError {
-    let step = match step {
-        LandStep::Intend { .. } => "intend",
-        LandStep::Gate { .. } => "gate",
-        LandStep::Wait { .. } => "wait",
-        LandStep::Landed { .. } => "landed",
-        LandStep::AlreadyIn { .. } => "already-in",
-        LandStep::Reject { .. } => "reject",
-    };
     StoreError::Conflict(format!(
-        "{} ({}) {why}, so the step {step} does not apply",
+        "{} ({}) {why}, so the step {} does not apply",
         row.id,
-        row.state.name()
+        row.state.name(),
+        step.name()
     ))
+}
+
+/// Trees that passed a gate, the newest first.
+pub(super) fn passes(db: &Connection, gate: &str) -> Result<Vec<String>> {
+    let mut query = db.prepare_cached("select tree from pass where gate = ?1 order by seq desc limit ?2")?;
+    let rows = query.query_map(params![gate, MOST_PASSES], |row| row.get::<_, String>(0))?;
+    Ok(rows.collect::<std::result::Result<_, _>>()?)
+}
+
+/// One more tree passed; the oldest are forgotten.
+pub(super) fn record_pass(tx: &Tx, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+    tx.prepare_cached(
+        "insert into pass(gate, tree, at) values(?1, ?2, ?3) on conflict(gate, tree) do nothing",
+    )?
+    .execute(params![gate, tree, at.millis()])?;
+    tx.prepare_cached("delete from pass where seq <= (select max(seq) from pass) - ?1")?
+        .execute([MOST_PASSES])?;
+    Ok(())
 }

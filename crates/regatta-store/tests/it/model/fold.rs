@@ -8,14 +8,14 @@ use regatta_core::train::LandStep;
 pub(crate) fn fold(events: &[Event]) -> TaskState {
     let mut state = TaskState::pending();
     for (n, event) in events.iter().enumerate() {
-        let Some(change) = change(event, n == 0) else { continue };
+        let Some(change) = change(&state, event, n == 0) else { continue };
         state = apply(&state, &change).unwrap_or_else(|illegal| panic!("{illegal}: {events:#?}"));
     }
     state
 }
 
 /// The change an event tells of; `None` for those that change nothing.
-fn change(event: &Event, first: bool) -> Option<Change> {
+fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
     Some(match event.body.clone() {
         EventBody::Enqueued { .. } if first => return None,
         EventBody::Enqueued { .. } => Change::Requeue,
@@ -28,14 +28,18 @@ fn change(event: &Event, first: bool) -> Option<Change> {
         EventBody::Released { .. } => Change::Release,
         EventBody::Parked { until, why, detail } => Change::Park { until, why, detail },
         EventBody::Due => Change::Due,
-        EventBody::Approved { head } => Change::Approve { head },
+        EventBody::Approved { head } => match state {
+            TaskState::Judging { .. } => Change::Approve { head },
+            _ => Change::Board { attempt: event.attempt.expect("it was made by an attempt"), head },
+        },
         EventBody::Done { head } => Change::Finish { head },
         EventBody::Landing { landing } => match landing {
             LandStep::Intend { .. } | LandStep::Gate { .. } => Change::Proceed,
             LandStep::Wait { why } => Change::Wait { why },
             LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit },
             // Told by the event behind it.
-            LandStep::Reject { .. } => return None,
+            LandStep::Reject { .. } | LandStep::Tested { .. } => return None,
+            LandStep::Bounce { .. } => Change::Bounce,
         },
         EventBody::Failed { why } => Change::Fail { why },
         EventBody::Blocked { reason, detail } => Change::Block { reason, detail },

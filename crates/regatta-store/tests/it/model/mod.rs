@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use regatta_core::failure::FailureClass;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
-use regatta_core::train::{Intent, LandStep};
+use regatta_core::train::{GateOutcome, Intent, LandStep};
 use regatta_store::conformance::node::{Node, at, id, landing, record, task};
 use regatta_store::{
     Claim, IfPresent, Lander, NewTask, Operation, Outcome, RequestId, Result, Step, StoreError, Word,
@@ -45,11 +45,11 @@ fn any_act() -> impl Strategy<Value = (usize, Act)> {
         4 => (0..3usize, 0..4usize).prop_map(|(claim, step)| Act::Step { claim, step }),
         8 => (0..3usize, 0..9usize, any::<bool>())
             .prop_map(|(claim, outcome, charged)| Act::Settle { claim, outcome, charged }),
-        6 => (0..TASKS, 0..5usize).prop_map(|(task, operation)| Act::Operate { task, operation }),
+        6 => (0..TASKS, 0..6usize).prop_map(|(task, operation)| Act::Operate { task, operation }),
         1 => (0..3usize).prop_map(|claim| Act::Report { claim }),
         2 => Just(Act::Elect),
         1 => Just(Act::Resign),
-        8 => (0..TASKS, 0..6usize).prop_map(|(car, step)| Act::Land { car, step }),
+        8 => (0..TASKS, 0..8usize).prop_map(|(car, step)| Act::Land { car, step }),
         1 => any::<bool>().prop_map(|heir| Act::Expire { heir }),
     ];
     (0..2usize, act)
@@ -186,6 +186,7 @@ fn an_operation(n: usize) -> Operation {
         1 => Operation::AskCancel { by },
         2 => Operation::Requeue { by },
         3 => Operation::Due,
+        4 => Operation::Land { by, attempt: 1, request: landing("h") },
         _ => Operation::Park { until: at(9), detail: "d".into() },
     }
 }
@@ -198,6 +199,14 @@ fn a_land_step(n: usize) -> LandStep {
         2 => LandStep::Wait { why: "dirty".into() },
         3 => LandStep::Landed { commit },
         4 => LandStep::AlreadyIn { commit },
+        5 => LandStep::Bounce { onto: commit, detail: "x".into(), files: Vec::new(), theirs: String::new() },
+        6 => LandStep::Tested {
+            candidate: commit,
+            cars: Vec::new(),
+            outcome: GateOutcome::Flaky,
+            millis: 1,
+            note: String::new(),
+        },
         _ => LandStep::Reject { reason: BlockReason::Tests, detail: "red".into(), files: Vec::new() },
     }
 }
