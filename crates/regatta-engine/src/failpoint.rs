@@ -19,6 +19,7 @@ pub const ALL: &[&str] = &[
     "checked",
     "settled",
     "intended",
+    "tested",
     "gated",
     "checkout-locked",
     "checkout-behind",

@@ -95,7 +95,7 @@ static LAND_KEYS: &[Key] = &[
     .env("REGATTA_LAND_TEST_COMMAND"),
     Key::new("test_timeout", Kind::Duration, "30m", "How long that command may take.")
         .env("REGATTA_LAND_TEST_TIMEOUT"),
-    Key::new("parallel", Kind::Int { min: 1, max: 64 }, "1", "Candidates tested side by side.").later(),
+    Key::new("parallel", Kind::Int { min: 1, max: 64 }, "4", "Candidates tested side by side."),
     Key::new("push", Kind::Bool, "false", "Whether the target branch is pushed after a landing.").later(),
     Key::new(
         "retries",
@@ -103,6 +103,13 @@ static LAND_KEYS: &[Key] = &[
         "0",
         "How often a gate that failed is run again before that counts; a pass then is recorded as flaky.",
     ),
+    Key::new(
+        "bounces",
+        Kind::Int { min: 0, max: 20 },
+        "none",
+        "How often work that conflicts with the target goes back to its agent; unset, once to one that can resume its session.",
+    )
+    .example("1"),
 ];
 
 static LIMIT_KEYS: &[Key] = &[

@@ -102,6 +102,7 @@ impl Config {
             ("land.parallel", Value::Int(n)) => land.parallel = count(*n),
             ("land.push", Value::Bool(on)) => land.push = *on,
             ("land.retries", Value::Int(n)) => land.retries = count(*n),
+            ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),
             ("limits.groups", Value::Counts(list)) => {
                 limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
             }

@@ -201,12 +201,14 @@ pub struct Land {
     /// How long it may take.
     #[serde(serialize_with = "as_text")]
     pub test_timeout: Option<Duration>,
-    /// Candidates tested side by side. More than one is read, and not yet acted upon.
+    /// Candidates tested side by side.
     pub parallel: u32,
     /// Whether the target branch is pushed after a landing. Read, and not yet acted upon.
     pub push: bool,
-    /// How often work that conflicts goes back to its agent.
+    /// How often a gate that fails is run again before it counts.
     pub retries: u32,
+    /// How often work that conflicts goes back to its agent. Unset: once, to an agent that can resume its session.
+    pub bounces: Option<u32>,
 }
 
 /// How commits reach the target branch.
@@ -317,9 +319,10 @@ impl Default for Land {
             strategy: Strategy::Rebase,
             test_command: None,
             test_timeout: Some(Duration::from_secs(30 * 60)),
-            parallel: 1,
+            parallel: 4,
             push: false,
             retries: 0,
+            bounces: None,
         }
     }
 }

@@ -84,6 +84,19 @@ impl Work {
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
+    /// What changed in these files, as a patch.
+    pub(crate) fn diff_of(&self, from: &Oid, to: &Oid, paths: &[PathBuf]) -> Result<Vec<u8>, GitError> {
+        let plain = ["diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
+        let command = self.bare().set("core.quotePath=false").args(plain).arg(from).arg(to).arg("--");
+        command
+            .args(paths.iter().map(|path| {
+                let mut literal = std::ffi::OsString::from(":(literal,top)");
+                literal.push(path);
+                literal
+            }))
+            .bytes()
+    }
+
     /// The difference between two commits or trees as a patch, without any program of anybody's.
     pub fn diff(&self, from: &Oid, to: &Oid) -> Result<Vec<u8>, GitError> {
         let flags =
@@ -106,7 +119,7 @@ fn logged(fields: &[&[u8]]) -> Result<LoggedCommit, GitError> {
         parents: text(parents).split_whitespace().map(Oid::parse).collect::<Result<_, _>>()?,
         author_name: text(name),
         author_email: text(email),
-        author_date: text(date),
+        author_date: format!("@{}", text(date)),
         message: message.to_vec(),
     })
 }

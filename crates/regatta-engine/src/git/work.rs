@@ -205,6 +205,11 @@ impl Work {
         trees.insert(commit.clone(), tree.clone());
     }
 
+    /// Whether there is such an object.
+    pub(crate) fn exists(&self, object: &Oid) -> Result<bool, GitError> {
+        Ok(self.bare().args(["cat-file", "-e"]).arg(object).run()?.code == Some(0))
+    }
+
     /// Whether `ancestor` is reachable from `descendant`; a commit is its own ancestor.
     pub fn is_ancestor(&self, ancestor: &Oid, descendant: &Oid) -> Result<bool, GitError> {
         if ancestor == descendant {

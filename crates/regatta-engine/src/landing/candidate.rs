@@ -28,7 +28,7 @@ pub struct CandidateRequest {
     pub identity: Identity,
     /// Committer date of every commit that is written.
     pub at: Timestamp,
-    /// `(key, value)` lines at the end of `message`.
+    /// `(key, value)` lines at the end of the last commit's message.
     pub trailers: Vec<(String, String)>,
 }
 
@@ -46,19 +46,41 @@ pub enum Candidate {
     Conflict { paths: Vec<PathBuf>, details: String },
 }
 
+/// What a lane made, wherever it is to land.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// From the first to the last, without those of its base.
+    commits: Vec<LoggedCommit>,
+    /// Each is the only child of the one before.
+    linear: bool,
+    /// The agent went back behind its base.
+    gone_back: bool,
+}
+
+/// Reads what a lane made.
+pub fn survey(work: &Work, base: &Oid, head: &Oid) -> Result<Survey, GitError> {
+    if head == base {
+        return Ok(Survey { commits: Vec::new(), linear: true, gone_back: true });
+    }
+    let commits = work.commits_beyond(&[base], head)?;
+    let linear = commits.iter().all(|commit| commit.parents.len() == 1)
+        && commits.windows(2).all(|pair| pair[1].parents[0] == pair[0].oid);
+    let gone_back = commits.is_empty() && work.is_ancestor(head, base)?;
+    Ok(Survey { commits, linear, gone_back })
+}
+
 /// Builds the candidate of one lane.
 pub fn build(work: &Work, request: &CandidateRequest) -> Result<Candidate, GitError> {
-    if request.head == request.base {
-        return Ok(Candidate::Empty);
-    }
-    let commits = work.commits_beyond(&[&request.base, &request.target_tip], &request.head)?;
-    let Some(last) = commits.last() else {
-        // Either the target has them, or the agent went back behind its base.
-        let gone_back = work.is_ancestor(&request.head, &request.base)?;
-        return Ok(if gone_back { Candidate::Empty } else { Candidate::AlreadyIn });
+    build_from(work, request, &survey(work, &request.base, &request.head)?)
+}
+
+/// The same, of what is known of the lane already.
+pub fn build_from(work: &Work, request: &CandidateRequest, survey: &Survey) -> Result<Candidate, GitError> {
+    let Some(last) = survey.commits.last() else {
+        return Ok(if survey.gone_back { Candidate::Empty } else { Candidate::AlreadyIn });
     };
     match request.strategy {
-        Strategy::Rebase => rebase(work, request, &commits, last),
+        Strategy::Rebase => rebase(work, request, survey, last),
         Strategy::Squash => squash(work, request),
         Strategy::Merge => merge(work, request),
     }
@@ -67,20 +89,18 @@ pub fn build(work: &Work, request: &CandidateRequest) -> Result<Candidate, GitEr
 fn rebase(
     work: &Work,
     request: &CandidateRequest,
-    commits: &[LoggedCommit],
+    survey: &Survey,
     last: &LoggedCommit,
 ) -> Result<Candidate, GitError> {
-    let linear = commits.iter().all(|commit| commit.parents.len() == 1)
-        && commits.windows(2).all(|pair| pair[1].parents[0] == pair[0].oid);
-    let on_tip = linear && commits[0].parents[0] == request.target_tip;
-    if on_tip || (!linear && work.is_ancestor(&request.target_tip, &request.head)?) {
-        return Ok(Candidate::Clean {
-            commit: last.oid.clone(),
-            tree: last.tree.clone(),
-            fast_forward: true,
-        });
+    let commits = &survey.commits;
+    let on_tip = survey.linear && commits[0].parents[0] == request.target_tip;
+    if on_tip {
+        return on_its_own_base(work, request, commits, last);
     }
-    if !linear {
+    if !survey.linear {
+        if work.is_ancestor(&request.target_tip, &request.head)? {
+            return Ok(as_it_is(last));
+        }
         // Replaying a merge would need the resolution its author made: take the result as a whole.
         return squash(work, request);
     }
@@ -89,18 +109,23 @@ fn rebase(
     for commit in commits {
         let merged = match merge_trees(work, Some(&commit.parents[0]), &onto, &commit.oid)? {
             Merged::Tree(tree) => tree,
-            Merged::Conflict { paths, details } => return Ok(Candidate::Conflict { paths, details }),
+            Merged::Conflict { paths, details, .. } => return Ok(Candidate::Conflict { paths, details }),
         };
         if merged == tree {
             continue;
         }
-        let author = Author {
-            name: &commit.author_name,
-            email: &commit.author_email,
-            date: &format!("@{}", commit.author_date),
+        let message = match commit.oid == last.oid {
+            true => with_trailers(&commit.message, &request.trailers),
+            false => commit.message.clone(),
         };
-        let committer = (&request.identity, request.at);
-        onto = write_commit(work, &merged, &[&onto], &author, committer, &commit.message)?;
+        onto = write_commit(
+            work,
+            &merged,
+            &[&onto],
+            &author_of(commit),
+            (&request.identity, request.at),
+            &message,
+        )?;
         tree = merged;
     }
     if onto == request.target_tip {
@@ -109,11 +134,41 @@ fn rebase(
     Ok(Candidate::Clean { commit: onto, tree, fast_forward: false })
 }
 
+fn as_it_is(last: &LoggedCommit) -> Candidate {
+    Candidate::Clean { commit: last.oid.clone(), tree: last.tree.clone(), fast_forward: true }
+}
+
+fn author_of(commit: &LoggedCommit) -> Author<'_> {
+    Author { name: &commit.author_name, email: &commit.author_email, date: &commit.author_date }
+}
+
+/// Nothing has to be replayed; only the last commit is told what became of it. One that is signed stays as it is.
+fn on_its_own_base(
+    work: &Work,
+    request: &CandidateRequest,
+    commits: &[LoggedCommit],
+    last: &LoggedCommit,
+) -> Result<Candidate, GitError> {
+    if commits.len() == 1 && last.tree == work.tree_of(&request.target_tip)? {
+        return Ok(Candidate::AlreadyIn);
+    }
+    let message = with_trailers(&last.message, &request.trailers);
+    if message == last.message || work.trust().signing().is_some() {
+        return Ok(as_it_is(last));
+    }
+    let parent = &last.parents[0];
+    let committer = (&request.identity, request.at);
+    let commit = write_commit(work, &last.tree, &[parent], &author_of(last), committer, &message)?;
+    Ok(Candidate::Clean { commit, tree: last.tree.clone(), fast_forward: false })
+}
+
 /// The lane's own change, from its base to its head, as one commit.
 fn squash(work: &Work, request: &CandidateRequest) -> Result<Candidate, GitError> {
-    // A lane that does not descend from its base any more has no change "since base": merge it as git would.
-    let base = work.is_ancestor(&request.base, &request.head)?.then_some(&request.base);
-    let merged = merge_trees(work, base, &request.target_tip, &request.head)?;
+    // A lane that took the target in resolved conflicts on the way: from there on, it is its merge base that counts.
+    // One that does not descend from its base any more has no change "since base" either: merge it as git would.
+    let own = work.is_ancestor(&request.base, &request.head)?
+        && !work.is_ancestor(&request.target_tip, &request.head)?;
+    let merged = merge_trees(work, own.then_some(&request.base), &request.target_tip, &request.head)?;
     finish(work, request, merged, &[&request.target_tip])
 }
 
@@ -130,28 +185,38 @@ fn finish(
 ) -> Result<Candidate, GitError> {
     let tree = match merged {
         Merged::Tree(tree) => tree,
-        Merged::Conflict { paths, details } => return Ok(Candidate::Conflict { paths, details }),
+        Merged::Conflict { paths, details, .. } => return Ok(Candidate::Conflict { paths, details }),
     };
     if tree == work.tree_of(&request.target_tip)? {
         return Ok(Candidate::AlreadyIn);
     }
     let (who, date) = (&request.identity, git_date(request.at));
     let author = Author { name: &who.name, email: &who.email, date: &date };
-    let message = with_trailers(&request.message, &request.trailers);
-    let commit = write_commit(work, &tree, parents, &author, (who, request.at), message.as_bytes())?;
+    let message = with_trailers(request.message.as_bytes(), &request.trailers);
+    let commit = write_commit(work, &tree, parents, &author, (who, request.at), &message)?;
     Ok(Candidate::Clean { commit, tree, fast_forward: false })
 }
 
-fn with_trailers(message: &str, trailers: &[(String, String)]) -> String {
-    let mut out = message.trim_end().to_owned();
-    out.push('\n');
-    for (n, (key, value)) in trailers.iter().enumerate() {
-        if n == 0 {
-            out.push('\n');
-        }
-        out.push_str(&format!("{key}: {}\n", value.replace('\n', " ")));
+/// The message with these trailers at its end, each once.
+fn with_trailers(message: &[u8], trailers: &[(String, String)]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(message);
+    let (text, end) = (text.trim_end(), text.trim_end().rsplit("\n\n").next().unwrap_or_default());
+    let is_trailer = |line: &str| {
+        line.split_once(": ").is_some_and(|(key, _)| {
+            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        })
+    };
+    let has = |key: &str| end.lines().any(|line| line.split_once(": ").is_some_and(|(name, _)| name == key));
+    let missing: Vec<String> = trailers
+        .iter()
+        .filter(|(key, _)| !has(key))
+        .map(|(key, value)| format!("{key}: {}\n", value.replace('\n', " ")))
+        .collect();
+    if missing.is_empty() || std::str::from_utf8(message).is_err() {
+        return message.to_vec();
     }
-    out
+    let in_trailers = text.contains("\n\n") && end.lines().all(is_trailer);
+    format!("{text}{}{}", if in_trailers { "\n" } else { "\n\n" }, missing.concat()).into_bytes()
 }
 
 /// What came of putting several heads together.
@@ -183,7 +248,7 @@ pub fn combine(
         }
         let tree = match merge_trees(work, None, &tip, head)? {
             Merged::Tree(tree) => tree,
-            Merged::Conflict { paths, details } => {
+            Merged::Conflict { paths, details, .. } => {
                 return Ok(Combined::Conflict { with: head.clone(), paths, details });
             }
         };

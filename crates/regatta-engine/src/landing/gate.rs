@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regatta_core::exit::Exit;
-use regatta_core::id::TaskId;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::train::LandError;
@@ -15,8 +15,8 @@ use crate::worker::Stop;
 
 /// What the gate said.
 pub(crate) enum Gate {
-    /// It passed, or there is none.
-    Passed { note: String },
+    /// It passed; where it is `flaky`, not at the first try.
+    Passed { note: String, flaky: bool },
     /// It failed.
     Failed { detail: String },
     /// Nothing was said: the run is being stopped.
@@ -25,15 +25,27 @@ pub(crate) enum Gate {
     Trouble { why: String },
 }
 
+/// A name for all that the gate does: content that passed one gate says nothing about another. `None` without a gate.
+pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
+    let command = ctx.config.land.test_command.as_ref()?;
+    let mut hash = Sha256::new();
+    for part in [command, ctx.config.lane.setup.as_ref().unwrap_or(&String::new())] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Checks `candidate` out beside everything else and runs the gate there.
 pub(crate) async fn gate(
     ctx: &Arc<Context>,
-    task: &TaskId,
     candidate: &Oid,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Gate, LandError> {
     let land = &ctx.config.land;
-    let Some(command) = &land.test_command else { return Ok(Gate::Passed { note: "no gate".to_owned() }) };
+    let Some(command) = &land.test_command else {
+        return Ok(Gate::Passed { note: "no gate".to_owned(), flaky: false });
+    };
     let started = clock::now();
     let lane = ctx
         .blocking({
@@ -42,8 +54,9 @@ pub(crate) async fn gate(
         })
         .await?;
     ctx.furnish(&lane, std::path::Path::new("")).await?;
-    let dir = ctx.state_dir.join("gates").join(task.as_str());
-    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{task}.{}", ctx.session));
+    let name = candidate.short();
+    let dir = ctx.state_dir.join("gates").join(name);
+    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session));
     let mut said = None;
     let (mut tries, mut trouble) = (0, false);
     if let Some(setup) = &ctx.config.lane.setup {
@@ -70,9 +83,9 @@ pub(crate) async fn gate(
     Ok(match said {
         Some(why) if trouble => Gate::Trouble { why },
         None if tries > 1 => {
-            Gate::Passed { note: format!("`{command}` passed on try {tries}: flaky ({took})") }
+            Gate::Passed { note: format!("`{command}` passed on try {tries}: flaky ({took})"), flaky: true }
         }
-        None => Gate::Passed { note: format!("`{command}` passed in {took}") },
+        None => Gate::Passed { note: format!("`{command}` passed in {took}"), flaky: false },
         Some(detail) => Gate::Failed { detail },
     })
 }

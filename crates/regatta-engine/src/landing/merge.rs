@@ -12,7 +12,12 @@ use crate::git::{GitError, Identity, Oid, Work, oid_line};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Merged {
     Tree(Oid),
-    Conflict { paths: Vec<PathBuf>, details: String },
+    /// `marked` has the conflicts in its files, as an editor would show them.
+    Conflict {
+        paths: Vec<PathBuf>,
+        details: String,
+        marked: Oid,
+    },
 }
 
 /// Merges `theirs` into `ours`; `base` replaces the common ancestor where a single change is replayed.
@@ -30,14 +35,15 @@ pub(super) fn merge_trees(
     let ran = command.arg(ours).arg(theirs).run()?;
     match ran.code {
         Some(0) => oid_line(ran.stdout.split(|b| *b == 0).next().unwrap_or_default()).map(Merged::Tree),
-        Some(1) => Ok(conflict(&ran.stdout)),
+        Some(1) => conflict(&ran.stdout),
         _ => Err(ran.into_error()),
     }
 }
 
 /// Reads `<tree> NUL (<mode> <oid> <stage> TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
-fn conflict(said: &[u8]) -> Merged {
-    let mut fields = said.split(|b| *b == 0).skip(1);
+fn conflict(said: &[u8]) -> Result<Merged, GitError> {
+    let mut fields = said.split(|b| *b == 0);
+    let marked = oid_line(fields.next().unwrap_or_default())?;
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fields.by_ref().take_while(|entry| !entry.is_empty()) {
         if let Some(at) = entry.iter().position(|b| *b == b'\t') {
@@ -58,7 +64,7 @@ fn conflict(said: &[u8]) -> Merged {
     }
     paths.sort();
     paths.dedup();
-    Merged::Conflict { paths, details }
+    Ok(Merged::Conflict { paths, details, marked })
 }
 
 /// Who wrote a commit, and when, as git stores it.

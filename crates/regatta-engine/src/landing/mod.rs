@@ -5,9 +5,14 @@
 //! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
 
 pub mod candidate;
-mod gate;
+pub mod picture;
 pub mod publish;
 pub mod train;
 
+mod chain;
 mod follow;
+mod gate;
+mod ledger;
 mod merge;
+mod moving;
+mod refused;

@@ -1,35 +1,38 @@
-//! The train of one target branch: cars land one after another, each exactly once, whatever crashes in between.
+//! The train of one target branch: cars are tested together and side by side, and land in order, each exactly once,
+//! whatever crashes in between.
 //!
-//! Order of steps, each on disk before the next: intent (the facts the candidate is made from), gate (the exact
-//! commit that passed), ref moved by compare-and-swap, landed. The ref is the only thing that cannot be undone;
-//! a lander that finds an intent whose candidate is already in the target knows that it was moved.
+//! Order of steps, each on disk before the next: intent (the facts the candidates are made from), gate (the exact
+//! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
+//! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use regatta_core::causes::with_causes;
-use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::BlockReason;
-use regatta_core::train::{Car, CarStep, Intent, LandStep, order};
-use regatta_store::{Lander, RequestId, StoreError};
+use regatta_core::train::{Car, CarStep, GateOutcome, Intent, LandStep, order};
+use regatta_store::{Lander, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::candidate::{self, Candidate, CandidateRequest};
+use super::chain::{Approval, Chain, Refusal, approval};
 use super::gate::{self, Gate};
-use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
+pub(crate) use super::ledger::Memory;
+use super::ledger::{Decision, Situation, Tested, UnderWay};
+use super::picture::{Picture, TestNow};
 use crate::context::Context;
-use crate::git::{Expect, GitError, Oid, RefEdit};
+use crate::git::{GitError, Oid};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
-use crate::worker::{Stop, reopen};
+use crate::worker::Stop;
 use crate::{clock, failpoint};
 
-/// So often a candidate is built anew because the target moved, before the car waits for the next round.
-const MOVES: u32 = 10;
 /// Lanes of landed cars that are taken away at the same time.
 const MAX_RETIRING: usize = 4;
+/// A car that waits for the user's checkout is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What goes wrong while landing. The cars keep their places.
 #[derive(Debug, thiserror::Error)]
@@ -51,28 +54,6 @@ pub(crate) struct Round {
     pub(crate) held_elsewhere: bool,
 }
 
-/// What a run remembers of its rounds, so that a car that waits costs nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Memory {
-    tested: Mutex<HashSet<Oid>>,
-}
-
-impl Memory {
-    fn tested(&self, commit: &Oid) {
-        self.tested.lock().unwrap_or_else(PoisonError::into_inner).insert(commit.clone());
-    }
-
-    fn was_tested(&self, commit: &Oid) -> bool {
-        self.tested.lock().unwrap_or_else(PoisonError::into_inner).contains(commit)
-    }
-}
-
-/// How one car fared.
-enum Fared {
-    Left,
-    Waits(String),
-}
-
 /// Lands every car that can land, then gives the train back.
 pub(crate) async fn round(
     ctx: Arc<Context>,
@@ -82,294 +63,462 @@ pub(crate) async fn round(
     let Some(lander) = until_answered(|| ctx.store.elect(&role, &ctx.session)).await? else {
         return Ok(Round { held_elsewhere: true, ..Round::default() });
     };
-    let result = drain(&ctx, &lander, stop).await;
+    let mut train = Train {
+        picture: Picture::new(&ctx.state_dir, &ctx.session, &ctx.target),
+        ctx: ctx.clone(),
+        lander: lander.clone(),
+        stop,
+        cars: Vec::new(),
+        tests: Vec::new(),
+        gates: JoinSet::new(),
+        retiring: JoinSet::new(),
+        waiting: BTreeMap::new(),
+    };
+    let result = train.go().await;
+    train.abort_all().await;
+    while train.retiring.join_next().await.is_some() {}
     let resigned = until_answered(|| ctx.store.resign(&lander)).await;
-    let round = result?;
+    result?;
     resigned?;
-    Ok(round)
+    let waiting = train.waiting.into_iter().map(|(task, wait)| (task, wait.why)).collect();
+    Ok(Round { waiting, held_elsewhere: false })
 }
 
-async fn drain(
-    ctx: &Arc<Context>,
-    lander: &Lander,
-    stop: watch::Receiver<Option<Stop>>,
-) -> Result<Round, LandError> {
-    let mut retiring = JoinSet::new();
-    let result = land_all(ctx, lander, stop, &mut retiring).await;
-    while retiring.join_next().await.is_some() {}
-    result
+/// A car that cannot move, for a reason outside of it.
+pub(super) struct Wait {
+    pub(super) why: String,
+    since: Instant,
 }
 
-/// Lands car after car. Their lanes go beside the train: no car waits for the deletion of another's files.
-async fn land_all(
-    ctx: &Arc<Context>,
-    lander: &Lander,
+/// A candidate under test.
+struct Test {
+    id: tokio::task::Id,
+    cars: Vec<Approval>,
+    /// What it was put on, and that content.
+    base: Oid,
+    on: Oid,
+    commit: Oid,
+    tree: Oid,
+    since: Instant,
+    since_at: regatta_core::time::Timestamp,
+    stop: watch::Sender<Option<Stop>>,
+}
+
+/// One round.
+pub(super) struct Train {
+    pub(super) ctx: Arc<Context>,
+    pub(super) lander: Lander,
     stop: watch::Receiver<Option<Stop>>,
-    retiring: &mut JoinSet<()>,
-) -> Result<Round, LandError> {
-    let mut round = Round::default();
-    loop {
-        let mut cars = until_answered(|| ctx.store.cars(&ctx.target)).await?;
+    /// In order, without those that wait.
+    pub(super) cars: Vec<Car>,
+    tests: Vec<Test>,
+    gates: JoinSet<Result<Gate, LandError>>,
+    retiring: JoinSet<()>,
+    pub(super) waiting: BTreeMap<TaskId, Wait>,
+    picture: Picture,
+}
+
+/// What became of a step.
+pub(super) enum Went {
+    /// Something changed: look again.
+    On,
+    /// Nothing can be done but wait for a test, for a car, or for the user.
+    Nowhere,
+}
+
+impl Train {
+    async fn go(&mut self) -> Result<(), LandError> {
+        let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
+        self.load_passes().await?;
+        let mut look = true;
+        loop {
+            if self.stop.borrow().is_some() {
+                return Ok(());
+            }
+            changed.mark_unchanged();
+            look |= self.load_cars().await?;
+            if look {
+                look = match self.step().await {
+                    Ok(Went::On) => {
+                        self.ctx.train.ledger().go_on();
+                        true
+                    }
+                    Ok(Went::Nowhere) => false,
+                    // Git's trouble is nobody's fault: cars keep their places and say what they wait for.
+                    Err(LandError::Git(error)) => {
+                        let why = self.ctx.redact(&with_causes(&error));
+                        self.ctx.train.ledger().pause(why.clone());
+                        self.all_wait(&why).await?;
+                        false
+                    }
+                    // Somebody called a task off meanwhile: its car left by itself.
+                    Err(LandError::Store(StoreError::Conflict(_))) => self.load_cars().await?,
+                    Err(error) => return Err(error),
+                };
+                self.draw();
+                if look {
+                    continue;
+                }
+            }
+            if self.tests.is_empty() && self.retiring.is_empty() {
+                // Cars may have come while the last ones were looked at.
+                if !self.load_cars().await? {
+                    return Ok(());
+                }
+                look = true;
+                continue;
+            }
+            let timer = self.next_look();
+            tokio::select! {
+                Some(ended) = self.gates.join_next_with_id() => {
+                    self.ended(ended).await?;
+                    look = true;
+                }
+                Some(_) = self.retiring.join_next() => {}
+                Ok(()) = changed.changed() => {}
+                Ok(()) = self.stop.changed() => {}
+                () = tokio::time::sleep(timer) => {
+                    self.waiting.retain(|_, wait| wait.since.elapsed() < LOOK_AGAIN);
+                    look = true;
+                }
+            }
+        }
+    }
+
+    fn next_look(&self) -> Duration {
+        let user = if self.waiting.is_empty() { Duration::from_secs(60) } else { LOOK_AGAIN };
+        let patience = self.ctx.train.ledger().patience();
+        let overdue = patience.and_then(|patience| {
+            self.tests.iter().filter_map(|test| patience.checked_sub(test.since.elapsed())).min()
+        });
+        overdue.map_or(user, |overdue| user.min(overdue + Duration::from_millis(1)))
+    }
+
+    async fn load_passes(&self) -> Result<(), LandError> {
+        if let Some(gate) = gate::fingerprint(&self.ctx) {
+            let passed = until_answered(|| self.ctx.store.passes(&gate)).await?;
+            self.ctx.train.ledger().load(gate, passed);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reload(&mut self) -> Result<(), LandError> {
+        self.load_cars().await.map(drop)
+    }
+
+    /// Reads the cars anew; whether they are others than before. Tests of cars that are gone are ended.
+    async fn load_cars(&mut self) -> Result<bool, LandError> {
+        let mut cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
         order(&mut cars);
-        let next = cars.into_iter().find(|car| !round.waiting.iter().any(|(task, _)| *task == car.task));
-        let Some(car) = next else {
-            // Cars may come while lanes go.
-            match retiring.join_next().await {
-                Some(_) => continue,
-                None => return Ok(round),
-            }
-        };
-        if stop.borrow().is_some() {
-            return Ok(round);
-        }
-        let task = car.task.clone();
-        let mut landing =
-            Landing { ctx: ctx.clone(), lander: lander.clone(), car, stop: stop.clone(), is_in: false };
-        let fared = match landing.land().await {
-            // Git's trouble is nobody's fault: the car keeps its place and says what it waits for.
-            Err(LandError::Git(error)) => landing.wait(ctx.redact(&with_causes(&error))).await?,
-            // Somebody called the task off while its gate ran: the car left by itself.
-            Err(LandError::Store(StoreError::Conflict(_))) if !landing.has_car().await? => Fared::Left,
-            other => other?,
-        };
-        if landing.is_in {
-            if retiring.len() >= MAX_RETIRING {
-                retiring.join_next().await;
-            }
-            let (ctx, task) = (ctx.clone(), task.clone());
-            retiring.spawn(async move { ctx.retire(&task, RetireMode::Landed).await });
-        }
-        if let Fared::Waits(why) = fared {
-            round.waiting.push((task, why));
-        }
-    }
-}
-
-/// One car on its way.
-struct Landing {
-    ctx: Arc<Context>,
-    lander: Lander,
-    car: Car,
-    stop: watch::Receiver<Option<Stop>>,
-    /// Its work is in the target, and the store knows: the lane may go.
-    is_in: bool,
-}
-
-impl Landing {
-    async fn has_car(&self) -> Result<bool, LandError> {
-        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
-        Ok(cars.iter().any(|car| car.task == self.car.task && car.attempt == self.car.attempt))
+        self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
+        cars.retain(|car| !self.waiting.contains_key(&car.task));
+        let seqs = |cars: &[Car]| cars.iter().map(|car| car.seq).collect::<Vec<_>>();
+        let other = seqs(&cars) != seqs(&self.cars);
+        self.cars = cars;
+        self.end_useless_tests().await;
+        Ok(other)
     }
 
-    async fn land(&mut self) -> Result<Fared, LandError> {
-        if let Some(fared) = self.finish_what_was_begun().await? {
-            return Ok(fared);
-        }
-        for _ in 0..MOVES {
-            let onto = self.tip().await?;
-            if let Some(commit) = self.tested_before(onto.as_ref())? {
-                match self.publish_tested(onto, commit).await? {
-                    Some(fared) => return Ok(fared),
-                    None => continue,
-                }
+    /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
+    async fn end_useless_tests(&mut self) {
+        let here = |(_, seq): &Approval| self.cars.iter().any(|car| car.seq == *seq);
+        let waits = |(task, _): &Approval| self.waiting.contains_key(task);
+        for test in &mut self.tests {
+            let landed = test.cars.iter().take_while(|car| !here(car) && !waits(car)).count();
+            let rest = &test.cars[landed..];
+            let useless = rest.iter().any(|car| !here(car)) || (rest.is_empty() && !test.cars.is_empty());
+            if useless && test.stop.borrow().is_none() {
+                let why = "a car in it has left the train".to_owned();
+                let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
             }
-            let intent = Intent { onto: onto.as_ref().map(Oid::to_string), at: clock::now() };
-            self.step(LandStep::Intend { intent: intent.clone() }).await?;
+        }
+    }
+
+    /// Does the next thing there is to do.
+    async fn step(&mut self) -> Result<Went, LandError> {
+        if let Went::On = self.finish_what_was_begun().await? {
+            return Ok(Went::On);
+        }
+        if self.cars.is_empty() {
+            return Ok(Went::Nowhere);
+        }
+        let tip = self.tip().await?;
+        let paused = self.ctx.train.ledger().paused(tip.as_ref(), &self.cars);
+        if let Some(why) = paused {
+            self.all_wait(&why).await?;
+            return Ok(Went::Nowhere);
+        }
+        let base = match &tip {
+            Some(tip) => tip.clone(),
+            None => Oid::parse(&self.cars[0].request.base)?,
+        };
+        let situation = Situation {
+            tip: base.clone(),
+            cars: self.cars.clone(),
+            running: self.under_way(),
+            slots: self.ctx.config.land.parallel.max(1) as usize,
+            has_gate: self.ctx.config.land.test_command.is_some(),
+            now: clock::now(),
+        };
+        let decision = self.ctx.blocking(move |ctx| ctx.train.ledger().decide(&ctx.work, &situation)).await?;
+        self.carry_out(decision, tip, base).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        decision: Decision,
+        tip: Option<Oid>,
+        base: Oid,
+    ) -> Result<Went, LandError> {
+        if !decision.refused.is_empty() {
+            for (n, refusal) in decision.refused {
+                self.refuse(n, refusal, &base).await?;
+            }
+            self.load_cars().await?;
+            return Ok(Went::On);
+        }
+        if let Some(chain) = decision.land {
+            return self.publish(chain, tip).await;
+        }
+        if !decision.eject.is_empty() {
+            for (n, detail) in decision.eject {
+                self.eject(self.cars[n].clone(), detail).await?;
+            }
+            self.load_cars().await?;
+            return Ok(Went::On);
+        }
+        for chain in decision.test {
+            self.start_test(chain, tip.as_ref()).await?;
+        }
+        if let (Some(detail), true) = (decision.tip_is_red, self.tests.is_empty()) {
+            let why = format!("the gate fails on {} itself: {detail}", self.ctx.target);
+            let tree = self
+                .ctx
+                .blocking({
+                    let base = base.clone();
+                    move |ctx| ctx.work.tree_of(&base)
+                })
+                .await?;
+            self.ctx.train.ledger().pause_for_tip(&base, &tree, &self.cars, why.clone());
+            self.all_wait(&why).await?;
+        }
+        Ok(Went::Nowhere)
+    }
+
+    fn under_way(&self) -> Vec<UnderWay> {
+        let running = self.tests.iter().filter(|test| test.stop.borrow().is_none());
+        running
+            .map(|test| UnderWay {
+                cars: test.cars.iter().map(|(_, seq)| *seq).collect(),
+                tree: test.tree.clone(),
+                since: test.since,
+            })
+            .collect()
+    }
+
+    /// Writes down what is intended, then lets the gate run beside everything else.
+    async fn start_test(&mut self, chain: Chain, tip: Option<&Oid>) -> Result<(), LandError> {
+        let steps = self.intents(&chain, tip);
+        if !steps.is_empty() {
+            self.take_steps(&steps).await?;
             failpoint::reach("intended");
-            let Some(commit) = self.candidate(&intent).await? else { return Ok(Fared::Left) };
-            match gate::gate(&self.ctx, &self.car.task, &commit, self.stop.clone()).await? {
-                Gate::Passed { note } => {
-                    self.step(LandStep::Gate { candidate: commit.to_string(), note }).await?;
-                }
-                Gate::Stopped => {
-                    return Ok(Fared::Waits("the run was stopped while the gate ran".to_owned()));
-                }
-                Gate::Trouble { why } => return self.wait(self.ctx.redact(&why)).await,
-                Gate::Failed { detail } => {
-                    self.reject(BlockReason::Tests, detail, Vec::new()).await?;
-                    return Ok(Fared::Left);
-                }
-            }
-            self.ctx.train.tested(&commit);
-            failpoint::reach("gated");
-            if let Some(fared) = self.publish_tested(onto, commit).await? {
-                return Ok(fared);
-            }
         }
-        Ok(Fared::Waits(format!("{} moves faster than its gate runs", self.ctx.target)))
-    }
-
-    /// A candidate for this very tip that this run has tested and that had to wait for the user's checkout.
-    fn tested_before(&self, onto: Option<&Oid>) -> Result<Option<Oid>, GitError> {
-        match &self.car.step {
-            CarStep::Gated { intent, candidate } if intent.onto.as_deref() == onto.map(Oid::as_str) => {
-                let commit = Oid::parse(candidate)?;
-                Ok(self.ctx.train.was_tested(&commit).then_some(commit))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Moves the target to the commit that passed; `None` where somebody moved it first.
-    async fn publish_tested(&mut self, onto: Option<Oid>, commit: Oid) -> Result<Option<Fared>, LandError> {
-        match self.publish(onto, commit.clone()).await? {
-            Published::Moved { behind, .. } => {
-                failpoint::reach("ref-moved");
-                for checkout in behind {
-                    self.ctx.say(format!(
-                        "the checkout at {} changed at the last moment and did not follow: git reset --keep HEAD",
-                        checkout.display()
-                    ));
-                }
-                self.landed(&commit).await?;
-                Ok(Some(Fared::Left))
-            }
-            Published::TargetMoved { .. } => Ok(None),
-            Published::WaitingForCheckout { worktree, paths, why } => {
-                self.wait(waiting_for(&worktree, &paths, &why)).await.map(Some)
-            }
-        }
-    }
-
-    /// The car keeps its place. The store tells what it waits for once, for as long as that is so.
-    async fn wait(&self, why: String) -> Result<Fared, LandError> {
-        self.step(LandStep::Wait { why: why.clone() }).await?;
-        Ok(Fared::Waits(why))
-    }
-
-    /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
-    async fn finish_what_was_begun(&mut self) -> Result<Option<Fared>, LandError> {
-        // Before the gate nothing can have been moved: such a car simply begins anew.
-        let CarStep::Gated { intent, candidate } = self.car.step.clone() else { return Ok(None) };
-        let commit = Oid::parse(&candidate)?;
-        let Some(tip) = self.tip().await? else { return Ok(None) };
-        let moved = {
-            let (commit, tip) = (commit.clone(), tip.clone());
-            self.ctx.blocking(move |ctx| ctx.work.is_ancestor(&commit, &tip)).await?
+        let on = {
+            let base = chain.base.clone();
+            self.ctx.blocking(move |ctx| ctx.work.tree_of(&base)).await?
         };
-        if !moved {
-            return Ok(None);
-        }
-        if let Some(old) = intent.onto.as_deref().map(Oid::parse).transpose()? {
-            let (target, tip) = (self.ctx.target.clone(), tip.clone());
-            self.ctx.blocking(move |ctx| resume_follow(&ctx.repo, &ctx.work, &target, &old, &tip)).await?;
-        }
-        self.landed(&commit).await?;
-        Ok(Some(Fared::Left))
+        let (stop, stopped) = watch::channel(None);
+        let (ctx, commit) = (self.ctx.clone(), chain.commit().clone());
+        let handle = self.gates.spawn({
+            let commit = commit.clone();
+            async move { gate::gate(&ctx, &commit, stopped).await }
+        });
+        self.tests.push(Test {
+            id: handle.id(),
+            cars: chain.links.iter().map(|(n, _)| approval(&self.cars[*n])).collect(),
+            base: chain.base.clone(),
+            on,
+            commit,
+            tree: chain.tree.clone(),
+            since: Instant::now(),
+            since_at: clock::now(),
+            stop,
+        });
+        Ok(())
     }
 
-    async fn tip(&self) -> Result<Option<Oid>, LandError> {
+    /// The steps that fix the facts of cars that have none yet.
+    fn intents(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
+        let mut ledger = self.ctx.train.ledger();
+        let fresh = chain.links.iter().map(|(n, _)| &self.cars[*n]);
+        fresh
+            .filter(|car| matches!(car.step, CarStep::Queued))
+            .map(|car| {
+                let at = ledger.chains.date(car, clock::now());
+                let intent = Intent { onto: tip.map(Oid::to_string), at };
+                (car.task.clone(), LandStep::Intend { intent })
+            })
+            .collect()
+    }
+
+    /// A gate has ended.
+    async fn ended(
+        &mut self,
+        ended: Result<(tokio::task::Id, Result<Gate, LandError>), tokio::task::JoinError>,
+    ) -> Result<(), LandError> {
+        let (id, gate) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Ok(Gate::Trouble { why: format!("a defect in Regatta: {error}") })),
+        };
+        let Some(at) = self.tests.iter().position(|test| test.id == id) else { return Ok(()) };
+        let test = self.tests.remove(at);
+        let (outcome, note, failure) = match gate {
+            Ok(Gate::Passed { note, flaky: false }) => (GateOutcome::Passed, note, None),
+            Ok(Gate::Passed { note, flaky: true }) => (GateOutcome::Flaky, note, None),
+            Ok(Gate::Failed { detail }) => (GateOutcome::Failed, detail.clone(), Some(detail)),
+            Ok(Gate::Stopped) => return Ok(()),
+            Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
+            Err(LandError::Git(error)) => return self.trouble(&with_causes(&error)).await,
+            Err(error) => return Err(error),
+        };
+        let took = test.since.elapsed();
+        let (note, failure) = (self.ctx.redact(&note), failure.map(|detail| self.ctx.redact(&detail)));
+        if failure.is_none()
+            && let Some(gate) = gate::fingerprint(&self.ctx)
+        {
+            until_answered(|| self.ctx.store.record_pass(&gate, test.tree.as_str(), clock::now())).await?;
+        }
+        let here = test.cars.iter().filter(|(_, seq)| self.cars.iter().any(|car| car.seq == *seq));
+        let told: Vec<(TaskId, LandStep)> = here
+            .map(|(task, _)| {
+                let step = LandStep::Tested {
+                    candidate: test.commit.to_string(),
+                    cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
+                    outcome,
+                    millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                    note: note.clone(),
+                };
+                (task.clone(), step)
+            })
+            .collect();
+        match self.take_steps(&told).await {
+            // One of them has just been called off; the next look sees it.
+            Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+        failpoint::reach("tested");
+        let running: Vec<Vec<u64>> = self.under_way().into_iter().map(|test| test.cars).collect();
+        let tested = Tested { cars: &test.cars, tree: &test.tree, on: &test.on, took };
+        let culprit = self.ctx.train.ledger().learn(&tested, failure.as_deref(), &self.cars, &running);
+        if let (Some(n), Some(detail)) = (culprit, failure) {
+            self.eject(self.cars[n].clone(), detail).await?;
+            self.load_cars().await?;
+        }
+        Ok(())
+    }
+
+    /// The gate could not be run at all, which is no car's fault.
+    async fn trouble(&mut self, why: &str) -> Result<(), LandError> {
+        let why = self.ctx.redact(why);
+        self.ctx.train.ledger().pause(why.clone());
+        self.all_wait(&why).await
+    }
+
+    /// This car, and no other, makes the gate fail.
+    async fn eject(&mut self, car: Car, detail: String) -> Result<(), LandError> {
+        match self.reject(&car, BlockReason::Tests, detail, Vec::new()).await {
+            Ok(()) => self.ctx.train.ledger().left(&car, false),
+            // It was called off meanwhile.
+            Err(LandError::Store(StoreError::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn refuse(&mut self, n: usize, refusal: Refusal, tip: &Oid) -> Result<(), LandError> {
+        let car = self.cars[n].clone();
+        let result = match refusal {
+            Refusal::AlreadyIn => {
+                let step = LandStep::AlreadyIn { commit: tip.to_string() };
+                let taken = self.take_steps(&[(car.task.clone(), step)]).await;
+                if taken.is_ok() {
+                    self.retire(&car).await;
+                }
+                taken
+            }
+            Refusal::Conflict(paths) => self.conflicts(&car, &paths, tip).await,
+        };
+        match result {
+            // It was called off meanwhile.
+            Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes a landed car's lane away beside the train: no car waits for the deletion of another's files.
+    pub(super) async fn retire(&mut self, car: &Car) {
+        if self.retiring.len() >= MAX_RETIRING {
+            self.retiring.join_next().await;
+        }
+        let (ctx, task) = (self.ctx.clone(), car.task.clone());
+        self.retiring.spawn(async move { ctx.retire(&task, RetireMode::Landed).await });
+    }
+
+    /// Where the target branch is; `None` where there is none yet.
+    pub(super) async fn tip(&self) -> Result<Option<Oid>, LandError> {
         let target = self.ctx.target.clone();
         let tip = self.ctx.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
         Ok(tip.map(|tip| tip.oid().clone()))
     }
 
-    async fn build(&self, intent: &Intent) -> Result<Candidate, LandError> {
-        let request = CandidateRequest {
-            strategy: self.car.request.strategy,
-            target_tip: Oid::parse(intent.onto.as_deref().unwrap_or(&self.car.request.base))?,
-            base: Oid::parse(&self.car.request.base)?,
-            head: Oid::parse(&self.car.request.head)?,
-            message: self.car.request.message.clone(),
-            identity: self.ctx.work.identity(),
-            at: intent.at,
-            trailers: Vec::new(),
-        };
-        Ok(self.ctx.blocking(move |ctx| candidate::build(&ctx.work, &request)).await?)
-    }
-
-    /// The commit to gate; `None` where the car has left already.
-    async fn candidate(&mut self, intent: &Intent) -> Result<Option<Oid>, LandError> {
-        match self.build(intent).await? {
-            Candidate::Clean { commit, .. } => Ok(Some(commit)),
-            Candidate::AlreadyIn | Candidate::Empty => {
-                let commit = intent.onto.clone().unwrap_or_else(|| self.car.request.head.clone());
-                self.step(LandStep::AlreadyIn { commit }).await?;
-                self.is_in = true;
-                Ok(None)
-            }
-            Candidate::Conflict { paths, .. } => {
-                let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-                let detail = format!(
-                    "it conflicts with {} in {}; its work is on {}",
-                    self.ctx.target,
-                    paths.join(", "),
-                    self.car.task.branch()
-                );
-                self.reject(BlockReason::Conflict, detail, paths).await?;
-                Ok(None)
-            }
+    /// The cars keep their places. The store tells what they wait for once, for as long as that is so.
+    pub(super) async fn wait(&mut self, cars: &[Car], why: &str) -> Result<(), LandError> {
+        let step = LandStep::Wait { why: why.to_owned() };
+        let steps: Vec<_> = cars.iter().map(|car| (car.task.clone(), step.clone())).collect();
+        self.take_steps(&steps).await?;
+        for car in cars {
+            let wait = Wait { why: why.to_owned(), since: Instant::now() };
+            self.waiting.insert(car.task.clone(), wait);
         }
-    }
-
-    async fn publish(&self, old: Option<Oid>, new: Oid) -> Result<Published, LandError> {
-        let request = PublishRequest {
-            target: self.ctx.target.clone(),
-            old,
-            new,
-            message: format!("regatta: land {}", self.car.task),
-        };
-        // A car that waits is looked at every second: only one that can move takes the user's index lock.
-        let waits = matches!(self.car.step, CarStep::Gated { .. });
-        let published = self.ctx.blocking(move |ctx| {
-            let seen = if waits { in_the_way(&ctx.repo, &ctx.work, &request)? } else { None };
-            match seen {
-                Some(waiting) => Ok(waiting),
-                None => publish(&ctx.repo, &ctx.work, &request),
-            }
-        });
-        Ok(published.await?)
-    }
-
-    async fn landed(&mut self, commit: &Oid) -> Result<(), LandError> {
-        self.step(LandStep::Landed { commit: commit.to_string() }).await?;
-        failpoint::reach("landed");
-        self.is_in = true;
+        self.cars.retain(|car| !self.waiting.contains_key(&car.task));
         Ok(())
     }
 
-    /// The work goes nowhere for now: its branch keeps it, and its lane stays.
-    async fn reject(&self, reason: BlockReason, detail: String, files: Vec<String>) -> Result<(), LandError> {
-        let (task, head) = (self.car.task.clone(), Oid::parse(&self.car.request.head)?);
-        let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
-            Some(lane) => ctx.lanes.set_branch(&lane).map(|_| ()),
-            // Its lane is gone; the commit is still there, and has to stay.
-            None => {
-                let name = format!("refs/heads/{}", task.branch());
-                let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
-                ctx.repo.update_refs(&[edit], "regatta: its car was refused").map(|_| ())
-            }
-        });
-        if let Err(error) = kept.await {
-            let body = EventBody::Noted { text: format!("its branch could not be set: {error}") };
-            let (request, at) = (RequestId::fresh(), clock::now());
-            until_answered(|| self.ctx.store.append(Some(&self.car.task), None, &body, &request, at)).await?;
+    async fn all_wait(&mut self, why: &str) -> Result<(), LandError> {
+        let cars = self.cars.clone();
+        match self.wait(&cars, why).await {
+            Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),
+            other => other,
         }
-        self.step(LandStep::Reject { reason, detail: self.ctx.redact(&detail), files }).await
     }
 
-    async fn step(&self, step: LandStep) -> Result<(), LandError> {
+    pub(super) async fn take_steps(&self, steps: &[(TaskId, LandStep)]) -> Result<(), LandError> {
+        if steps.is_empty() {
+            return Ok(());
+        }
         let at = clock::now();
-        until_answered(|| self.ctx.store.land(&self.lander, &self.car.task, &step, at)).await?;
+        until_answered(|| self.ctx.store.land_all(&self.lander, steps, at)).await?;
         Ok(())
     }
-}
 
-fn waiting_for(worktree: &std::path::Path, paths: &[std::path::PathBuf], why: &WaitingFor) -> String {
-    let at = worktree.display();
-    match why {
-        WaitingFor::LocalChanges => {
-            let some: Vec<String> = paths.iter().take(3).map(|path| path.display().to_string()).collect();
-            let more = paths.len().saturating_sub(3);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "the checkout at {at} has changes of its own in {}{more}; commit or stash them",
-                some.join(", ")
-            )
+    /// Ends whatever is still under test.
+    async fn abort_all(&mut self) {
+        for test in &self.tests {
+            let why = "the train stops".to_owned();
+            let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
         }
-        WaitingFor::Unfinished(operation) => {
-            format!("the checkout at {at} is in the middle of a {operation}")
-        }
-        WaitingFor::Locked => format!("git is at work in the checkout at {at}, or left its index.lock there"),
+        while self.gates.join_next().await.is_some() {}
+        self.tests.clear();
+    }
+
+    /// Tells what is going on, for `land status`.
+    fn draw(&mut self) {
+        let tests = self.tests.iter().map(|test| TestNow {
+            candidate: test.commit.to_string(),
+            onto: test.base.to_string(),
+            cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
+            since: test.since_at,
+        });
+        self.picture.tell(tests.collect());
     }
 }

@@ -10,7 +10,7 @@ use regatta_core::time::Timestamp;
 use super::lane_head::someone_stands_in;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
-use crate::git::{FileLock, GitError, io, unique_suffix};
+use crate::git::{FileLock, GitError, absent_is_none, io, unique_suffix};
 
 /// See [`Lanes::alone`].
 #[derive(Debug)]
@@ -70,6 +70,9 @@ impl fmt::Display for KeptBecause {
         }
     }
 }
+
+/// So often a directory is made again that others keep sweeping away.
+const SWEPT: u32 = 20;
 
 impl Lanes {
     /// Removes the lane of a task, never its unsaved work.
@@ -173,14 +176,27 @@ impl Lanes {
         fs::create_dir_all(&dir).map_err(io("create", &dir))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let aside = dir.join(format!("{name}-{}", unique_suffix()));
+        for _ in 0..SWEPT {
+            match absent_is_none(fs::rename(path, &aside)).map_err(io("set aside", path))? {
+                Some(()) => return Ok(Some(aside)),
+                None if path.symlink_metadata().is_err() => return Ok(None),
+                // Somebody has just swept the empty directory away.
+                None => fs::create_dir_all(&dir).map_err(io("create", &dir))?,
+            }
+        }
         fs::rename(path, &aside).map_err(io("set aside", path))?;
         Ok(Some(aside))
     }
 
     fn delete_aside(&self, aside: &Path) -> Result<(), GitError> {
-        let meta = aside.symlink_metadata().map_err(io("look at", aside))?;
-        let removed = if meta.is_dir() { remove_tree(aside) } else { fs::remove_file(aside) };
-        removed.map_err(io("delete", aside))?;
+        // Where two delete the same, it is gone for both.
+        let meta = absent_is_none(aside.symlink_metadata()).map_err(io("look at", aside))?;
+        let removed = match meta {
+            Some(meta) if meta.is_dir() => remove_tree(aside),
+            Some(_) => fs::remove_file(aside),
+            None => Ok(()),
+        };
+        absent_is_none(removed).map_err(io("delete", aside))?;
         fs::remove_dir(self.root.join(".trash")).ok();
         Ok(())
     }

@@ -1,0 +1,155 @@
+//! Candidates on top of each other: what the target would be with one car after another.
+//!
+//! Invariant: a car's commit is a pure function of what is below it, of its request and of the moment it was first
+//! intended. So the same cars on the same tip are the same commits, in every list they are part of, and after a crash.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_core::train::{Car, CarStep};
+
+use super::candidate::{self, Candidate, CandidateRequest, Survey};
+use crate::git::{GitError, Oid, Work};
+
+/// One car's approval: it may come again with other work, or with the same once more.
+pub(super) type Approval = (TaskId, u64);
+
+pub(super) fn approval(car: &Car) -> Approval {
+    (car.task.clone(), car.seq)
+}
+
+/// So many links are remembered before all are forgotten: a train that never empties must not grow.
+const MOST: usize = 20_000;
+
+/// What has been built, so that no list costs twice.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    surveys: HashMap<Approval, Arc<Survey>>,
+    links: HashMap<(Oid, Approval), Link>,
+    dates: HashMap<Approval, Timestamp>,
+}
+
+/// One car on one commit.
+#[derive(Clone, Debug)]
+enum Link {
+    On { commit: Oid, tree: Oid },
+    Nothing,
+    Conflict(Vec<PathBuf>),
+}
+
+/// Cars on a tip. Those that do not go with the cars before them are not in it.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    /// The tip.
+    pub(super) base: Oid,
+    /// Which cars, by their place in the train, and the commit each ends with.
+    pub(super) links: Vec<(usize, Oid)>,
+    /// What the last of them makes.
+    pub(super) tree: Oid,
+    /// Cars the tip itself refuses.
+    pub(super) refused: Vec<(usize, Refusal)>,
+}
+
+impl Chain {
+    /// What would land.
+    pub(super) fn commit(&self) -> &Oid {
+        self.links.last().map_or(&self.base, |(_, commit)| commit)
+    }
+}
+
+/// Why a car cannot be on this tip, whoever else is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    AlreadyIn,
+    Conflict(Vec<PathBuf>),
+}
+
+impl Chains {
+    /// The committer date of a car's commits: the moment it was first intended.
+    pub(super) fn date(&mut self, car: &Car, now: Timestamp) -> Timestamp {
+        match &car.step {
+            CarStep::Intended { intent } | CarStep::Gated { intent, .. } => intent.at,
+            CarStep::Queued => *self.dates.entry(approval(car)).or_insert(now),
+        }
+    }
+
+    /// Puts the listed cars on `tip`, in this order.
+    pub(super) fn build(
+        &mut self,
+        work: &Work,
+        tip: &Oid,
+        cars: &[Car],
+        list: &[usize],
+        now: Timestamp,
+    ) -> Result<Chain, GitError> {
+        let mut chain =
+            Chain { base: tip.clone(), links: Vec::new(), tree: work.tree_of(tip)?, refused: Vec::new() };
+        for &n in list {
+            let below = chain.commit().clone();
+            match self.link(work, &below, &cars[n], now)? {
+                Link::On { commit, tree } => {
+                    chain.links.push((n, commit));
+                    chain.tree = tree;
+                    continue;
+                }
+                Link::Nothing if below == *tip => chain.refused.push((n, Refusal::AlreadyIn)),
+                Link::Conflict(paths) if below == *tip => chain.refused.push((n, Refusal::Conflict(paths))),
+                // Not with the cars before it. Does the tip take it without them?
+                Link::Nothing | Link::Conflict(_) => match self.link(work, tip, &cars[n], now)? {
+                    Link::Nothing => chain.refused.push((n, Refusal::AlreadyIn)),
+                    Link::Conflict(paths) => chain.refused.push((n, Refusal::Conflict(paths))),
+                    Link::On { .. } => {}
+                },
+            }
+        }
+        Ok(chain)
+    }
+
+    fn link(&mut self, work: &Work, below: &Oid, car: &Car, now: Timestamp) -> Result<Link, GitError> {
+        let key = (below.clone(), approval(car));
+        if let Some(link) = self.links.get(&key) {
+            return Ok(link.clone());
+        }
+        if self.links.len() >= MOST {
+            self.links.clear();
+            self.surveys.clear();
+        }
+        let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
+        let survey = match self.surveys.get(&key.1) {
+            Some(survey) => survey.clone(),
+            None => Arc::new(candidate::survey(work, &base, &head)?),
+        };
+        self.surveys.insert(key.1.clone(), survey.clone());
+        let request = CandidateRequest {
+            strategy: car.request.strategy,
+            target_tip: below.clone(),
+            base,
+            head,
+            message: car.request.message.clone(),
+            identity: work.identity(),
+            at: self.date(car, now),
+            trailers: trailers(car),
+        };
+        let link = match candidate::build_from(work, &request, &survey)? {
+            Candidate::Clean { commit, tree, .. } => Link::On { commit, tree },
+            Candidate::AlreadyIn | Candidate::Empty => Link::Nothing,
+            Candidate::Conflict { paths, .. } => Link::Conflict(paths),
+        };
+        self.links.insert(key, link.clone());
+        Ok(link)
+    }
+}
+
+fn trailers(car: &Car) -> Vec<(String, String)> {
+    let mut trailers = vec![
+        ("Regatta-Task".to_owned(), car.task.to_string()),
+        ("Regatta-Attempt".to_owned(), car.attempt.to_string()),
+    ];
+    if let Some(verdict) = car.request.verdict {
+        trailers.push(("Regatta-Verdict".to_owned(), verdict.to_string()));
+    }
+    trailers
+}

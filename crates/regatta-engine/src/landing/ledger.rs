@@ -1,0 +1,341 @@
+//! What a train has learnt: which content passed, which failed, and what that says of each car.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use regatta_core::time::Timestamp;
+use regatta_core::train::Car;
+use regatta_core::train::bets::{self, Known, Member, Plan, Record, Scene, Standing};
+
+use super::chain::{Approval, Chain, Chains, Refusal, approval};
+use crate::git::{GitError, Oid, Work};
+
+/// So many green lists are looked at when something is to land.
+const GREEN_LISTS: usize = 64;
+/// So much content that failed is remembered.
+const MOST_RED: usize = 10_000;
+/// The first pause of a train in trouble, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a tip that fails its own gate is left alone.
+const RED_TIP: Duration = Duration::from_secs(60);
+
+/// What one process remembers of its trains, from round to round.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    ledger: Mutex<Ledger>,
+}
+
+impl Memory {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Content that failed.
+#[derive(Clone, Debug)]
+struct Red {
+    detail: String,
+    /// Which approvals were in it: one that comes again is tested again.
+    cars: HashSet<u64>,
+}
+
+/// Why nothing is tried for a while.
+#[derive(Clone, Debug)]
+struct Pause {
+    until: Instant,
+    step: Duration,
+    why: String,
+    /// Over as soon as the target moves, or another car comes: it may be the one that mends it.
+    only_for: Option<(Oid, HashSet<u64>)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) chains: Chains,
+    green: HashSet<Oid>,
+    red: HashMap<Oid, Red>,
+    green_lists: Vec<Vec<Approval>>,
+    standings: HashMap<Approval, Standing>,
+    record: Record,
+    numbers: u32,
+    /// How long the last gate took.
+    typical: Option<Duration>,
+    /// Whose passes were read from the store.
+    pub(super) gate: Option<String>,
+    pause: Option<Pause>,
+}
+
+/// A test under way, as far as planning goes.
+#[derive(Clone, Debug)]
+pub(super) struct UnderWay {
+    pub(super) cars: Vec<u64>,
+    pub(super) tree: Oid,
+    pub(super) since: Instant,
+}
+
+/// What to plan for.
+pub(super) struct Situation {
+    pub(super) tip: Oid,
+    pub(super) cars: Vec<Car>,
+    pub(super) running: Vec<UnderWay>,
+    pub(super) slots: usize,
+    pub(super) has_gate: bool,
+    pub(super) now: Timestamp,
+}
+
+/// What to do.
+#[derive(Debug, Default)]
+pub(super) struct Decision {
+    /// Cars that the tip itself refuses. Where there are any, nothing else is decided.
+    pub(super) refused: Vec<(usize, Refusal)>,
+    pub(super) land: Option<Chain>,
+    /// Culprits, the commit each failed on, and what was said.
+    pub(super) eject: Vec<(usize, String)>,
+    pub(super) test: Vec<Chain>,
+    /// The gate fails on the tip itself, with this.
+    pub(super) tip_is_red: Option<String>,
+}
+
+impl Ledger {
+    /// What passed, as the store remembers it.
+    pub(super) fn load(&mut self, gate: String, passed: Vec<String>) {
+        if self.gate.as_ref() != Some(&gate) {
+            // Another gate: nothing of what the old one said counts.
+            *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
+        }
+        self.gate = Some(gate);
+        self.green.extend(passed.iter().filter_map(|tree| Oid::parse(tree).ok()));
+    }
+
+    /// Decides what to do; builds whatever it has to know the content of.
+    pub(super) fn decide(&mut self, work: &Work, situation: &Situation) -> Result<Decision, GitError> {
+        let Situation { tip, cars, running, slots, has_gate, now } = situation;
+        let members: Vec<Member> = cars
+            .iter()
+            .map(|car| Member { standing: self.standing(car, *has_gate), checked: car.request.checked })
+            .collect();
+        let place = |seq: &u64| cars.iter().position(|car| car.seq == *seq);
+        let lists: Vec<Vec<usize>> =
+            running.iter().map(|test| test.cars.iter().filter_map(place).collect()).collect();
+        let green = self.green_on(work, situation)?;
+        let typical = self.typical.map_or(Duration::MAX, |typical| typical * 3 / 2 + Duration::from_secs(1));
+        let scene = Scene {
+            members: &members,
+            running: &lists,
+            green: &green,
+            about_to_end: running.iter().any(|test| test.since.elapsed() < typical),
+            slots: *slots,
+            record: self.record,
+        };
+        let mut built: HashMap<Vec<usize>, Chain> = HashMap::new();
+        let (mut trouble, mut refused) = (None, Vec::new());
+        let plan: Plan = bets::plan(&scene, &mut |list| {
+            if let Some(chain) = built.get(list) {
+                return self.known(chain, list, cars, running, *has_gate);
+            }
+            match self.chains.build(work, tip, cars, list, *now) {
+                Ok(chain) => {
+                    refused.extend(chain.refused.iter().cloned());
+                    let known = self.known(&chain, list, cars, running, *has_gate);
+                    built.insert(list.to_vec(), chain);
+                    known
+                }
+                Err(error) => {
+                    trouble.get_or_insert(error);
+                    Known::Running
+                }
+            }
+        });
+        if let Some(error) = trouble {
+            return Err(error);
+        }
+        if !refused.is_empty() {
+            refused.sort_by_key(|(n, _)| *n);
+            refused.dedup_by_key(|(n, _)| *n);
+            return Ok(Decision { refused, ..Decision::default() });
+        }
+        let tip_is_red = plan.tip_is_red.then(|| self.said_of(&built, &[]));
+        let eject = plan.eject.iter().map(|n| (*n, self.said_of(&built, &[*n]))).collect();
+        let mut chain = |list: &Vec<usize>| match built.remove(list) {
+            Some(chain) => Ok(chain),
+            None => self.chains.build(work, tip, cars, list, *now),
+        };
+        Ok(Decision {
+            refused,
+            land: plan.land.as_ref().map(&mut chain).transpose()?,
+            test: plan.test.iter().map(chain).collect::<Result<_, _>>()?,
+            eject,
+            tip_is_red,
+        })
+    }
+
+    fn standing(&self, car: &Car, has_gate: bool) -> Standing {
+        match self.standings.get(&approval(car)) {
+            _ if !has_gate => Standing::Cleared,
+            Some(standing) => *standing,
+            None => Standing::Fresh,
+        }
+    }
+
+    fn known(
+        &self,
+        chain: &Chain,
+        list: &[usize],
+        cars: &[Car],
+        running: &[UnderWay],
+        has_gate: bool,
+    ) -> Known {
+        let seqs = || chain.links.iter().map(|(n, _)| cars[*n].seq);
+        match self.red.get(&chain.tree) {
+            // The tip refuses all of them: they leave before anything is tested.
+            _ if chain.links.is_empty() && !list.is_empty() => Known::Running,
+            _ if !has_gate || self.green.contains(&chain.tree) => Known::Green,
+            Some(red) if seqs().all(|seq| red.cars.contains(&seq)) => Known::Red,
+            _ if running.iter().any(|test| test.tree == chain.tree) => Known::Running,
+            _ => Known::Unknown,
+        }
+    }
+
+    fn said_of(&self, built: &HashMap<Vec<usize>, Chain>, list: &[usize]) -> String {
+        let red = built.get(list).and_then(|chain| self.red.get(&chain.tree));
+        red.map(|red| red.detail.clone()).unwrap_or_default()
+    }
+
+    /// Lists that passed on another tip, or behind cars that have landed since, and whose content on this one passed.
+    fn green_on(&mut self, work: &Work, situation: &Situation) -> Result<Vec<Vec<usize>>, GitError> {
+        let Situation { tip, cars, has_gate, now, .. } = situation;
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        if !has_gate {
+            return Ok(found);
+        }
+        for list in self.green_lists.clone() {
+            let list: Vec<usize> = cars
+                .iter()
+                .enumerate()
+                .filter(|(_, car)| list.contains(&approval(car)))
+                .map(|(n, _)| n)
+                .collect();
+            if list.is_empty() || found.contains(&list) {
+                continue;
+            }
+            let chain = self.chains.build(work, tip, cars, &list, *now)?;
+            if chain.links.len() == list.len() && self.green.contains(&chain.tree) {
+                found.push(list);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A gate said that this content is good, or bad. A car to be ejected at once is told.
+    pub(super) fn learn(
+        &mut self,
+        chain: &Tested<'_>,
+        failure: Option<&str>,
+        cars: &[Car],
+        running: &[Vec<u64>],
+    ) -> Option<usize> {
+        self.typical = Some(chain.took);
+        let seqs: Vec<u64> = chain.cars.iter().map(|(_, seq)| *seq).collect();
+        let list: Vec<usize> =
+            seqs.iter().filter_map(|seq| cars.iter().position(|car| car.seq == *seq)).collect();
+        match failure {
+            None => {
+                self.green.insert(chain.tree.clone());
+                self.red.remove(chain.tree);
+                if !chain.cars.is_empty() {
+                    self.green_lists.push(chain.cars.to_vec());
+                    let surplus = self.green_lists.len().saturating_sub(GREEN_LISTS);
+                    self.green_lists.drain(..surplus);
+                }
+            }
+            Some(detail) => {
+                if self.red.len() >= MOST_RED {
+                    self.red.clear();
+                }
+                let red = Red { detail: detail.to_owned(), cars: seqs.iter().copied().collect() };
+                self.red.insert(chain.tree.clone(), red);
+                if let ([only], true) = (&*list, chain.cars.len() == 1 && self.green.contains(chain.on)) {
+                    return Some(*only);
+                }
+            }
+        }
+        if list.is_empty() || (failure.is_some() && list.len() < chain.cars.len()) {
+            return None;
+        }
+        let mut standings: Vec<Standing> = cars.iter().map(|car| self.standing(car, true)).collect();
+        let running: Vec<Vec<usize>> = running
+            .iter()
+            .map(|seqs| seqs.iter().filter_map(|seq| cars.iter().position(|car| car.seq == *seq)).collect())
+            .collect();
+        self.numbers += 1;
+        bets::judge(&mut standings, &list, failure.is_none(), &running, self.numbers);
+        for (car, standing) in cars.iter().zip(standings) {
+            self.standings.insert(approval(car), standing);
+        }
+        None
+    }
+
+    /// A car left, for good or for bad.
+    pub(super) fn left(&mut self, car: &Car, good: bool) {
+        self.record.learn(car.request.checked, good);
+        self.standings.remove(&approval(car));
+    }
+
+    /// Tests that take longer than this are not waited for.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.typical.map(|typical| typical * 3 / 2 + Duration::from_secs(1))
+    }
+
+    /// Something outside of every car is wrong: nothing is tried for a while, longer each time.
+    pub(super) fn pause(&mut self, why: String) {
+        self.pause_for(why, FIRST_PAUSE, LONGEST_PAUSE, None);
+    }
+
+    /// The tip fails its own gate.
+    pub(super) fn pause_for_tip(&mut self, tip: &Oid, tip_tree: &Oid, cars: &[Car], why: String) {
+        let only_for = (tip.clone(), cars.iter().map(|car| car.seq).collect());
+        self.pause_for(why, RED_TIP, RED_TIP * 30, Some(only_for));
+        self.red.remove(tip_tree);
+    }
+
+    fn pause_for(
+        &mut self,
+        why: String,
+        first: Duration,
+        longest: Duration,
+        only_for: Option<(Oid, HashSet<u64>)>,
+    ) {
+        let step = match &self.pause {
+            Some(pause) if pause.why == why => (pause.step * 2).min(longest),
+            _ => first,
+        };
+        self.pause = Some(Pause { until: Instant::now() + step, step, why, only_for });
+    }
+
+    /// Why nothing is to be tried now.
+    pub(super) fn paused(&self, tip: Option<&Oid>, cars: &[Car]) -> Option<String> {
+        let pause = self.pause.as_ref().filter(|pause| pause.until > Instant::now())?;
+        let still = pause
+            .only_for
+            .as_ref()
+            .is_none_or(|(then, known)| tip == Some(then) && cars.iter().all(|car| known.contains(&car.seq)));
+        still.then(|| pause.why.clone())
+    }
+
+    /// All is well again.
+    pub(super) fn go_on(&mut self) {
+        self.pause = None;
+    }
+}
+
+/// What was tested.
+pub(super) struct Tested<'a> {
+    pub(super) cars: &'a [Approval],
+    /// The content.
+    pub(super) tree: &'a Oid,
+    /// The content of what it was put on.
+    pub(super) on: &'a Oid,
+    pub(super) took: Duration,
+}

@@ -1,0 +1,85 @@
+//! What a train does at this moment: no state, but people ask. Told in a file per lander, so that `land status` can
+//! show it; the cars themselves, and what they wait for, are in the store.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_store::SessionId;
+use serde::{Deserialize, Serialize};
+
+/// A candidate under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestNow {
+    /// The commit.
+    pub candidate: String,
+    /// The commit of the target it was put on.
+    pub onto: String,
+    /// Whose work is in it, in order. None: the target itself is tested.
+    pub cars: Vec<TaskId>,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What one lander is at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainNow {
+    /// Its target.
+    pub target: String,
+    /// What it tests.
+    pub tests: Vec<TestNow>,
+}
+
+pub(super) struct Picture {
+    path: PathBuf,
+    target: String,
+    told: Vec<TestNow>,
+}
+
+impl Picture {
+    pub(super) fn new(state_dir: &Path, session: &SessionId, target: &str) -> Self {
+        let path = directory(state_dir).join(format!("{session}.json"));
+        Self { path, target: target.to_owned(), told: Vec::new() }
+    }
+
+    pub(super) fn tell(&mut self, tests: Vec<TestNow>) {
+        if tests == self.told {
+            return;
+        }
+        self.told.clone_from(&tests);
+        if tests.is_empty() {
+            let _ = std::fs::remove_file(&self.path);
+            return;
+        }
+        // Losing this file loses an answer to a question, nothing more.
+        let now = TrainNow { target: self.target.clone(), tests };
+        let text = serde_json::to_vec(&now).expect("our own values serialise");
+        let _ = std::fs::create_dir_all(self.path.parent().unwrap_or(&self.path));
+        let _ = crate::git::replace_file(&self.path, &text);
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("trains")
+}
+
+/// What landers that are alive test on `target`. `is_alive` tells whether a session still is.
+pub fn under_test(state_dir: &Path, target: &str, is_alive: impl Fn(&str) -> bool) -> Vec<TestNow> {
+    let entries = std::fs::read_dir(directory(state_dir)).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let session = path.file_stem()?.to_str()?.to_owned();
+            is_alive(&session).then(|| std::fs::read(&path).ok())?
+        })
+        .filter_map(|text| serde_json::from_slice::<TrainNow>(&text).ok())
+        .filter(|now| now.target == target)
+        .flat_map(|now| now.tests)
+        .collect()
+}
