@@ -26,7 +26,7 @@ use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
 const BEAT: Duration = Duration::from_secs(5);
 /// A lock whose holder nobody knows is looked at again for so long. A daemon that starts says who it is; what a
 /// killed one had just begun to start, and somebody who only looks, let go of it in no time.
-const UNKNOWN_HOLDER: Duration = Duration::from_secs(3);
+const UNKNOWN_HOLDER: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 /// Silent for so long, and it is stalled.

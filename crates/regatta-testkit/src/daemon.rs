@@ -12,7 +12,7 @@ use crate::world::{Running, World};
 /// Between two looks at something that nothing wakes us for.
 const LOOK: Duration = Duration::from_millis(10);
 /// Longer than anything takes on a busy machine.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Looks again and again until `condition` gives an answer; `what` names it where it never does.
 #[track_caller]

@@ -41,9 +41,7 @@ pub fn violations(world: &World, own_commits: usize) -> Vec<String> {
 
 /// No process of the world is left.
 pub fn processes(world: &World) -> Vec<String> {
-    let gone = crate::daemon::within(std::time::Duration::from_secs(5), || {
-        world.processes().is_empty().then_some(())
-    });
+    let gone = crate::daemon::within(crate::daemon::DEADLINE, || world.processes().is_empty().then_some(()));
     match gone {
         Some(()) => Vec::new(),
         None => world.processes().into_iter().map(|process| format!("still alive: {process}")).collect(),

@@ -10,14 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::daemon::{DEADLINE, within};
 use crate::repo::{ScratchRepo, write};
-
-/// Longer than anything takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A repository and the program under test.
 #[derive(Debug)]
@@ -268,15 +266,12 @@ impl World {
     /// Asserts that nothing the run started is alive. What was killed may take the kernel a moment.
     #[track_caller]
     pub fn assert_no_process(&self) {
-        let deadline = Instant::now() + Duration::from_secs(5);
-        loop {
-            let alive = self.processes();
-            if alive.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "still alive: {alive:#?}");
-            std::thread::yield_now();
-        }
+        let mut alive = Vec::new();
+        let gone = within(DEADLINE, || {
+            alive = self.processes();
+            alive.is_empty().then_some(())
+        });
+        assert!(gone.is_some(), "still alive: {alive:#?}");
     }
 
     /// Directories of lanes and readers that exist.

@@ -11,6 +11,9 @@ use crate::scene::{found_wrong, short_or_long, story, world, wrong_end};
 /// So many stories at once: they mostly wait.
 const AT_ONCE: usize = 4;
 
+/// Longer than a story takes beside others on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 #[test]
 fn a_daemon_that_dies_at_any_place_harms_nobody() {
     let times: &[u32] = short_or_long(&[1], &[1, 2, 4]);
@@ -49,7 +52,7 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     } else {
         world.enqueue(&plan);
         let mut daemon = world.daemon();
-        let died = regatta_testkit::daemon::within(Duration::from_secs(60), || {
+        let died = regatta_testkit::daemon::within(PATIENCE, || {
             let settled = world.stored().iter().all(|(_, state)| {
                 !["pending", "claimed", "running", "judging", "landing"].contains(&state.as_str())
             });
@@ -68,7 +71,7 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     }
     world.env("REGATTA_FAILPOINT", "");
     let daemon = world.daemon();
-    world.wait_settled(Duration::from_secs(60));
+    world.wait_settled(PATIENCE);
     let end = wrong_end(&world);
     let wrong = found_wrong(&world, daemon, end);
     let verdict = if wrong.is_empty() { "ok" } else { "WRONG" };

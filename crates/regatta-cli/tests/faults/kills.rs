@@ -80,7 +80,7 @@ fn kills_at_random_moments_lose_nothing() {
             panic!("seed {seed}: a daemon ended by itself, {}: {}{}", ran.code, ran.stdout, ran.stderr);
         }
     }
-    let patience = short_or_long(90, 300);
+    let patience = short_or_long(300, 600);
     world.wait_settled(Duration::from_secs(patience));
     let mut wrong = Vec::new();
     for (id, state) in world.stored() {

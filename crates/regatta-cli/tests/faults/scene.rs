@@ -10,7 +10,7 @@ use regatta_testkit::world::{Running, World, task};
 use crate::REGATTA;
 
 /// True in the long form.
-pub(crate) fn is_long() -> bool {
+fn is_long() -> bool {
     std::env::var("REGATTA_FAULTS").is_ok_and(|form| form == "long")
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn wrong_end(world: &World) -> Vec<String> {
 /// Ends the daemon in the ordinary way and looks at everything: what is wrong, and nothing where nothing is.
 pub(crate) fn found_wrong(world: &World, daemon: Running, mut wrong: Vec<String>) -> Vec<String> {
     // The last worker may not have come home yet, though its task is settled.
-    let stopped = world.regatta(["daemon", "stop", "--drain", "--timeout", "60"]);
+    let stopped = world.regatta(["daemon", "stop", "--drain", "--timeout", "120"]);
     let ran = daemon.wait();
     if (stopped.code, ran.code) != (0, 0) {
         let said = [stopped.stderr, ran.stdout, ran.stderr].concat();

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use regatta_core::event::EventBody;
 use regatta_store::RequestId;
-use regatta_testkit::daemon::{until, within};
+use regatta_testkit::daemon::{DEADLINE, until, within};
 use regatta_testkit::invariants::pen;
 use regatta_testkit::repo::ScratchRepo;
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
-use crate::scene::{found_wrong, is_long, judge, pass, settings, short_or_long, story, world, wrong_end};
+use crate::scene::{found_wrong, judge, pass, settings, short_or_long, story, world, wrong_end};
 
 #[test]
 fn a_store_that_somebody_holds_for_seconds_stops_nothing_for_good() {
@@ -30,7 +30,7 @@ fn a_store_that_somebody_holds_for_seconds_stops_nothing_for_good() {
     pass(held);
     db.execute_batch("rollback").expect("and let go");
     drop(db);
-    world.wait_settled(Duration::from_secs(90));
+    world.wait_settled(Duration::from_secs(300));
     let end = wrong_end(&world);
     judge(&world, daemon, "the store was held", end);
     println!("store held by another process for {} s: everything landed", held.as_secs());
@@ -49,9 +49,7 @@ fn a_directory_that_takes_nothing_for_a_while_costs_nothing() {
         return;
     }
     world.enqueue(&world.plan(&many));
-    let parked = within(Duration::from_secs(30), || {
-        world.stored().iter().any(|(_, state)| state == "parked").then_some(())
-    });
+    let parked = within(DEADLINE, || world.stored().iter().any(|(_, state)| state == "parked").then_some(()));
     immutable(&runs, false);
     assert!(parked.is_some(), "{}", world.log());
     unpark(&world);
@@ -68,7 +66,7 @@ fn immutable(dir: &Path, yes: bool) -> bool {
 
 /// Lets what waits for better times go on at once, until nothing waits any more.
 fn unpark(world: &World) {
-    within(Duration::from_secs(90), || {
+    within(Duration::from_secs(300), || {
         let states = world.stored();
         if states.iter().any(|(_, state)| state == "parked") {
             world.regatta(["unpark", "--all"]);
@@ -173,7 +171,7 @@ fn a_flood_of_output_and_of_events_is_taken() {
     until("it runs", || (world.events_of("flood", "started") > 0).then_some(()));
     // Meanwhile, workers talk.
     let (n_events, seconds) = events(&world, short_or_long(2, 10));
-    world.wait_settled(Duration::from_secs(short_or_long(60, 300)));
+    world.wait_settled(Duration::from_secs(short_or_long(300, 600)));
     let log = world.state_dir().join("logs/flood/1.jsonl");
     let size = fs::metadata(&log).map_or(0, |meta| meta.len());
     let peak = peak_memory(daemon.pid());
@@ -248,7 +246,7 @@ fn many_tasks_with_many_at_once_all_land() {
         (0..n_tasks).map(|n| task(&format!("t{n}"), "", &format!("{pen}line t{n}.txt"))).collect();
     let daemon = world.daemon();
     world.enqueue(&world.plan(&many));
-    world.wait_settled(Duration::from_secs(if is_long() { 600 } else { 120 }));
+    world.wait_settled(Duration::from_secs(short_or_long(400, 900)));
     let wrong = not_landed(&world);
     judge(&world, daemon, "many tasks", wrong);
     println!("{n_tasks} tasks, {at_once} at once: all landed, {:.1} s", started.elapsed().as_secs_f64());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_testkit::daemon::{ticks, until, within};
+use regatta_testkit::daemon::{DEADLINE, ticks, until, within};
 use regatta_testkit::world::{Ran, World, task};
 use serde_json::Value;
 
@@ -52,11 +52,19 @@ fn a_lock_that_nobody_answers_for_is_waited_for() {
     let lock = std::fs::File::options().write(true).open(world.state_dir().join("daemon.lock")).unwrap();
     lock.try_lock().unwrap();
     let daemon = world.begin(["daemon"]);
-    assert!(within(Duration::from_millis(300), || world.daemon_pid()).is_none(), "it waits");
+    // It has come to the lock, and neither serves nor gives up.
+    until("it has the file open", || opened(daemon.pid(), "daemon.lock").then_some(()));
+    assert!(within(Duration::from_millis(100), || world.daemon_pid()).is_none(), "it waits");
     drop(lock);
     until("the daemon says who it is", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
     daemon.signal("TERM");
     daemon.wait().exited(0);
+}
+
+/// Whether the process has a file of this name open.
+fn opened(pid: u32, name: &str) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| path.ends_with(name))
 }
 
 #[test]
@@ -77,7 +85,7 @@ fn what_is_enqueued_runs_and_lands_and_every_line_of_its_log_is_json() {
     let plan =
         world.plan(&[task("a", "", "echo a >a.txt"), task("b", "deps: [a]", "cat a.txt >b.txt")].concat());
     world.enqueue(&plan);
-    world.wait_settled(Duration::from_secs(60));
+    world.wait_settled(DEADLINE);
     world.regatta(["daemon", "stop"]).exited(0);
     let ran = daemon.wait().exited(0);
     for line in ran.stdout.lines().filter(|line| !line.is_empty()) {
@@ -184,7 +192,7 @@ fn settings_are_read_again_on_sighup_and_a_broken_file_changes_nothing() {
     second.arrived();
     first.open();
     second.open();
-    world.wait_settled(Duration::from_secs(60));
+    world.wait_settled(DEADLINE);
     daemon.signal("TERM");
     daemon.wait().exited(0);
     world.assert_states(["a done", "b done"]);
@@ -214,16 +222,16 @@ fn tasks_that_only_wait_cost_no_processor_time() {
     world.enqueue(&world.plan(&[task("first", "", "true"), waiting].concat()));
     world.regatta(["park", "first"]).exited(0);
     let daemon = world.daemon();
-    // It has to come to rest first: two seconds in a row without a tick, or close to it.
+    // It has to come to rest first: a second without a tick, or close to it.
     let mut last = ticks(daemon.pid());
-    let quiet = within(Duration::from_secs(30), || {
+    let quiet = within(DEADLINE, || {
         let pause = within(Duration::from_secs(1), || None::<()>);
         assert!(pause.is_none());
         let now = ticks(daemon.pid());
         let used = now - std::mem::replace(&mut last, now);
         (used <= 3).then_some(used)
     });
-    assert!(quiet.is_some(), "an idle daemon used more than 3 ticks in each of 30 s");
+    assert!(quiet.is_some(), "an idle daemon used more than 3 ticks in each second");
     daemon.signal("TERM");
     daemon.wait().exited(0);
 }
@@ -242,7 +250,7 @@ fn a_run_beside_a_daemon_shares_the_train() {
     let own = world.outside("own.md");
     std::fs::copy(world.plan(&many("r")), &own).unwrap();
     world.run(&own, &[]).exited(0);
-    world.wait_settled(Duration::from_secs(60));
+    world.wait_settled(DEADLINE);
     daemon.signal("TERM");
     daemon.wait().exited(0);
     assert!(world.stored().iter().all(|(_, state)| state == "landed"), "{:?}", world.stored());
@@ -265,7 +273,17 @@ fn one_that_slept_through_its_own_end_can_change_nothing() {
     world.enqueue(&world.plan(&first));
     barrier.arrived();
     world.wait_state("a", "running");
-    daemon.signal("STOP");
+    // Not in the middle of a write: the store would be held for as long as it sleeps.
+    until("it sleeps and holds nothing", || {
+        daemon.signal("STOP");
+        let db = world.database();
+        db.busy_timeout(Duration::from_millis(100)).unwrap();
+        let free = db.execute_batch("begin immediate; rollback").is_ok();
+        if !free {
+            daemon.signal("CONT");
+        }
+        free.then_some(())
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (owner, fence) = runtime.block_on(async {
         let url = format!("sqlite:{}", world.state_dir().join("regatta.db").display());
@@ -313,7 +331,7 @@ fn two_daemons_on_one_store_do_each_task_once() {
         (open == 2).then_some(())
     });
     world.enqueue(&world.plan(&tasks));
-    world.wait_settled(Duration::from_secs(60));
+    world.wait_settled(DEADLINE);
     let mut did: Vec<String> = std::fs::read_to_string(&ledger).unwrap().lines().map(str::to_owned).collect();
     did.sort();
     assert_eq!(did, (0..8).map(|n| format!("t{n}")).collect::<Vec<_>>(), "{}", world.log());

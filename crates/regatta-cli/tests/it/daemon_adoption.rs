@@ -1,9 +1,8 @@
 //! A daemon's death harms nobody: its agents live on, and the next one goes on with them.
 
 use std::path::Path;
-use std::time::Duration;
 
-use regatta_testkit::daemon::{is_alive, until};
+use regatta_testkit::daemon::{DEADLINE, is_alive, until};
 use regatta_testkit::world::{Barrier, Running, World, task};
 use serde_json::json;
 
@@ -72,7 +71,7 @@ impl Scene {
     #[track_caller]
     fn assert_finished(self, daemon: Running) {
         let world = &self.world;
-        world.wait_settled(Duration::from_secs(60));
+        world.wait_settled(DEADLINE);
         daemon.signal("TERM");
         daemon.wait().exited(0);
         world.assert_states(["bad failed", "good landed"]);

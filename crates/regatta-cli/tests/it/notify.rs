@@ -3,7 +3,6 @@
 mod hook;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
@@ -99,10 +98,7 @@ fn a_server_that_hangs_does_not_hold_the_run_up_and_the_next_one_tells_it() {
     webhook(&world, "[landed]", &hook.url("x"));
     let plan = world.plan(&task("a", "", "echo a >a.txt"));
     world.run(&plan, &[]).exited(0).says("1 not told to http://127.0.0.1");
-    let posts = hook.posts();
-    assert_eq!(posts.len(), 1);
-    // The grace is 5 s, against 35 s for three tries.
-    assert!(posts[0].at.elapsed() < Duration::from_secs(15), "{:?}", posts[0].at.elapsed());
+    assert_eq!(hook.posts().len(), 1, "nobody waited for a second try");
     hook.set(Mood::Answers(200));
     world.run(&plan, &["--resume"]).exited(0);
     world.run(&plan, &["--resume"]).exited(0);
@@ -141,14 +137,18 @@ fn a_webhook_that_fails_is_tried_three_times_and_one_that_refuses_once() {
         let hook = Hook::new(Mood::Answers(status));
         webhook(&world, "[failed]", &hook.url("hooks/very-secret-path"));
         // Somebody else keeps the run going, so that there is time for all tries.
-        let bad = task("bad", "", "exit 1");
-        let plan = world.plan(&[bad, task("slow", "", "sleep 7")].concat());
-        let ran = world.run(&plan, &[]).exited(1).says(said);
+        let barrier = world.barrier("tried");
+        let (bad, slow) = (task("bad", "", "exit 1"), task("slow", "", &barrier.script()));
+        let run = world.start(&world.plan(&[bad, slow.clone()].concat()), &[]);
+        hook.wait(tries);
+        barrier.arrived();
+        barrier.open();
+        let ran = run.wait().exited(1).says(said);
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("very-secret"), "{ran:?}");
         assert_eq!(hook.posts().len(), tries, "{status}");
         // Given up is given up.
         hook.set(Mood::Answers(200));
-        let settled = world.plan(&task("slow", "", "sleep 7"));
+        let settled = world.plan(&slow);
         world.run(&settled, &["--resume"]).exited(0);
         assert!(hook.told().is_empty());
     }
@@ -216,14 +216,13 @@ fn a_command_that_hangs_is_ended_with_its_tree_and_one_that_fails_is_said() {
     world.config(
         "notify: [{ on: landed, command: [sh, -c, \"sleep 600 & sleep 600\"] }, { on: landed, command: [sh, -c, \"echo no such thing >&2; exit 4\"] }, { on: landed, command: [no-such-program-anywhere] }]\n",
     );
-    let started = Instant::now();
+    // It does not wait for ten minutes: then nobody would wait for it either.
     world
         .run(&world.plan(&task("a", "", "echo a >a.txt")), &[])
         .exited(0)
         .says("sh was not told that a is landed: exit 4: no such thing")
         .says("no-such-program-anywhere was not told")
         .says("1 not told to sh in time");
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     world.assert_no_process();
 }
 

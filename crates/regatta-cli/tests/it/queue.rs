@@ -194,10 +194,7 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     let_go(&fifo);
     // Its shim leaves a record when everything of it is gone.
     let record = world.root().join(".regatta/runs/waiter/1/exit.json");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !record.exists() && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    regatta_testkit::daemon::until("its shim has told how it ended", || record.exists().then_some(()));
     let out = world.run(["reclaim"]).exits(0).out;
     assert!(out.contains("nobody has judged its work yet") && out.contains("regatta daemon"), "{out}");
     let taken = world.run(["reclaim", "--all", "--json"]).exits(0).json();
@@ -214,9 +211,9 @@ fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     let world = world();
     let daemon = world.start(["daemon"]);
     let mut events = world.start(["events", "-f", "--json"]);
-    while world.run(["daemon", "status"]).code != 0 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    regatta_testkit::daemon::until("the daemon is there", || {
+        (world.run(["daemon", "status"]).code == 0).then_some(())
+    });
     let json = world.run(["enqueue", "schema", "--json"]).exits(0).json();
     assert!(json["daemon"]["pid"].is_u64(), "{json}");
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");

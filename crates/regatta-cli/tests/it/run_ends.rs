@@ -78,7 +78,7 @@ fn a_candidate_that_passed_is_not_tested_again_while_it_waits_for_a_checkout() {
     // Longer than a waiting car is left alone.
     std::thread::sleep(std::time::Duration::from_millis(2500));
     world.repo().git(["checkout", "--", "a.txt"]);
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    run.wait_line("a  landed");
     other.open();
     run.wait().exited(0);
     world.assert_states(["a landed", "reads done"]);

@@ -6,10 +6,17 @@ use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
-/// Says when it begins and ends, in one file for all; stays for a moment so that others could overlap.
+/// Says when it begins and ends, in one file for all; stays for a moment so that others could overlap. `more` is done
+/// in between: [`until_begun`].
 fn noting(world: &World, name: &str, more: &str) -> String {
     let log = world.outside("log");
     format!("echo '+{name}' >>'{0}'\n{more}\nsleep 0.15\necho '-{name}' >>'{0}'", log.display())
+}
+
+/// Waits until some whose name begins with `prefix` have begun.
+fn until_begun(world: &World, prefix: &str, n: usize) -> String {
+    let log = world.outside("log");
+    format!("until [ $(grep -c '^+{prefix}' '{}') -ge {n} ]; do sleep 0.02; done", log.display())
 }
 
 /// The most that were at work at once, of those whose name begins with `prefix`.
@@ -64,8 +71,9 @@ fn a_long_chain_lands_link_by_link() {
 #[test]
 fn no_more_agents_than_max_workers_are_ever_at_work() {
     let world = World::new(REGATTA);
+    let three = until_begun(&world, "w", 3);
     let tasks: String =
-        (0..7).map(|n| task(&format!("w{n}"), "", &noting(&world, &format!("w{n}"), ""))).collect();
+        (0..7).map(|n| task(&format!("w{n}"), "", &noting(&world, &format!("w{n}"), &three))).collect();
     world.run(&world.plan(&tasks), &["-j", "3"]).exited(0);
     assert_eq!(most_at_once(&world, "w"), 3);
     world.assert_tidy();
@@ -74,7 +82,8 @@ fn no_more_agents_than_max_workers_are_ever_at_work() {
 #[test]
 fn groups_and_overlapping_writes_are_serialised_and_others_are_not() {
     let world = World::new(REGATTA);
-    let one = |id: &str, keys: &str| task(id, keys, &noting(&world, id, ""));
+    let both = [until_begun(&world, "db", 1), until_begun(&world, "src", 1)].join("\n");
+    let one = |id: &str, keys: &str| task(id, keys, &noting(&world, id, &both));
     let tasks = [
         one("db1", "concurrency_group: db"),
         one("db2", "concurrency_group: db"),

@@ -31,7 +31,7 @@ impl Log {
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it should not take that long")
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("it should not take that long")
 }
 
 fn texts(lines: &[Line]) -> Vec<String> {

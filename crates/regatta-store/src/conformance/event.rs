@@ -9,6 +9,9 @@ use super::Fixture;
 use super::node::{Node, at, id, task};
 use crate::{RequestId, StoreError};
 
+/// Longer than anything takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
 fn noted(text: &str) -> EventBody {
     EventBody::Noted { text: text.into() }
 }
@@ -85,7 +88,7 @@ pub async fn a_reader_that_follows_misses_nothing(fixture: &dyn Fixture) {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), follow).await.expect("no event was skipped");
+    tokio::time::timeout(DEADLINE, follow).await.expect("no event was skipped");
     for writer in writers {
         writer.await.unwrap();
     }
@@ -97,7 +100,7 @@ pub async fn a_change_wakes_its_own_handle(fixture: &dyn Fixture) {
     let mut changes = node.store.subscribe().await.unwrap();
     changes.mark_unchanged();
     node.add(&[task("t")]).await;
-    tokio::time::timeout(Duration::from_secs(1), changes.changed()).await.expect("a wake-up").unwrap();
+    tokio::time::timeout(DEADLINE, changes.changed()).await.expect("a wake-up").unwrap();
     assert_eq!(node.ready().await, ["t"]);
 }
 
@@ -109,7 +112,7 @@ pub async fn a_change_wakes_other_handles_at_once(fixture: &dyn Fixture) {
         while tokio::time::timeout(Duration::from_millis(50), changes.changed()).await.is_ok() {}
         let name = format!("t{round}");
         b.add(&[task(&name)]).await;
-        let woken = tokio::time::timeout(Duration::from_secs(2), changes.changed()).await;
+        let woken = tokio::time::timeout(DEADLINE, changes.changed()).await;
         woken.unwrap_or_else(|_| panic!("no wake-up in round {round}")).unwrap();
         assert!(a.ready().await.contains(&name), "what was told of can be read");
     }
