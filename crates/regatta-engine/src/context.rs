@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
@@ -111,6 +111,8 @@ pub struct Context {
     pub redactor: Redactor,
     /// What this run remembers of its landings.
     pub(crate) train: Memory,
+    /// Lanes of settled tasks that could not be taken away when it was time.
+    lanes_to_retire: Mutex<BTreeSet<TaskId>>,
     /// Who watches.
     pub notices: UnboundedSender<Notice>,
 }
@@ -148,6 +150,7 @@ impl Context {
             backoff: Backoff::default(),
             redactor,
             train: Memory::default(),
+            lanes_to_retire: Mutex::default(),
             notices: assembly.notices,
             config: assembly.config,
         })
@@ -329,11 +332,26 @@ impl Context {
             return;
         }
         let id = task.clone();
-        match self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await {
-            Ok(Retired::Kept(why)) => self.say(format!("{task}: its lane stays: {why}")),
-            Ok(Retired::Removed { .. } | Retired::NoLane) => {}
-            Err(error) => self.say(format!("{task}: its lane stays: could not {error}")),
+        let retired = self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await;
+        let mut left = self.lanes_to_retire();
+        match retired {
+            Ok(retired) => {
+                left.remove(task);
+                if let Retired::Kept(why) = retired {
+                    self.say(format!("{task}: its lane stays: {why}"));
+                }
+            }
+            // Said once: it is tried again and again.
+            Err(error) if left.insert(task.clone()) => {
+                self.say(format!("{task}: its lane stays for now: could not {error}"));
+            }
+            Err(_) => {}
         }
+    }
+
+    /// Lanes that could not be taken away when it was time.
+    pub(crate) fn lanes_to_retire(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
+        self.lanes_to_retire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas.

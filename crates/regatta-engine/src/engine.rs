@@ -323,7 +323,10 @@ impl Engine {
                 self.waiting_cars = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
             }
             Wake::StoreChanged => {}
-            Wake::Timer => self.waiting_cars = None,
+            Wake::Timer => {
+                self.waiting_cars = None;
+                self.house_is_due |= !self.ctx.lanes_to_retire().is_empty();
+            }
             Wake::Order(Order::End(end)) => self.end(end),
             Wake::Order(Order::Reload { ctx, limits }) => {
                 self.notifier.reload(&ctx, self.last_seq);

@@ -16,11 +16,12 @@ use crate::lanes::{RetireMode, Retired};
 use crate::machine::Reading;
 use crate::persist::until_answered;
 
-/// Takes away what is too much, oldest first.
+/// Takes away what is too much, oldest first, and what could not go when it was time.
 pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
     if ctx.options.keep_lanes {
         return Ok(());
     }
+    retire_again(ctx).await?;
     let lines = &ctx.config.limits;
     let disk_is_low = || Reading::take(lines, ctx.lanes.root()).disk_is_low(lines);
     let most =
@@ -48,6 +49,33 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Tries again to take away lanes that a full disk, say, has kept. A task that was started again meanwhile keeps its own.
+pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> {
+    let left = ctx.lanes_to_retire().clone();
+    if left.is_empty() {
+        return Ok(());
+    }
+    // Where even the lock cannot be had, it is tried again, too.
+    let Ok(_alone) = ctx.blocking(|ctx| ctx.lanes.alone()).await else { return Ok(()) };
+    for task in left {
+        match how_to_retire(ctx, &task).await? {
+            Some(mode) => ctx.clone().retire(&task, mode).await,
+            None => drop(ctx.lanes_to_retire().remove(&task)),
+        }
+    }
+    Ok(())
+}
+
+/// How the lane of a task goes that is settled for good; `None` where it stays.
+pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option<RetireMode>, EngineError> {
+    match until_answered(|| ctx.store.task(task)).await.map(|record| record.state) {
+        Ok(TaskState::Landed { .. }) => Ok(Some(RetireMode::Landed)),
+        Ok(TaskState::Done { .. }) => Ok(Some(RetireMode::IfClean)),
+        Ok(_) | Err(StoreError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Lanes of tasks that are settled or wait for a person, the one that was left alone longest first.

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::git::FileLock;
+use crate::housekeeping::{how_to_retire, retire_again};
 use crate::landing::train;
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
@@ -98,6 +99,9 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     if ctx.options.keep_lanes {
         return;
     }
+    if let Err(error) = retire_again(ctx).await {
+        ctx.say(format!("lanes of settled tasks stay: {error}"));
+    }
     let tidied = ctx.blocking(|ctx| {
         ctx.lanes.sweep(clock::now())?;
         ctx.lanes.empty_trash()
@@ -115,13 +119,9 @@ pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError
     let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
     let _alone = ctx.blocking(|ctx| ctx.lanes.alone()).await?;
     for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
-        let mode = match until_answered(|| ctx.store.task(&info.task)).await.map(|record| record.state) {
-            Ok(TaskState::Landed { .. }) => RetireMode::Landed,
-            Ok(TaskState::Done { .. }) => RetireMode::IfClean,
-            Ok(_) | Err(StoreError::NotFound(_)) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        ctx.clone().retire(&info.task, mode).await;
+        if let Some(mode) = how_to_retire(ctx, &info.task).await? {
+            ctx.clone().retire(&info.task, mode).await;
+        }
     }
     Ok(())
 }

@@ -161,8 +161,18 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) {
 
 /// Writes a shell script that can be run.
 pub fn script(path: &Path, body: &str) {
-    write(path, format!("#!/bin/sh\n{body}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the script's mode can be set");
+    let aside = path.with_extension("text");
+    write(&aside, format!("#!/bin/sh\n{body}\n"));
+    program(&aside, path);
+    fs::remove_file(aside).expect("it was just written");
+}
+
+/// Copies a program. Another process does it: what this one has open for writing, a child that another test starts in
+/// the same moment has open for an instant, too, and then the copy cannot be run ("text file busy").
+pub fn program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{} can be copied", from.display());
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).expect("the mode can be set");
 }
 
 fn collect(root: &Path, dir: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {

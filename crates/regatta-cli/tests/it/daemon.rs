@@ -109,6 +109,25 @@ fn what_waited_before_it_came_runs_too() {
 }
 
 #[test]
+fn a_lane_that_could_not_go_when_its_task_had_landed_goes_later() {
+    let world = landing();
+    // Lanes go by way of a directory of this name.
+    let obstacle = world.lanes().join(".trash");
+    std::fs::create_dir_all(world.lanes()).unwrap();
+    std::fs::write(&obstacle, "").unwrap();
+    let mut daemon = world.daemon();
+    world.enqueue(&world.plan(&task("a", "", "echo a >a.txt")));
+    daemon.wait_line("a: its lane stays for now");
+    assert_eq!(world.lane_dirs(), ["a"]);
+    std::fs::remove_file(&obstacle).unwrap();
+    until("the lane goes", || world.lane_dirs().is_empty().then_some(()));
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+    world.assert_states(["a landed"]);
+    world.assert_tidy();
+}
+
+#[test]
 fn drain_waits_for_what_runs_and_starts_nothing_more() {
     let world = landing();
     world.repo().commit_file("regatta.yaml", "max_workers: 1\nland: { auto: true }\n", "one at a time");

@@ -136,7 +136,7 @@ fn an_upgrade_of_the_program_adopts_too() {
     let (mut scene, daemon) = Scene::new();
     daemon.kill().exited(137);
     let copy = scene.world.outside("upgraded");
-    std::fs::copy(REGATTA, &copy).unwrap();
+    regatta_testkit::repo::program(Path::new(REGATTA), &copy);
     scene.world.use_program(&copy);
     let daemon = scene.next_daemon();
     scene.assert_alive();

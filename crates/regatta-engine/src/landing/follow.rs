@@ -5,6 +5,7 @@
 //! between: it would silently take the landing back.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -207,11 +208,19 @@ impl<'a> Follower<'a> {
         Ok(settled)
     }
 
-    /// Moves files and index from `old` to `new`. Git checks once more; on refusal nothing has changed.
+    /// Moves files and index from `old` to `new`. Git checks once more; on refusal nothing has changed. An error leaves
+    /// the index as it was and some of the files moved: to be gone on with by
+    /// [`resume_follow`](super::publish::resume_follow) once there is room.
     pub(super) fn go(self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
         let checkout =
             ["checkout", "--quiet", "--detach", "--no-overwrite-ignore", "--no-recurse-submodules"];
         let ran = self.git(Some(old))?.args(checkout).arg(new).arg("--").run()?;
+        // Git refuses with 1. Whatever else it ends with, and where it could not write a file and went on, it was not
+        // the user's files that stopped it but the disk.
+        if !matches!(ran.code, Some(0 | 1)) || ran.stderr.contains("unable to ") {
+            self.remove_half_written(old, new);
+            return Err(ran.into_error());
+        }
         if ran.code != Some(0) {
             return Ok(false);
         }
@@ -219,6 +228,25 @@ impl<'a> Follower<'a> {
         let index = self.checkout.git_dir.join("index");
         fs::rename(&self.scratch, &index).map_err(io("replace", &index))?;
         Ok(true)
+    }
+
+    /// Removes files of which git has written only the beginning: nobody could tell them from the user's own later. Right
+    /// before, under the same lock, nothing of the user's was in these places.
+    fn remove_half_written(&self, old: &Oid, new: &Oid) {
+        let content = |commit: &Oid, path: &Path| {
+            let mut name = OsString::from(format!("{commit}:"));
+            name.push(path);
+            self.work.bare().args(["cat-file", "blob"]).arg(name).bytes().ok()
+        };
+        for path in self.work.paths_between(old, new).unwrap_or_default() {
+            let file = self.checkout.path.join(&path);
+            let is_file = file.symlink_metadata().is_ok_and(|meta| meta.is_file());
+            let Some(there) = is_file.then(|| fs::read(&file).ok()).flatten() else { continue };
+            let is_half = |whole: Vec<u8>| whole.len() > there.len() && whole.starts_with(&there);
+            if content(new, &path).is_some_and(is_half) && content(old, &path).as_ref() != Some(&there) {
+                fs::remove_file(&file).ok();
+            }
+        }
     }
 
     /// The directory that follows.

@@ -50,6 +50,14 @@ impl Train {
                     chain.links.iter().zip(&cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
                 self.landed(landed.collect()).await?;
             }
+            Published::HalfWay { why } => {
+                // Nobody overtakes them: what has to follow would be between two landings, and nobody could tell any
+                // more that it is not the user's doing.
+                let why = self.ctx.redact(&why);
+                self.ctx.train.ledger().pause(why.clone());
+                self.all_wait(&why).await?;
+                return Ok(Went::Nowhere);
+            }
             Published::TargetMoved { .. } => {}
             Published::WaitingForCheckout { worktree, paths, why } => {
                 return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
@@ -96,7 +104,7 @@ impl Train {
     pub(super) async fn finish_what_was_begun(&mut self) -> Result<Went, LandError> {
         // Before the gate nothing can have been moved: such a car simply begins anew.
         let begun: Vec<(Car, Intent, Oid)> = self
-            .cars
+            .begun
             .iter()
             .filter_map(|car| match &car.step {
                 CarStep::Gated { intent, candidate } => {

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use regatta_core::causes::with_causes;
+
 use super::follow::{Follower, Way};
 use crate::failpoint;
 use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work};
@@ -32,6 +34,8 @@ pub struct PublishRequest {
 pub enum Published {
     /// The target is at `new`. `behind` are checkouts in which something appeared at the last moment.
     Moved { followed: Vec<PathBuf>, behind: Vec<PathBuf> },
+    /// The target is at `new`, and the disk did not let a checkout follow: [`resume_follow`] goes on with it.
+    HalfWay { why: String },
     /// Somebody moved it first.
     TargetMoved { now: Option<Oid> },
     /// A checkout of the target is in use; nothing was changed.
@@ -104,16 +108,20 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         return Ok(Published::TargetMoved { now });
     }
     failpoint::reach("checkout-behind");
-    let (mut followed, mut behind) = (Vec::new(), Vec::new());
+    let (mut followed, mut behind, mut trouble) = (Vec::new(), Vec::new(), None);
     for follower in followers {
         let path = follower.path().to_owned();
-        let went = match &request.old {
-            Some(old) => follower.go(old, &request.new)?,
-            None => false,
-        };
-        if went { followed.push(path) } else { behind.push(path) }
+        let went = request.old.as_ref().map_or(Ok(false), |old| follower.go(old, &request.new));
+        match went {
+            Ok(true) => followed.push(path),
+            Ok(false) => behind.push(path),
+            Err(error) => trouble = Some(error),
+        }
     }
-    Ok(Published::Moved { followed, behind })
+    Ok(match trouble {
+        None => Published::Moved { followed, behind },
+        Some(error) => Published::HalfWay { why: with_causes(&error) },
+    })
 }
 
 /// After a crash between the move of the ref and the files: brings along every checkout whose index is still exactly the

@@ -69,6 +69,7 @@ pub(crate) async fn round(
         lander: lander.clone(),
         stop,
         cars: Vec::new(),
+        begun: Vec::new(),
         tests: Vec::new(),
         gates: JoinSet::new(),
         retiring: JoinSet::new(),
@@ -111,6 +112,8 @@ pub(super) struct Train {
     stop: watch::Receiver<Option<Stop>>,
     /// In order, without those that wait.
     pub(super) cars: Vec<Car>,
+    /// Those that were about to be moved, whether or not they wait: they come first.
+    pub(super) begun: Vec<Car>,
     tests: Vec<Test>,
     gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
@@ -210,6 +213,7 @@ impl Train {
     async fn load_cars(&mut self) -> Result<bool, LandError> {
         let mut cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
         order(&mut cars);
+        self.begun = cars.iter().filter(|car| matches!(car.step, CarStep::Gated { .. })).cloned().collect();
         self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
         cars.retain(|car| !self.waiting.contains_key(&car.task));
         let seqs = |cars: &[Car]| cars.iter().map(|car| car.seq).collect::<Vec<_>>();
@@ -484,7 +488,7 @@ impl Train {
         Ok(())
     }
 
-    async fn all_wait(&mut self, why: &str) -> Result<(), LandError> {
+    pub(super) async fn all_wait(&mut self, why: &str) -> Result<(), LandError> {
         let cars = self.cars.clone();
         match self.wait(&cars, why).await {
             Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),

@@ -110,8 +110,9 @@ impl Lanes {
             record.admin = self.admin_name(task, &path);
             let lane = self.lane(task, &record);
             self.clear_unfinished(&lane)?;
-            fs::create_dir_all(&path).map_err(io("create", &path))?;
+            // The record comes first: a directory without one is nobody's, and nobody would take it away.
             self.save_record(task, &record)?;
+            fs::create_dir_all(&path).map_err(io("create", &path))?;
             self.register(&path, &record.admin, base)?;
             failpoint::reach("lane-registered");
             lane

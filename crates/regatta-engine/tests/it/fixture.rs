@@ -1,5 +1,6 @@
 //! A scratch repository with the engine's handles on it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,6 +28,20 @@ impl Bench {
 
     pub(crate) fn over(scratch: ScratchRepo) -> Self {
         let repo = discover(&scratch, scratch.root());
+        Self::of(scratch, repo)
+    }
+
+    /// With programs of the test's own before all others.
+    pub(crate) fn with_programs(scratch: ScratchRepo, bin: &Path) -> Self {
+        let mut env = scratch.env();
+        for (_, value) in env.iter_mut().filter(|(name, _)| name == "PATH") {
+            *value = [bin.as_os_str(), value.as_os_str()].join(OsStr::new(":"));
+        }
+        let repo = Repo::discover_in(scratch.root(), None, GitEnv::new(env)).unwrap();
+        Self::of(scratch, repo)
+    }
+
+    fn of(scratch: ScratchRepo, repo: Repo) -> Self {
         repo.exclude(&["/.regatta/"]).unwrap();
         let work = Work::new(&repo, TrustSnapshot::take(&repo).unwrap());
         let lanes = Lanes::new(&repo, &work, &Lanes::default_root(&repo)).unwrap();

@@ -6,6 +6,8 @@ use regatta_engine::git::Oid;
 use regatta_engine::landing::candidate::{Candidate, CandidateRequest, Combined, Strategy, build, combine};
 use regatta_engine::landing::publish::{PublishRequest, Published, WaitingFor, publish, resume_follow};
 
+use regatta_testkit::repo::{ScratchRepo, script};
+
 use crate::fixture::{AT, Bench, paths};
 
 fn request(bench: &Bench, strategy: Strategy, base: &Oid, head: &Oid) -> CandidateRequest {
@@ -329,4 +331,37 @@ fn after_a_crash_the_checkout_follows_unless_the_user_changed_it() {
     let before = bench.scratch.snapshot();
     assert!(resume().is_empty());
     assert_eq!(bench.scratch.snapshot(), before);
+}
+
+#[test]
+fn a_checkout_that_a_full_disk_stopped_half_way_follows_once_there_is_room() {
+    let scratch = ScratchRepo::new();
+    let (bin, full) = (scratch.outside().join("bin"), scratch.outside().join("full"));
+    fs::create_dir(&bin).unwrap();
+    // As git does on a full disk: one file whole, of the next only the beginning, no index.
+    let half = format!("cd '{}'; echo new >b; printf ne >c", scratch.root().display());
+    let failing = "echo 'error: unable to write file c' >&2; exit 128";
+    script(
+        &bin.join("git"),
+        &format!(
+            "PATH=${{PATH#*:}}\ncase \" $* \" in *' checkout '*) if [ -e '{}' ]; then {half}; {failing}; fi;; esac\nexec git \"$@\"",
+            full.display()
+        ),
+    );
+    let bench = Bench::with_programs(scratch, &bin);
+    bench.scratch.commit_file("b", "old\n", "b");
+    bench.scratch.commit_file("mine", "old\n", "mine");
+    let old = bench.rev("main");
+    let (_, new) = bench.lane_with("t", &[("b", "new\n"), ("c", "new\n"), ("d", "new\n")]);
+    bench.scratch.write("mine", "changed\n");
+    fs::write(&full, "").unwrap();
+    let Published::HalfWay { why } = land(&bench, &old, &new) else { panic!("it cannot have followed") };
+    assert!(why.contains("unable to write file c"), "{why}");
+    assert_eq!(bench.rev("main"), new);
+    assert!(!bench.scratch.root().join("c").exists(), "half a file is nobody's");
+    fs::remove_file(&full).unwrap();
+    let followed = resume_follow(&bench.repo, &bench.work, "main", &old, &new).unwrap();
+    assert_eq!(followed, [bench.scratch.root()]);
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]).trim(), "M mine");
+    assert_eq!(fs::read_to_string(bench.scratch.root().join("mine")).unwrap(), "changed\n");
 }

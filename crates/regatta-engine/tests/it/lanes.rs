@@ -49,6 +49,17 @@ fn many_lanes_at_once_never_fail() {
 }
 
 #[test]
+fn a_lane_whose_record_cannot_be_written_leaves_no_directory_that_nobody_knows() {
+    let bench = Bench::new();
+    // Nothing is there to be read, and nothing can be written, as on a full disk.
+    fs::create_dir_all(&bench.repo.state_dir).unwrap();
+    std::os::unix::fs::symlink("nowhere/at/all", bench.repo.state_dir.join("lanes")).unwrap();
+    bench.lanes.prepare(&id("t"), &bench.rev("main")).unwrap_err();
+    assert!(!bench.lanes.root().join("t").exists());
+    assert_eq!(bench.scratch.git(["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
 fn salvage_keeps_untracked_staged_and_deleted_work_and_leaves_the_lane_alone() {
     let bench = Bench::new();
     bench.scratch.commit_file("doomed", "x", "more");
