@@ -2,6 +2,9 @@
 //!
 //! Numbers: a beat every 5 s; who cannot renew for 25 s stops its workers; who shows the same beat for 35 s is
 //! expired. 25 s and the grace to end a worker fit into 35 s, so no second worker starts beside a live first.
+//!
+//! Who judges itself counts the time its machine was suspended: others were awake. Who judges others does not: they may
+//! have been suspended with it, and get the full time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +54,7 @@ pub(crate) async fn keep_alive(
     mut ended: watch::Receiver<bool>,
     lost: watch::Sender<Option<String>>,
 ) {
-    let mut answered = Instant::now();
+    let mut fence = Fence::new(clock::since_boot());
     let mut judge = Judge::default();
     loop {
         tokio::select! {
@@ -59,12 +62,12 @@ pub(crate) async fn keep_alive(
             _ = ended.changed() => return,
         }
         match store.renew(&session).await {
-            Ok(_) => answered = Instant::now(),
+            Ok(_) => fence = Fence::new(clock::since_boot()),
             Err(StoreError::SessionExpired) => {
                 let _ = lost.send(Some("its session was ended by another node".to_owned()));
                 return;
             }
-            Err(error) if answered.elapsed() > SELF_FENCE => {
+            Err(error) if fence.is_reached(clock::since_boot()) => {
                 let _ = lost
                     .send(Some(format!("the store has not answered for {}s: {error}", SELF_FENCE.as_secs())));
                 return;
@@ -76,6 +79,22 @@ pub(crate) async fn keep_alive(
             // Somebody may have been faster, or it lives after all: both are fine.
             let _ = store.expire_session(&dead.session, dead.beat, None, clock::now()).await;
         }
+    }
+}
+
+/// When the store last answered, by a clock that goes on while the machine is suspended.
+struct Fence {
+    answered: Duration,
+}
+
+impl Fence {
+    fn new(now: Duration) -> Self {
+        Self { answered: now }
+    }
+
+    /// Whether others may take this session for dead soon.
+    fn is_reached(&self, now: Duration) -> bool {
+        now.saturating_sub(self.answered) > SELF_FENCE
     }
 }
 
@@ -116,6 +135,22 @@ mod tests {
             starttime: 1,
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_for_longer_than_the_fence_is_past_it() {
+        let asleep = Fence::new(Duration::from_secs(1000));
+        assert!(!asleep.is_reached(Duration::from_secs(1024)));
+        assert!(asleep.is_reached(Duration::from_secs(1026)));
+        // It counts from the machine's start, in real time.
+        let before = clock::since_boot();
+        assert!(before > Duration::ZERO && clock::since_boot() >= before);
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        assert!(
+            clock::since_boot().as_secs_f64() >= uptime - 1.0,
+            "suspended time counts: /proc/uptime has it too"
+        );
     }
 
     #[test]
