@@ -10,9 +10,10 @@ use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_store::{Claim, IfPresent, NewTask, RequestId, SessionInfo, StoreError, TaskRecord};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::context::Context;
-use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::engine::{Duty, End, Ended, Engine, EngineError, Order};
 use crate::git::FileLock;
 use crate::housekeeping::{how_to_retire, retire_again};
 use crate::landing::train;
@@ -68,14 +69,18 @@ where
 async fn run_in_session(
     ctx: &Arc<Context>,
     request: RunRequest,
-    orders: mpsc::UnboundedReceiver<Order>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
     let last_seq = last_event(ctx).await?;
     // One start at a time: two runs of one plan that began in the same moment would not see each other.
     let starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
-    let adopted = take_over(ctx, &ours).await?;
+    let (adopted, asked) = take_over(ctx, &ours, &mut orders).await?;
+    if asked.is_some() {
+        // What was to be adopted lives on, and is whoever's comes next.
+        return Ok(if adopted.is_empty() { Ended::Interrupted } else { Ended::Left });
+    }
     let known = known(ctx, &request.tasks).await?;
     prepare_lanes(ctx, &known, &adopted).await?;
     let if_present = if ctx.options.resume { IfPresent::Resume } else { IfPresent::Restart };
@@ -136,24 +141,23 @@ pub(crate) type Inherited = Vec<(Claim, Attempt)>;
 
 /// Takes over what dead runs of this machine hold of our tasks. A run that resumes adopts their workers; one that
 /// starts over has them stopped and saved first. Other tasks of such a run are adopted too: their agents may be alive.
-async fn take_over(ctx: &Arc<Context>, ours: &BTreeSet<TaskId>) -> Result<Inherited, EngineError> {
+/// Also how this run was asked to end meanwhile.
+async fn take_over(
+    ctx: &Arc<Context>,
+    ours: &BTreeSet<TaskId>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Result<(Inherited, Option<End>), EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
         if info.session != ctx.session && !is_certainly_dead(&info.node) {
             refuse_if_busy(ctx, &info, ours).await?;
         }
     }
     end_dead_gates(ctx).await?;
-    let mut adopted = Vec::new();
-    for (claim, record) in
-        inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?
-    {
-        if !ctx.options.resume && ours.contains(&claim.task) {
-            give_back(ctx, claim, record).await;
-        } else {
-            adopted.push((claim, record));
-        }
-    }
-    Ok(adopted)
+    let inherited = inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?;
+    let (over, adopted) =
+        inherited.into_iter().partition(|(claim, _)| !ctx.options.resume && ours.contains(&claim.task));
+    let asked = give_back(ctx, over, orders).await;
+    Ok((adopted, asked))
 }
 
 /// Gates that a dead engine left running are ended: nobody waits for what they say.
@@ -199,11 +203,35 @@ pub(crate) async fn inherit(
     Ok(claims)
 }
 
-/// Stops the worker, saves its work, and puts the task back into its queue.
-async fn give_back(ctx: &Arc<Context>, claim: Claim, record: Attempt) {
-    let why = "it was started over".to_owned();
-    let (_stop, stopped) = watch::channel(Some(Stop::Interrupt { why, now: false }));
-    worker::adopt(ctx.clone(), claim, record, stopped).await;
+/// Stops workers, all at the same time, saves their work, and puts their tasks back into their queue. How this run was
+/// asked to end meanwhile; the impatient way cuts the grace short.
+async fn give_back(
+    ctx: &Arc<Context>,
+    inherited: Inherited,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Option<End> {
+    let order = |now| Some(Stop::Interrupt { why: "it was started over".to_owned(), now });
+    let (stop, stopped) = watch::channel(order(false));
+    let mut workers = JoinSet::new();
+    for (claim, record) in inherited {
+        workers.spawn(worker::adopt(ctx.clone(), claim, record, stopped.clone()));
+    }
+    let mut asked = None;
+    loop {
+        tokio::select! {
+            ended = workers.join_next() => match ended {
+                None => return asked,
+                Some(Ok(_)) => {}
+                Some(Err(panicked)) => ctx.say(format!("a defect in Regatta ended a worker: {panicked}")),
+            },
+            Some(Order::End(end)) = orders.recv() => {
+                asked = asked.max(Some(end));
+                if end == End::Kill {
+                    let _ = stop.send(order(true));
+                }
+            }
+        }
+    }
 }
 
 async fn refuse_if_busy(

@@ -1,7 +1,8 @@
 //! `kill -9` at every moment: what was done stays done, what was not is done once, nothing leaks.
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::write;
-use regatta_testkit::world::{World, task, text};
+use regatta_testkit::world::{Barrier, World, task, text};
 
 use crate::REGATTA;
 
@@ -83,6 +84,43 @@ fn without_resume_a_killed_run_starts_over_and_its_work_is_kept() {
     let kept = world.salvaged();
     assert_eq!(kept.len(), 1, "{kept:?}");
     world.assert_tidy();
+}
+
+#[test]
+fn agents_of_a_killed_run_are_stopped_together_and_ctrl_c_is_heard_meanwhile() {
+    let world = World::new(REGATTA);
+    let ids = ["a", "b"];
+    let barriers = ids.map(|id| world.barrier(id));
+    let stubborn = |id: &str, barrier: &Barrier| {
+        task(id, "", &format!("trap '' INT TERM HUP\necho {id} >{id}.txt\n{}\nsleep 600", barrier.script()))
+    };
+    let plan = world.plan(&[stubborn("a", &barriers[0]), stubborn("b", &barriers[1])].concat());
+    let run = world.start(&plan, &[]);
+    barriers.iter().for_each(Barrier::arrived);
+    run.kill().exited(137);
+    let mut again = world.start(&plan, &[]);
+    until("both are asked to stop", || {
+        ids.iter().all(|id| world.run_record(id, 1, "stop.json").is_some()).then_some(())
+    });
+    until("it ends", || {
+        if again.has_ended() {
+            return Some(());
+        }
+        again.signal("INT");
+        None
+    });
+    again.wait().exited(130);
+    world.assert_states(["a pending", "b pending"]);
+    world.assert_no_process();
+    assert_eq!(world.salvaged().len(), 2, "their work is kept");
+    assert_eq!(world.attempts("a"), (1, 0));
+    let when = |id: &str, name: &str| {
+        let path = world.state_dir().join(format!("runs/{id}/1/{name}"));
+        std::fs::metadata(path).and_then(|meta| meta.modified()).unwrap()
+    };
+    for (one, other) in [("a", "b"), ("b", "a")] {
+        assert!(when(one, "stop.json") <= when(other, "exit.json"), "the end of {other} was waited for");
+    }
 }
 
 #[test]
