@@ -8,7 +8,6 @@ use regatta_core::exit::Exit;
 use regatta_store::Claim;
 use tokio::sync::watch;
 
-use crate::agents::short_of_resources;
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::files::end_of;
@@ -38,10 +37,12 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What the machine lacked to run it at all; `None` where it ran, or could not for a reason of its own.
-    pub(crate) fn shortage(&self) -> Option<&str> {
+    /// Why it said nothing at all: it was never started, or was lost with its supervisor. That is nobody's work. `None`
+    /// where it ran to an end of its own.
+    pub(crate) fn never_ran(&self) -> Option<&str> {
         match &self.exit {
-            Exit::NeverStarted { error } if short_of_resources(error) => Some(error),
+            Exit::NeverStarted { error } => Some(error),
+            Exit::Lost => Some("it was lost with its supervisor"),
             _ => None,
         }
     }

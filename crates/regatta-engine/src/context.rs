@@ -11,7 +11,6 @@ use regatta_core::config::{Config, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::id::TaskId;
 use regatta_store::{Claim, SessionId, Store};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
@@ -19,7 +18,7 @@ use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work, replace_link};
 use crate::landing::train::Memory;
 use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
-use crate::notice::Notice;
+use crate::notice::{Notice, Notices};
 use crate::process::Supervisor;
 use crate::redact::Redactor;
 use crate::worker::WorkerError;
@@ -70,7 +69,7 @@ pub struct Assembly {
     /// The environment of this process.
     pub inherited: Vec<(OsString, OsString)>,
     /// Who watches.
-    pub notices: UnboundedSender<Notice>,
+    pub notices: Notices,
 }
 
 /// The shared parts.
@@ -114,7 +113,7 @@ pub struct Context {
     /// Lanes of settled tasks that could not be taken away when it was time.
     lanes_to_retire: Mutex<BTreeSet<TaskId>>,
     /// Who watches.
-    pub notices: UnboundedSender<Notice>,
+    pub notices: Notices,
 }
 
 impl Context {
@@ -158,7 +157,7 @@ impl Context {
 
     /// Tells whoever watches; nobody may be watching any more.
     pub fn tell(&self, notice: Notice) {
-        let _ = self.notices.send(notice);
+        self.notices.tell(notice);
     }
 
     /// A sentence for the person at the terminal.
@@ -257,7 +256,7 @@ fn webhook_secrets(config: &Config) -> impl Iterator<Item = (String, String)> {
 
 /// What of the user's git settings is believed. A run that resumes goes on with what the first one saw, since agents
 /// may have been at work in between; a fresh one looks anew, and tells what became different since the last.
-fn trust(repo: &Repo, resume: bool, notices: &UnboundedSender<Notice>) -> Result<TrustSnapshot, GitError> {
+fn trust(repo: &Repo, resume: bool, notices: &Notices) -> Result<TrustSnapshot, GitError> {
     let known = TrustSnapshot::load(repo).ok();
     let changed = known.as_ref().map(TrustSnapshot::changed_since).transpose()?.unwrap_or_default();
     let (trust, what) = match known {
@@ -269,7 +268,7 @@ fn trust(repo: &Repo, resume: bool, notices: &UnboundedSender<Notice>) -> Result
             "warning: git hooks or settings changed since the last run and {what}: {}; undo them if it was not you",
             changed.join(", ")
         );
-        let _ = notices.send(Notice::Say(text));
+        notices.say(text);
     }
     Ok(trust)
 }

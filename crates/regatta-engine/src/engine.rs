@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::{Active, Hold, Limits, admit};
+use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
@@ -27,13 +28,17 @@ use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
 use crate::run::{Inherited, inherit, tidy_up};
-use crate::worker::{self, Stop};
+use crate::worker::{self, Left, Stop};
 use crate::{clock, failpoint};
 
+/// So often it is tried to give up one that its worker left unsettled.
+const GIVE_UPS: u32 = 3;
 /// Ready tasks looked at in one step.
 const PAGE: usize = 64;
 /// A car that waits for the user's checkout is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same where git does not work, after some time of that.
+const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(60);
 /// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
 const SAFETY_NET: Duration = Duration::from_secs(5);
 /// Between two looks for cancels.
@@ -121,7 +126,7 @@ pub enum Ended {
 
 /// What wakes the engine.
 enum Wake {
-    Worker(tokio::task::Id),
+    Worker(tokio::task::Id, Left),
     Landed(Result<Round, LandError>),
     StoreChanged,
     Timer,
@@ -144,21 +149,29 @@ pub(crate) struct Engine {
     live: BTreeMap<TaskId, Live>,
     /// Begun and not settled: their declared writes stay reserved.
     reserved: BTreeMap<TaskId, TaskSpec>,
-    workers: JoinSet<()>,
+    workers: JoinSet<Left>,
     /// Which task each of them is at, also for one that ends in a panic.
     at_work: HashMap<tokio::task::Id, TaskId>,
+    /// Tasks whose workers left them unsettled, and why.
+    unsettled: Vec<(TaskId, String)>,
+    /// How often each was given up since it was last settled.
+    given_up: BTreeMap<TaskId, u32>,
     landing: Option<tokio::task::JoinHandle<Result<Round, LandError>>>,
     land_stop: watch::Sender<Option<Stop>>,
     /// What the last round left waiting; `None` when cars may have come since.
     waiting_cars: Option<Vec<TaskId>>,
     /// When that was.
     last_round: tokio::time::Instant,
+    /// Rounds in a row in which git could not do its part.
+    troubled_rounds: u32,
     train_elsewhere: bool,
     /// Whoever has the train may be dead.
     look_for_dead: bool,
     stopping: Option<End>,
     failed_fast: bool,
     last_seq: u64,
+    /// The last event that whoever watches was told.
+    told_seq: u64,
     holds: Holds,
     /// Ready, and behind the declared writes of a task that is not settled.
     reserved_for_others: BTreeSet<TaskId>,
@@ -187,15 +200,19 @@ impl Engine {
             reserved: BTreeMap::new(),
             workers: JoinSet::new(),
             at_work: HashMap::new(),
+            unsettled: Vec::new(),
+            given_up: BTreeMap::new(),
             landing: None,
             land_stop: watch::channel(None).0,
             waiting_cars: None,
             last_round: tokio::time::Instant::now(),
+            troubled_rounds: 0,
             train_elsewhere: false,
             look_for_dead: false,
             stopping: None,
             failed_fast: false,
             last_seq,
+            told_seq: last_seq,
             holds,
             reserved_for_others: BTreeSet::new(),
             last_start: None,
@@ -217,6 +234,32 @@ impl Engine {
         let stop = self.enter(claim.spec.clone());
         let handle = self.workers.spawn(worker::adopt(self.ctx.clone(), claim, record, stop));
         self.at_work.insert(handle.id(), task);
+    }
+
+    /// A claim that is ours and that nobody is at would stay for as long as this engine lives, and so might its agent.
+    /// After a few tries it does: then the next engine finds it.
+    async fn give_up_unsettled(&mut self) -> Result<(), EngineError> {
+        for (task, why) in std::mem::take(&mut self.unsettled) {
+            self.ctx.say(format!("{task}: its worker ended before it was settled: {why}"));
+            let tries = self.given_up.entry(task.clone()).or_default();
+            *tries += 1;
+            if *tries > GIVE_UPS {
+                self.ctx.say(format!("{task}: it stays claimed until Regatta is started again"));
+                continue;
+            }
+            let claims = until_answered(|| self.ctx.store.claims_of(&self.ctx.session)).await?;
+            let Some(claim) = claims.into_iter().find(|claim| claim.task == task) else { continue };
+            if self.at_work.values().any(|other| *other == task) {
+                continue;
+            }
+            let attempts = until_answered(|| self.ctx.store.attempts(&task)).await?;
+            let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
+            let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
+            let stop = self.enter(claim.spec.clone());
+            let handle = self.workers.spawn(worker::give_up(self.ctx.clone(), claim, record, stop, why));
+            self.at_work.insert(handle.id(), task);
+        }
+        Ok(())
     }
 
     /// Tasks of this queue that were begun before keep their places reserved: the first to have come, where two
@@ -247,6 +290,7 @@ impl Engine {
         let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
         loop {
             self.tell_events().await?;
+            self.give_up_unsettled().await?;
             if self.stopping.is_none() {
                 self.obey_cancels().await?;
                 self.ring_timers().await?;
@@ -272,6 +316,7 @@ impl Engine {
                     leave_what_starts();
                 }
                 self.tell_events().await?;
+                self.tell_what_waits(true).await?;
                 self.tell_idle(ended == Ended::Settled).await?;
                 self.notifier.close(ended != Ended::Settled).await;
                 return Ok(ended);
@@ -281,13 +326,12 @@ impl Engine {
             }
             let next = self.next_timer().await?;
             let wake = tokio::select! {
-                Some(done) = self.workers.join_next_with_id() => Wake::Worker(match done {
-                    Ok((id, ())) => id,
+                Some(done) = self.workers.join_next_with_id() => match done {
+                    Ok((id, left)) => Wake::Worker(id, left),
                     Err(panicked) => {
-                        self.ctx.say(format!("a defect in Regatta ended a worker: {panicked}"));
-                        panicked.id()
+                        Wake::Worker(panicked.id(), Left::Unsettled(format!("a defect in Regatta: {panicked}")))
                     }
-                }),
+                },
                 round = join(&mut self.landing) => Wake::Landed(round),
                 Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
@@ -303,12 +347,16 @@ impl Engine {
 
     fn handle(&mut self, wake: Wake) -> Result<(), EngineError> {
         match wake {
-            Wake::Worker(id) => {
-                // A task that went back to the queue may have its next worker before the last one is seen to end.
-                if let Some(task) = self.at_work.remove(&id)
-                    && !self.at_work.values().any(|other| *other == task)
-                {
-                    self.live.remove(&task);
+            Wake::Worker(id, left) => {
+                if let Some(task) = self.at_work.remove(&id) {
+                    // A task that went back to the queue may have its next worker before the last one is seen to end.
+                    if !self.at_work.values().any(|other| *other == task) {
+                        self.live.remove(&task);
+                    }
+                    match left {
+                        Left::Settled => drop(self.given_up.remove(&task)),
+                        Left::Unsettled(why) => self.unsettled.push((task, why)),
+                    }
                 }
                 self.waiting_cars = None;
                 self.house_is_due = true;
@@ -318,13 +366,14 @@ impl Engine {
                 self.house_is_due = true;
                 self.last_round = tokio::time::Instant::now();
                 let round = round?;
+                self.troubled_rounds = if round.is_troubled { self.troubled_rounds + 1 } else { 0 };
                 self.train_elsewhere = round.held_elsewhere;
                 self.look_for_dead |= round.held_elsewhere;
                 self.waiting_cars = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
             }
             Wake::StoreChanged => {}
+            // Cars that wait are looked at by the clock.
             Wake::Timer => {
-                self.waiting_cars = None;
                 self.house_is_due |= !self.ctx.lanes_to_retire().is_empty();
             }
             Wake::Order(Order::End(end)) => self.end(end),
@@ -448,7 +497,7 @@ impl Engine {
         }
         let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
         // By the clock, too: where another run writes all the time, no timer of ours ever comes to its end.
-        if self.last_round.elapsed() >= LOOK_AGAIN {
+        if self.last_round.elapsed() >= self.look_again() {
             self.waiting_cars = None;
         }
         let waiting = self.waiting_cars.as_ref();
@@ -460,6 +509,12 @@ impl Engine {
         }
         self.landing = Some(tokio::spawn(train::round(self.ctx.clone(), self.land_stop.subscribe())));
         Ok(())
+    }
+
+    /// How long cars that wait are left alone: git that does not work will not work a second later either.
+    fn look_again(&self) -> Duration {
+        let doublings = self.troubled_rounds.saturating_sub(1).min(6);
+        (LOOK_AGAIN * 2u32.pow(doublings)).min(LOOK_AGAIN_AT_LAST)
     }
 
     /// Ends workers whose tasks somebody wants cancelled. Looked at ten times a second at most: each look reads every
@@ -509,7 +564,7 @@ impl Engine {
         let timers = until_answered(|| self.ctx.store.timers(&self.queue, 1)).await?;
         let due = timers.first().map(|(_, due)| due.since(clock::now()).max(Duration::from_millis(1)));
         let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
-        let look = look.then_some(LOOK_AGAIN);
+        let look = look.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + ONE);
         let pause = self.ctx.config.limits.stagger.zip(self.last_start);
         let pause = pause.and_then(|(pause, last)| pause.checked_sub(last.elapsed())).map(|left| left + ONE);
         let cancels = self.cancels_are_due.then(|| self.cancels_in().unwrap_or_default() + ONE);
@@ -572,16 +627,40 @@ impl Engine {
 
     /// Reads what happened since the last look: tells it, and keeps the reservations right.
     async fn tell_events(&mut self) -> Result<(), EngineError> {
+        self.tell_what_waits(false).await?;
         loop {
             let events = until_answered(|| self.ctx.store.events(self.last_seq, None, 512)).await?;
             let Some(last) = events.last() else { return Ok(()) };
+            let is_told = self.told_seq == self.last_seq && self.ctx.notices.has_room();
             self.last_seq = last.seq;
+            if is_told {
+                self.told_seq = last.seq;
+            }
             for event in events {
                 self.note(&event);
-                self.ctx.tell(Notice::Event(event));
+                if is_told {
+                    self.ctx.tell(Notice::Event(event));
+                }
             }
             self.notifier.seen(self.last_seq);
         }
+    }
+
+    /// Tells events that were left in the store because whoever watches was slow; all of them at the `end`.
+    async fn tell_what_waits(&mut self, end: bool) -> Result<(), EngineError> {
+        while self.told_seq < self.last_seq && (end || self.ctx.notices.has_room()) {
+            let events = until_answered(|| self.ctx.store.events(self.told_seq, None, 512)).await?;
+            self.told_seq = events.last().map_or(self.last_seq, |last| last.seq);
+            for event in events {
+                // Those that came meanwhile are looked at first.
+                if event.seq > self.last_seq {
+                    self.told_seq = self.last_seq;
+                    break;
+                }
+                self.ctx.tell(Notice::Event(event));
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, event: &Event) {

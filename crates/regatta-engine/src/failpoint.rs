@@ -1,6 +1,7 @@
 //! Named places at which a test can make this process die as `kill -9` would: no destructor runs.
 //!
-//! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time.
+//! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time. `panic@name` is a defect
+//! there instead, which ends only the worker that comes to it.
 //! Debug builds only.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,11 +40,16 @@ pub fn reach(name: &str) {
         return;
     }
     let Ok(wanted) = std::env::var("REGATTA_FAILPOINT") else { return };
+    let (is_defect, wanted) = match wanted.strip_prefix("panic@") {
+        Some(wanted) => (true, wanted.to_owned()),
+        None => (false, wanted),
+    };
     let (wanted, times) = match wanted.split_once(':') {
         Some((wanted, times)) => (wanted.to_owned(), times.parse().unwrap_or(1)),
         None => (wanted, 1),
     };
     if wanted == name && REACHED.fetch_add(1, Ordering::SeqCst) + 1 == times {
+        assert!(!is_defect, "a test wanted this defect");
         let me = rustix::process::getpid();
         let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
         // The signal is on its way; nothing more may happen.

@@ -10,7 +10,7 @@ use regatta_core::admission::Limits;
 use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
-use regatta_engine::notice::Notice;
+use regatta_engine::notice::{Notice, Notices, Watching, notices};
 use regatta_store::{SessionId, Store};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -95,7 +95,7 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
     // A note that the last one died before reading is not meant for this one.
     let _ = std::fs::remove_file(project.repo.state_dir.join("daemon.stop"));
     let store = project.create_store().await?;
-    let (notices, watching) = mpsc::unbounded_channel();
+    let (notices, watching) = notices();
     let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
     let state_dir = project.repo.state_dir.clone();
@@ -111,7 +111,7 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
             Ended::Left => "ended; its agents run on, and the next daemon adopts them",
             _ => "ended",
         };
-        let _ = notices.send(Notice::Say(text.to_owned()));
+        notices.say(text);
     }
     // What happened last is told, too.
     let _ = over.send(());
@@ -124,7 +124,7 @@ async fn assemble(
     project: &Project,
     store: Arc<dyn Store>,
     session: SessionId,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Notices,
 ) -> Result<Arc<Context>, CliError> {
     let exe = std::env::current_exe()
         .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
@@ -164,7 +164,7 @@ fn obey_signals(
     global: Global,
     store: Arc<dyn Store>,
     session: SessionId,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Notices,
     orders: mpsc::UnboundedSender<Order>,
     state_dir: std::path::PathBuf,
 ) -> Result<(), CliError> {
@@ -188,14 +188,14 @@ fn obey_signals(
                     };
                     match reloaded.await {
                         Ok(order) => {
-                            let _ = notices.send(Notice::Say("settings read again".to_owned()));
+                            notices.say("settings read again");
                             let _ = orders.send(order);
                         }
                         Err(error) => {
                             let text = format!("settings not read again, the old ones stay: {}", error.message);
-                            let _ = notices.send(Notice::Say(text));
+                            notices.say(text);
                             for diagnostic in error.diagnostics {
-                                let _ = notices.send(Notice::Say(diagnostic.to_string()));
+                                notices.say(diagnostic.to_string());
                             }
                         }
                     }
@@ -230,7 +230,7 @@ fn way(text: &str) -> Option<End> {
 }
 
 /// One JSON object per line where nobody sits in front of it, plain lines on a terminal.
-async fn write_log(ui: Ui, mut watching: mpsc::UnboundedReceiver<Notice>, mut over: oneshot::Receiver<()>) {
+async fn write_log(ui: Ui, mut watching: Watching, mut over: oneshot::Receiver<()>) {
     let json = ui.json || !ui.terminal;
     let mut lines = Lines::new(&ui, regatta_engine::clock::now());
     loop {

@@ -14,7 +14,7 @@ use regatta_core::taskfile::Loaded;
 use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
-use regatta_engine::notice::Notice;
+use regatta_engine::notice::{Watching, notices};
 use regatta_engine::run::{RunRequest, run as run_engine};
 use regatta_store::SessionId;
 use tokio::sync::mpsc;
@@ -217,7 +217,7 @@ fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliE
 
 async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
     let store = project.create_store().await?;
-    let (notices, watching) = mpsc::unbounded_channel();
+    let (notices, watching) = notices();
     let target = project.target()?;
     let exe =
         std::env::current_exe().map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
@@ -286,7 +286,7 @@ fn live_view(
     title: &str,
     loaded: &Loaded,
     start: regatta_core::time::Timestamp,
-    mut watching: mpsc::UnboundedReceiver<Notice>,
+    mut watching: Watching,
 ) -> tokio::task::JoinHandle<()> {
     let dashboard = !ui.json && !args.no_dashboard && (args.dashboard || ui.terminal && !ui.quiet);
     let ui = ui.clone();

@@ -7,6 +7,7 @@ mod completions;
 mod config;
 mod daemon;
 mod daemon_adoption;
+mod daemon_mishaps;
 mod diff;
 mod doctor;
 mod events;

@@ -19,7 +19,6 @@ mod ledger;
 mod lines;
 pub mod sim;
 
-pub(crate) use decoder::short_of_resources;
 pub use decoder::{AgentEnd, Decoder, Ending};
 pub use event::AgentEvent;
 pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, SessionPlan, find_program};

@@ -324,6 +324,11 @@ impl Ledger {
         still.then(|| pause.why.clone())
     }
 
+    /// Whether something is wrong that is no car's fault.
+    pub(super) fn is_paused(&self) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.until > Instant::now())
+    }
+
     /// All is well again.
     pub(super) fn go_on(&mut self) {
         self.pause = None;

@@ -50,6 +50,8 @@ pub enum LandError {
 pub(crate) struct Round {
     /// Cars that cannot move for a reason outside of them, and the reason.
     pub(crate) waiting: Vec<(TaskId, String)>,
+    /// Git or the gate could not do their part.
+    pub(crate) is_troubled: bool,
     /// Another process has the train and lands our cars too.
     pub(crate) held_elsewhere: bool,
 }
@@ -82,7 +84,8 @@ pub(crate) async fn round(
     result?;
     resigned?;
     let waiting = train.waiting.into_iter().map(|(task, wait)| (task, wait.why)).collect();
-    Ok(Round { waiting, held_elsewhere: false })
+    let is_troubled = ctx.train.ledger().is_paused();
+    Ok(Round { waiting, is_troubled, held_elsewhere: false })
 }
 
 /// A car that cannot move, for a reason outside of it.

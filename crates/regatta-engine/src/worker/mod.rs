@@ -77,9 +77,22 @@ pub enum WorkerError {
     /// What the task depends on does not fit together.
     #[error("its dependencies conflict in {0}")]
     BaseConflict(String),
+    /// A worker of this engine ended without having settled it.
+    #[error("its worker ended: {0}")]
+    GivenUp(String),
     /// Stopped before an agent was started.
     #[error("stopped before the agent started")]
     Stopped,
+}
+
+/// How a worker left its task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Left {
+    /// Settled, or somebody else's by now.
+    Settled,
+    /// Still claimed by this engine, with nobody at it: the store would not take what follows.
+    Unsettled(String),
 }
 
 /// One attempt in progress.
@@ -108,11 +121,11 @@ pub(crate) async fn attempt(
     claim: Claim,
     token: String,
     stop: watch::Receiver<Option<Stop>>,
-) {
+) -> Left {
     let record = Attempt::new(claim.attempt, &claim.spec.agent);
     let mut worker = Worker::new(ctx, claim, record, stop);
     let result = worker.fresh(&token).await;
-    worker.conclude(result).await;
+    worker.conclude(result).await
 }
 
 /// Goes on with an attempt that another engine began: adopts its process, or settles what it left.
@@ -121,10 +134,24 @@ pub(crate) async fn adopt(
     claim: Claim,
     record: Attempt,
     stop: watch::Receiver<Option<Stop>>,
-) {
+) -> Left {
     let mut worker = Worker::new(ctx, claim, record, stop);
     let result = worker.adopted().await;
-    worker.conclude(result).await;
+    worker.conclude(result).await
+}
+
+/// Gives up an attempt whose worker left it unsettled: what it started is ended, and the task is parked, uncharged. What
+/// is in its lane stays there, and is saved before the next attempt begins.
+pub(crate) async fn give_up(
+    ctx: Arc<Context>,
+    claim: Claim,
+    record: Attempt,
+    stop: watch::Receiver<Option<Stop>>,
+    why: String,
+) -> Left {
+    let mut worker = Worker::new(ctx, claim, record, stop);
+    leftovers::end_below(&worker.ctx.run_dir(&worker.claim.task, worker.claim.attempt), |_| true).await;
+    worker.conclude(Err(WorkerError::GivenUp(why))).await
 }
 
 impl Worker {
@@ -224,17 +251,14 @@ impl Worker {
     }
 
     /// Whatever went wrong with Regatta's own part is settled too, or left to whoever fenced us out.
-    async fn conclude(&mut self, result: Result<(), WorkerError>) {
-        let Err(error) = result else { return };
+    async fn conclude(&mut self, result: Result<(), WorkerError>) -> Left {
+        let Err(error) = result else { return Left::Settled };
         let outcome = match &error {
             WorkerError::Store(StoreError::Fenced(_) | StoreError::SessionExpired) => {
                 self.ctx.say(format!("{}: another owner took it over; leaving it alone", self.claim.task));
-                return;
+                return Left::Settled;
             }
-            WorkerError::Store(error) => {
-                self.ctx.say(format!("{}: {error}", self.claim.task));
-                return;
-            }
+            WorkerError::Store(error) => return Left::Unsettled(error.to_string()),
             WorkerError::Stopped => Outcome::Release { why: "stopped before the agent started".to_owned() },
             WorkerError::BaseConflict(files) => Outcome::Block {
                 reason: BlockReason::Conflict,
@@ -257,8 +281,11 @@ impl Worker {
         };
         self.end_tree().await;
         self.record.summary = with_causes(&error);
-        if let Err(error) = self.settled(outcome).await {
-            self.ctx.say(format!("{}: {error}", self.claim.task));
+        match self.settled(outcome).await {
+            Ok(()) | Err(WorkerError::Store(StoreError::Fenced(_) | StoreError::SessionExpired)) => {
+                Left::Settled
+            }
+            Err(error) => Left::Unsettled(with_causes(&error)),
         }
     }
 

@@ -206,7 +206,7 @@ impl Worker {
         // The next attempt has to set the lane up again, so it must not find this one.
         let (task, at) = (self.claim.task.clone(), clock::now());
         self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
-        if let Some(why) = ran.shortage() {
+        if let Some(why) = ran.never_ran() {
             let source = std::io::Error::other(why.to_owned());
             return Err(WorkerError::Io { doing: "running lane.setup in", path: dir, source });
         }

@@ -267,7 +267,7 @@ impl Worker {
             let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
             let started = Instant::now();
             let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
-            if let Some(why) = ran.shortage() {
+            if let Some(why) = ran.never_ran() {
                 let source = std::io::Error::other(why.to_owned());
                 return Err(WorkerError::Io { doing: "running the checks in", path: dir, source });
             }
