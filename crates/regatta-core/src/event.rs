@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::id::TaskId;
+use crate::radar::Other;
 use crate::state::{BlockReason, ParkReason};
 use crate::time::Timestamp;
 use crate::train::LandStep;
@@ -156,6 +157,13 @@ pub enum EventBody {
     Adopted {
         /// The session that holds it now.
         session: String,
+    },
+    /// Its work and other work would conflict if both landed; changes no state. Told once for a pair of attempts.
+    ConflictAhead {
+        /// With whom: another task, or what is on the target branch.
+        with: Other,
+        /// Where, as far as it is worth a line.
+        files: Vec<String>,
     },
     /// Work that would have been lost was kept.
     Salvaged {

@@ -40,19 +40,22 @@ pub enum NotifyKind {
     Parked,
     /// A worker asked for something: a way to be blocked.
     NeedsInput,
+    /// Two tasks that run would conflict if both landed.
+    ConflictAhead,
     /// Nothing is left to do.
     Idle,
 }
 
 impl NotifyKind {
     /// All of them, as written in `notify[].on`.
-    pub const NAMES: [(&'static str, NotifyKind); 7] = [
+    pub const NAMES: [(&'static str, NotifyKind); 8] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
         ("blocked", NotifyKind::Blocked),
         ("failed", NotifyKind::Failed),
         ("parked", NotifyKind::Parked),
         ("needs-input", NotifyKind::NeedsInput),
+        ("conflict-ahead", NotifyKind::ConflictAhead),
         ("idle", NotifyKind::Idle),
     ];
 
@@ -126,6 +129,10 @@ impl Notification {
                 };
                 (kind, "blocked", Some(format!("{reason}: {detail}")), None)
             }
+            EventBody::ConflictAhead { with, files } => {
+                // It tells of no state: the task may be at work, wait to land or wait for a person.
+                (NotifyKind::ConflictAhead, "", Some(format!("with {with} in {}", files.join(", "))), None)
+            }
             _ => return None,
         };
         Some(Self {
@@ -133,7 +140,7 @@ impl Notification {
             seq: Some(event.seq),
             task: Some(task),
             title: None,
-            state: Some(state),
+            state: Some(state).filter(|state| !state.is_empty()),
             reason,
             at: event.at,
             project: project.to_owned(),
@@ -184,6 +191,7 @@ impl Notification {
         }
         text.push_str(match self.kind {
             NotifyKind::NeedsInput => "needs input",
+            NotifyKind::ConflictAhead => "would conflict",
             kind => kind.as_str(),
         });
         if let Some(commit) = &self.commit {
@@ -194,7 +202,9 @@ impl Notification {
             NotifyKind::NeedsInput => reason.strip_prefix("needs-input: ").unwrap_or(reason),
             _ => reason,
         };
-        if !reason.is_empty() {
+        if self.kind == NotifyKind::ConflictAhead {
+            text.push_str(&format!(" {reason}"));
+        } else if !reason.is_empty() {
             text.push_str(&format!(": {reason}"));
         }
         if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {

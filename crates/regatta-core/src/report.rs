@@ -269,6 +269,9 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Rearmed => "back, its dependency came back".to_owned(),
         EventBody::Cancelled { by } => format!("cancelled by {by}"),
         EventBody::Adopted { session } => format!("adopted by {session}"),
+        EventBody::ConflictAhead { with, files } => {
+            format!("would conflict with {with} in {}", cell(&files.join(", ")))
+        }
         EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", cell(why)),
         EventBody::Noted { text } => cell(text),
     }

@@ -64,6 +64,27 @@ impl WritePath {
         paths_meet(&a, &b, [self.looks_like_directory(), other.looks_like_directory()])
     }
 
+    /// Whether writing the file `path` is what this declares: the file itself, or one below it.
+    pub fn covers(&self, path: &str) -> bool {
+        // Most files are elsewhere: what stands before the first wildcard tells, without taking anything apart.
+        let literal = &self.0[..self.0.find(['*', '?']).unwrap_or(self.0.len())];
+        if !path.starts_with(literal) {
+            return false;
+        }
+        if literal.len() == self.0.len() {
+            return path.len() == literal.len() || path.as_bytes()[literal.len()] == b'/';
+        }
+        let (pattern, path): (Vec<&str>, Vec<&str>) =
+            (self.0.split('/').collect(), path.split('/').collect());
+        meet(pattern.len(), path.len(), |i, j| match (pattern.get(i), path.get(j)) {
+            (None, _) => Next::Met,
+            (Some(&"**"), None) => Next::one_if(true, (i + 1, j)),
+            (Some(_), None) => Next::Stuck,
+            (Some(&"**"), Some(_)) => Next::both((i + 1, j), (i, j + 1)),
+            (Some(name), Some(part)) => Next::one_if(name_covers(name, part), (i + 1, j + 1)),
+        })
+    }
+
     /// Without a look at the disk: a last name without a dot, or one that a glob could make a directory.
     /// Only asked when a `**` would have to reach below a declaration that has ended.
     fn looks_like_directory(&self) -> bool {
@@ -106,6 +127,18 @@ fn names_meet(a: &str, b: &str) -> bool {
         (None, Some('*')) => Next::one_if(true, (i, j + 1)),
         (None, Some(_)) | (Some(_), None) => Next::Stuck,
         (Some(x), Some(y)) => Next::one_if(x == y || *x == '?' || *y == '?', (i + 1, j + 1)),
+    })
+}
+
+/// Whether the pattern of one segment matches the name, in which nothing is a wildcard.
+fn name_covers(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    meet(pattern.len(), name.len(), |i, j| match (pattern.get(i), name.get(j)) {
+        (None, None) => Next::Met,
+        (Some('*'), Some(_)) => Next::both((i + 1, j), (i, j + 1)),
+        (Some('*'), None) => Next::one_if(true, (i + 1, j)),
+        (None, _) | (_, None) => Next::Stuck,
+        (Some(x), Some(y)) => Next::one_if(x == y || *x == '?', (i + 1, j + 1)),
     })
 }
 
@@ -203,6 +236,31 @@ mod tests {
         // A hostile pattern costs no more than any other.
         check(&("*a".repeat(60) + "*"), &("*b".repeat(60) + "*"), true);
         check(&"*a".repeat(60), &"*b".repeat(60), false);
+    }
+
+    #[test]
+    fn a_declaration_covers_the_files_it_names() {
+        let check = |place: &str, path: &str, expected: bool| {
+            assert_eq!(WritePath::parse(place).unwrap().covers(path), expected, "{place} and {path}");
+        };
+        check("a.txt", "a.txt", true);
+        check("a.txt", "a.txt.orig", false);
+        check("src/", "src/auth/mod.rs", true);
+        check("src/auth", "src/authority", false);
+        check("src/auth/x.rs", "src", false);
+        check("src/*.rs", "src/main.rs", true);
+        check("src/*.rs", "src/deep/main.rs", false);
+        check("src/**/*.rs", "src/main.rs", true);
+        check("src/**/*.rs", "src/deep/er/main.rs", true);
+        check("src/**/*.rs", "src/deep/er/main.md", false);
+        check("**/*.md", "docs/x.md", true);
+        check("docs/*", "docs/a/b", true);
+        check("?.txt", "ab.txt", false);
+        check(".", "anything/at/all", true);
+        // In the name of a file nothing is a wildcard.
+        check("b.txt", "*.txt", false);
+        check("*.txt", "?.txt", true);
+        check("名*/", "名前/x", true);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::notice::Notice;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
+use crate::radar::{self, Watch};
 use crate::run::{Inherited, inherit, tidy_up};
 use crate::worker::{self, Left, Stop};
 use crate::{clock, failpoint};
@@ -128,6 +129,7 @@ pub enum Ended {
 enum Wake {
     Worker(tokio::task::Id, Left),
     Landed(Result<Round, LandError>),
+    Looked(Option<radar::Seen>),
     StoreChanged,
     Timer,
     Order(Order),
@@ -182,6 +184,7 @@ pub(crate) struct Engine {
     /// A lane may have become one too many.
     house_is_due: bool,
     notifier: Notifier,
+    radar: Watch,
     /// Something was begun since nothing was left to do; true at first, since somebody may not have been told.
     worked: bool,
 }
@@ -191,6 +194,7 @@ impl Engine {
         let holds = Holds::new(&ctx.state_dir, &ctx.session);
         Self {
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
+            radar: Watch::new(),
             worked: duty == Duty::Queue,
             ctx,
             queue,
@@ -324,6 +328,9 @@ impl Engine {
             if self.duty == Duty::Queue && self.is_idle().await? {
                 self.tell_idle(true).await?;
             }
+            if self.stopping.is_none() {
+                self.radar.start_if_due(&self.ctx, self.live.len());
+            }
             let next = self.next_timer().await?;
             let wake = tokio::select! {
                 Some(done) = self.workers.join_next_with_id() => match done {
@@ -333,6 +340,7 @@ impl Engine {
                     }
                 },
                 round = join(&mut self.landing) => Wake::Landed(round),
+                seen = self.radar.ended() => Wake::Looked(seen),
                 Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
                 Ok(()) = changed.changed() => Wake::StoreChanged,
@@ -360,7 +368,9 @@ impl Engine {
                 }
                 self.waiting_cars = None;
                 self.house_is_due = true;
+                self.radar.stir();
             }
+            Wake::Looked(seen) => self.radar.take(seen),
             Wake::Landed(round) => {
                 self.landing = None;
                 self.house_is_due = true;
@@ -411,6 +421,7 @@ impl Engine {
     fn enter(&mut self, spec: TaskSpec) -> watch::Receiver<Option<Stop>> {
         let (stop, receiver) = watch::channel(None);
         self.worked = true;
+        self.radar.stir();
         self.notifier.working();
         self.reserved.insert(spec.id.clone(), spec.clone());
         self.live.insert(spec.id.clone(), Live { spec, stop });
@@ -567,8 +578,14 @@ impl Engine {
         let look = look.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + ONE);
         let pause = self.ctx.config.limits.stagger.zip(self.last_start);
         let pause = pause.and_then(|(pause, last)| pause.checked_sub(last.elapsed())).map(|left| left + ONE);
+        let radar = self.radar.due_in(&self.ctx, self.live.len()).filter(|_| self.stopping.is_none());
+        let radar = radar.map(|left| left + ONE);
         let cancels = self.cancels_are_due.then(|| self.cancels_in().unwrap_or_default() + ONE);
-        Ok([due, look, pause, cancels, Some(SAFETY_NET)].into_iter().flatten().min().unwrap_or(SAFETY_NET))
+        Ok([due, look, pause, cancels, radar, Some(SAFETY_NET)]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(SAFETY_NET))
     }
 
     /// Whether it is over, and how.
@@ -683,10 +700,14 @@ impl Engine {
                         | LandStep::Reject { .. }
                         | LandStep::Bounce { .. }
                 ) {
+                    self.radar.stir();
                     self.reserved.remove(task);
                 }
             }
-            EventBody::Approved { .. } => self.waiting_cars = None,
+            EventBody::Approved { .. } => {
+                self.waiting_cars = None;
+                self.radar.stir();
+            }
             _ => {}
         }
     }

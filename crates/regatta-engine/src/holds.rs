@@ -53,17 +53,22 @@ fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("holds")
 }
 
-/// Why a live engine does not start `task`, if it holds it back. `is_alive` tells whether a session still is.
-pub fn why_held(state_dir: &Path, task: &TaskId, is_alive: impl Fn(&str) -> bool) -> Option<String> {
-    let entries = std::fs::read_dir(directory(state_dir)).ok()?;
-    entries.flatten().find_map(|entry| {
+/// Why live engines do not start what they hold back, by task. `is_alive` tells whether a session still is.
+pub fn all_held(state_dir: &Path, is_alive: impl Fn(&str) -> bool) -> BTreeMap<TaskId, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(directory(state_dir)).into_iter().flatten().flatten() {
         let path = entry.path();
-        let session = path.file_name()?.to_str()?.strip_suffix(".json")?;
-        if !is_alive(session) {
-            return None;
+        let session = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json"));
+        if !session.is_some_and(&is_alive) {
+            continue;
         }
-        let held: BTreeMap<TaskId, String> =
-            serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()?;
-        held.get(task).cloned()
-    })
+        let held = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        found.extend(held.unwrap_or_else(BTreeMap::<TaskId, String>::new));
+    }
+    found
+}
+
+/// Why a live engine does not start `task`, if it holds it back.
+pub fn why_held(state_dir: &Path, task: &TaskId, is_alive: impl Fn(&str) -> bool) -> Option<String> {
+    all_held(state_dir, is_alive).remove(task)
 }

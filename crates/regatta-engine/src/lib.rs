@@ -23,6 +23,7 @@ pub mod notice;
 mod notify;
 mod persist;
 pub mod process;
+pub mod radar;
 pub mod redact;
 pub mod run;
 pub mod scratch;

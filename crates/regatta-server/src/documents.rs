@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
+use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::TaskReport;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
@@ -35,6 +36,10 @@ pub struct TaskDocument {
     pub branch: Option<String>,
     /// When its state last changed.
     pub updated_at: Timestamp,
+    /// Why it is ready and yet not started.
+    pub held: Option<String>,
+    /// Whose work its own meets, as it was seen last.
+    pub radar: Vec<MarkDocument>,
 }
 
 /// One task with everything about it, as `status --json` has it.
@@ -80,8 +85,115 @@ pub struct StatusDocument {
     pub created_at: Timestamp,
     /// Why it is ready and yet not started.
     pub held: Option<String>,
+    /// Whose work its own meets, as it was seen last.
+    pub radar: Vec<MarkDocument>,
     /// What a person could do next.
     pub next: Option<String>,
+}
+
+/// Somebody whose work a task's own meets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MarkDocument {
+    /// Who: a task, or the target branch.
+    pub with: String,
+    /// Whether it is the target branch.
+    pub target: bool,
+    /// `conflict`, `overlap` or `merges`.
+    pub kind: Kind,
+    /// Where, as far as it is worth naming.
+    pub files: Vec<String>,
+    /// In how many files.
+    pub n_files: usize,
+    /// When that was seen.
+    pub at: Timestamp,
+}
+
+/// What `radar --json` has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RadarDocument {
+    /// When it was seen.
+    pub at: Timestamp,
+    /// The branch work lands on.
+    pub target: String,
+    /// Where that was.
+    pub tip: String,
+    /// Tasks whose work was looked at.
+    pub tasks: Vec<TaskId>,
+    /// Who meets, worst first.
+    pub findings: Vec<FindingDocument>,
+    /// How many findings are left out.
+    pub more: usize,
+    /// Tasks whose uncommitted work is known by name only.
+    pub unread: Vec<UnreadDocument>,
+    /// How many tasks were left out: there were too many.
+    pub left_out: usize,
+}
+
+/// Two that meet.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FindingDocument {
+    /// One of them.
+    pub task: TaskId,
+    /// The other: a task, or the target branch.
+    pub with: String,
+    /// Whether that is the target branch.
+    pub target: bool,
+    /// `conflict`, `overlap` or `merges`.
+    pub kind: Kind,
+    /// Where, as far as it is worth naming.
+    pub files: Vec<String>,
+    /// In how many files.
+    pub n_files: usize,
+}
+
+/// A task whose uncommitted work could not be read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnreadDocument {
+    /// Which.
+    pub task: TaskId,
+    /// Why.
+    pub why: String,
+}
+
+impl MarkDocument {
+    /// What a sighting says about one task.
+    pub fn of(sighting: &Sighting, task: &TaskId) -> Vec<Self> {
+        let marks = sighting.about(task).map(|(other, finding)| Self {
+            with: other.to_string(),
+            target: matches!(other, Other::Target(_)),
+            kind: finding.kind,
+            files: finding.files.clone(),
+            n_files: finding.n_files,
+            at: sighting.at,
+        });
+        marks.collect()
+    }
+}
+
+impl From<&Sighting> for RadarDocument {
+    fn from(sighting: &Sighting) -> Self {
+        let finding = |finding: &Finding| FindingDocument {
+            task: finding.task.clone(),
+            with: finding.with.to_string(),
+            target: matches!(finding.with, Other::Target(_)),
+            kind: finding.kind,
+            files: finding.files.clone(),
+            n_files: finding.n_files,
+        };
+        let unread = sighting.unread.iter();
+        Self {
+            at: sighting.at,
+            target: sighting.target.clone(),
+            tip: sighting.tip.clone(),
+            tasks: sighting.tasks.clone(),
+            findings: sighting.findings.iter().map(finding).collect(),
+            more: sighting.more,
+            unread: unread
+                .map(|(task, why)| UnreadDocument { task: task.clone(), why: why.clone() })
+                .collect(),
+            left_out: sighting.left_out,
+        }
+    }
 }
 
 /// What a status says that the store does not know: facts of the disk, of git and of running engines.
@@ -93,6 +205,8 @@ pub struct Surroundings {
     pub salvage: Vec<SalvageDocument>,
     /// Why it is ready and yet not started.
     pub held: Option<String>,
+    /// Whose work its own meets, as it was seen last.
+    pub radar: Vec<MarkDocument>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -176,6 +290,8 @@ impl From<&TaskRecord> for TaskDocument {
             agent: record.spec.agent.clone(),
             branch: (!record.spec.read_only).then(|| record.spec.id.branch()),
             updated_at: record.updated_at,
+            held: None,
+            radar: Vec::new(),
         }
     }
 }
@@ -232,6 +348,7 @@ impl StatusDocument {
             charged: record.charged,
             created_at: record.created_at,
             held: around.held,
+            radar: around.radar,
             next: around.next,
         }
     }

@@ -1,8 +1,16 @@
 //! `regatta list`: what there is, and with `-w` how it changes.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use regatta_core::id::TaskId;
+use regatta_core::radar::{Kind, Sighting};
 use regatta_core::state::TaskState;
-use regatta_server::documents::TaskDocument;
-use regatta_store::{Store, TaskQuery, TaskRecord};
+use regatta_engine::holds::all_held;
+use regatta_engine::radar::last_sighting;
+use regatta_engine::session::is_certainly_dead;
+use regatta_server::documents::{MarkDocument, TaskDocument};
+use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -33,19 +41,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let query = TaskQuery { states: states(&args.status), ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
-        return watch(store.as_ref(), &query, ui).await;
+        return watch(store.as_ref(), &project.repo.state_dir, &query, ui).await;
     }
     // Before the first run there is no store, and no task either.
-    let tasks = match project.has_store() {
-        true => project.store().await?.tasks(&query).await?,
-        false => Vec::new(),
+    let seen = match project.has_store() {
+        true => Seen::load(project.store().await?.as_ref(), &project.repo.state_dir, &query).await?,
+        false => Seen::default(),
     };
     if ui.json {
-        ui.document(&documents(&tasks));
+        ui.document(&seen.documents());
         return Ok(Exit::Ok);
     }
-    ui.out(&draw(&tasks, ui));
-    if tasks.is_empty() && !ui.quiet {
+    ui.out(&draw(&seen, ui));
+    if seen.tasks.is_empty() && !ui.quiet {
         ui.note(match args.status.as_str() {
             "all" => "no tasks yet: `regatta run PLAN` brings some in, `regatta new ID` makes a task file"
                 .to_owned(),
@@ -71,19 +79,19 @@ fn states(word: &str) -> Vec<String> {
 }
 
 /// Shows the list once, and again whenever it is another one. Ends when it is interrupted.
-async fn watch(store: &dyn Store, query: &TaskQuery, ui: &Ui) -> Result<Exit, CliError> {
+async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) -> Result<Exit, CliError> {
     let mut changes = store.subscribe().await?;
     let mut last: Option<Vec<TaskDocument>> = None;
     loop {
         // Marked as seen before reading: what comes in between wakes us again.
         changes.borrow_and_update();
-        let tasks = store.tasks(query).await?;
-        let now = documents(&tasks);
+        let seen = Seen::load(store, state_dir, query).await?;
+        let now = seen.documents();
         if last.as_ref() != Some(&now) {
             match (ui.json, ui.terminal) {
                 (true, _) => ui.object(&now),
-                (false, true) => ui.out(&format!("\x1b[H\x1b[2J{}", draw(&tasks, ui))),
-                (false, false) => ui.out(&format!("{}\n", draw(&tasks, ui))),
+                (false, true) => ui.out(&format!("\x1b[H\x1b[2J{}", draw(&seen, ui))),
+                (false, false) => ui.out(&format!("{}\n", draw(&seen, ui))),
             }
             last = Some(now);
         }
@@ -93,8 +101,75 @@ async fn watch(store: &dyn Store, query: &TaskQuery, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-fn documents(tasks: &[TaskRecord]) -> Vec<TaskDocument> {
-    tasks.iter().map(TaskDocument::from).collect()
+/// Tasks, and what is known of them beside the store. Nothing is worked out for it: two small files are read.
+#[derive(Default)]
+struct Seen {
+    tasks: Vec<TaskRecord>,
+    held: BTreeMap<TaskId, String>,
+    /// Whom the sighting speaks of.
+    involved: BTreeSet<TaskId>,
+    sighting: Option<Sighting>,
+}
+
+impl Seen {
+    async fn load(store: &dyn Store, state_dir: &Path, query: &TaskQuery) -> Result<Self, StoreError> {
+        let tasks = store.tasks(query).await?;
+        let sessions = store.sessions().await?;
+        let alive = |session: &str| {
+            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+        };
+        let mut sighting = last_sighting(state_dir);
+        let mut involved = BTreeSet::new();
+        if let Some(sighting) = &mut sighting {
+            involved = sighting.involved();
+            let over = |task: &&TaskRecord| is_over(&task.state) && involved.contains(&task.spec.id);
+            for task in tasks.iter().filter(over) {
+                sighting.findings.retain(|finding| finding.other(&task.spec.id).is_none());
+            }
+        }
+        Ok(Self { held: all_held(state_dir, alive), tasks, involved, sighting })
+    }
+
+    /// What was seen, if it concerns the task: it does for few of many.
+    fn sighting(&self, task: &TaskId) -> Option<&Sighting> {
+        self.sighting.as_ref().filter(|_| self.involved.contains(task))
+    }
+
+    fn documents(&self) -> Vec<TaskDocument> {
+        let documents = self.tasks.iter().map(|task| TaskDocument {
+            held: self.why_held(task).cloned(),
+            radar: self
+                .sighting(&task.spec.id)
+                .map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.spec.id)),
+            ..TaskDocument::from(task)
+        });
+        documents.collect()
+    }
+
+    fn why_held(&self, task: &TaskRecord) -> Option<&String> {
+        self.held.get(&task.spec.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
+    }
+
+    /// Why a task is where it is, and what is ahead of it.
+    fn why(&self, task: &TaskRecord) -> String {
+        let mut parts = vec![why(task)];
+        parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));
+        parts.extend(self.sighting(&task.spec.id).and_then(|seen| warning(seen, &task.spec.id)));
+        parts.retain(|part| !part.is_empty());
+        parts.join("; ")
+    }
+}
+
+/// Whether what was seen of a task's work is of no interest any more.
+pub(crate) fn is_over(state: &TaskState) -> bool {
+    state.is_dead() || matches!(state, TaskState::Landed { .. })
+}
+
+/// `⚠ would conflict with b, c`, if it would.
+fn warning(sighting: &Sighting, task: &TaskId) -> Option<String> {
+    let others = sighting.about(task).filter(|(_, finding)| finding.kind == Kind::Conflict);
+    let others: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
+    (!others.is_empty()).then(|| format!("⚠ would conflict with {}", others.join(", ")))
 }
 
 /// What a task waits for, or why it is where it is.
@@ -111,7 +186,8 @@ pub(crate) fn why(task: &TaskRecord) -> String {
     }
 }
 
-fn draw(tasks: &[TaskRecord], ui: &Ui) -> String {
+fn draw(seen: &Seen, ui: &Ui) -> String {
+    let tasks = &seen.tasks;
     if tasks.is_empty() {
         return String::new();
     }
@@ -126,7 +202,7 @@ fn draw(tasks: &[TaskRecord], ui: &Ui) -> String {
                 task.attempts.to_string(),
                 task.spec.agent.clone(),
                 ago(task.updated_at, now),
-                fit(&why(task), 70),
+                fit(&seen.why(task), 70),
             ]
         })
         .collect();

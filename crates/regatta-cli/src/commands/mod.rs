@@ -16,6 +16,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod park;
+pub(crate) mod radar;
 pub(crate) mod reclaim;
 pub(crate) mod report;
 pub(crate) mod requeue;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Logs(logs::Args),
     Events(events::Args),
     Diff(diff::Args),
+    Radar(radar::Args),
     Wait(wait::Args),
     Report(report::Args),
     Cancel(cancel::Args),
@@ -93,6 +95,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Init(args) => init::run(args, global, ui).await,
         Command::Doctor(args) => doctor::run(args, global, ui).await,
         Command::New(args) | Command::Parcel(ParcelCommand::New(args)) => new::run(args, global, ui).await,
+        Command::Radar(args) => radar::run(args, global, ui).await,
         Command::Diff(args) => diff::run(args, global, ui).await,
         Command::Enqueue(args) => enqueue::run(args, global, ui).await,
         Command::Add(args) => add::run(args, global, ui).await,

@@ -3,18 +3,22 @@
 use std::path::Path;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::id::TaskId;
+use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence};
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
 use regatta_engine::holds::why_held;
+use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
-use regatta_server::documents::{SalvageDocument, StatusDocument, Surroundings};
-use regatta_store::{MAIN_QUEUE, TaskRecord};
+use regatta_server::documents::{MarkDocument, SalvageDocument, StatusDocument, Surroundings};
+use regatta_store::{MAIN_QUEUE, Store, TaskRecord};
 
 use super::list;
 use super::park::waits_for_a_word;
+use super::radar::files;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -51,10 +55,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         true => Some(format!("the run that held it is gone: {} takes it over", heir(&task))),
         false => next_step(&task, &attempts),
     };
+    let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));
+    if let Some(sighting) = &mut sighting {
+        forget_what_is_over(store.as_ref(), sighting, &task.spec.id).await?;
+    }
     if ui.json {
+        let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
         let salvage = salvages.iter().map(salvage_document).collect();
         let lane = lane(attempts.last()).map(Path::to_owned);
-        ui.document(&StatusDocument::new(&task, &attempts, Surroundings { lane, salvage, held, next }));
+        ui.document(&StatusDocument::new(
+            &task,
+            &attempts,
+            Surroundings { lane, salvage, held, radar, next },
+        ));
         return Ok(Exit::Ok);
     }
     let redactor = redactor(&project.config);
@@ -69,10 +82,44 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if let Some(why) = held {
         ui.line(format!("held      {why}"));
     }
+    for line in sighting.iter().flat_map(|seen| ahead(seen, &task.spec.id)) {
+        ui.line(line);
+    }
     if let Some(step) = next {
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
+}
+
+/// Takes out what was seen of tasks that have ended since.
+async fn forget_what_is_over(
+    store: &dyn Store,
+    sighting: &mut Sighting,
+    task: &TaskId,
+) -> Result<(), CliError> {
+    let others: Vec<Other> = sighting.about(task).map(|(other, _)| other).collect();
+    for other in others {
+        let Other::Task(other) = other else { continue };
+        if store.task(&other).await.is_ok_and(|record| list::is_over(&record.state)) {
+            sighting.findings.retain(|finding| finding.other(&other).is_none());
+        }
+    }
+    Ok(())
+}
+
+/// Whose work its own meets, and when that was seen.
+fn ahead(sighting: &Sighting, task: &TaskId) -> Vec<String> {
+    let now = regatta_engine::clock::now();
+    let line = |(other, finding): (Other, &Finding)| {
+        let (glyph, with) = match finding.kind {
+            Kind::Conflict => ("⚠ ", "would conflict with"),
+            Kind::Overlap => ("", "overlaps with"),
+            Kind::Merges => ("", "merges cleanly with"),
+        };
+        let (files, seen) = (files(finding), ago(sighting.at, now));
+        format!("radar     {glyph}{with} {other} in {files} (seen {seen})")
+    };
+    sighting.about(task).map(line).collect()
 }
 
 fn salvage_document(salvage: &Salvage) -> SalvageDocument {

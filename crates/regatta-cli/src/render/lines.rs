@@ -89,7 +89,9 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Blocked { .. } | EventBody::Parked { .. } | EventBody::Stuck { .. } => {
             (Weight::Trouble, Style::Wait)
         }
-        EventBody::Retrying { .. } | EventBody::Salvaged { .. } => (Weight::Trouble, Style::Wait),
+        EventBody::Retrying { .. } | EventBody::Salvaged { .. } | EventBody::ConflictAhead { .. } => {
+            (Weight::Trouble, Style::Wait)
+        }
         EventBody::Done { .. } => (Weight::News, Style::Good),
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
         EventBody::Adopted { .. }

@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 32] = [
+const COMMANDS: [&str; 33] = [
     "init",
     "daemon",
     "demo",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 32] = [
     "logs",
     "events",
     "diff",
+    "radar",
     "wait",
     "report",
     "cancel",

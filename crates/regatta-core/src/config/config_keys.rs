@@ -42,6 +42,12 @@ pub static CONFIG_KEYS: &[Key] = &[
     ),
     Key::new("lane", Kind::Section(LANE_KEYS), "", "How a lane is prepared."),
     Key::new("land", Kind::Section(LAND_KEYS), "", "How work reaches the target branch."),
+    Key::new(
+        "radar",
+        Kind::Section(RADAR_KEYS),
+        "",
+        "How work that would conflict is found while agents are still at it.",
+    ),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through.")
         .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
@@ -112,6 +118,30 @@ static LAND_KEYS: &[Key] = &[
     .example("1"),
 ];
 
+static RADAR_KEYS: &[Key] = &[
+    Key::new(
+        "enabled",
+        Kind::Bool,
+        "true",
+        "Whether runs and the daemon keep looking. `regatta radar` looks when it is asked, whatever is said here.",
+    )
+    .env("REGATTA_RADAR_ENABLED"),
+    Key::new(
+        "interval",
+        Kind::Duration,
+        "30s",
+        "How often lanes are looked at while two or more agents are at work; `none` is only when something ends, lands or joins the train.",
+    )
+    .env("REGATTA_RADAR_INTERVAL"),
+    Key::new(
+        "tell",
+        Kind::Bool,
+        "false",
+        "Whether an agent is told, at the start of its next attempt, with whose work its own would conflict.",
+    )
+    .env("REGATTA_RADAR_TELL"),
+];
+
 static LIMIT_KEYS: &[Key] = &[
     Key::new("groups", Kind::Counts, "none", "How many tasks of each `concurrency_group` may run at once.")
         .example("{ db: 1 }"),
@@ -161,7 +191,7 @@ static NOTIFY_KEYS: &[Key] = &[
         "on",
         Kind::OneOrMore,
         "",
-        "What to tell about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `idle`. Required.",
+        "What to tell about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `idle`. Required.",
     ),
     Key::new(
         "webhook",

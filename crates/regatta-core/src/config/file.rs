@@ -103,6 +103,9 @@ impl Config {
             ("land.push", Value::Bool(on)) => land.push = *on,
             ("land.retries", Value::Int(n)) => land.retries = count(*n),
             ("land.bounces", Value::Int(n)) => land.bounces = Some(count(*n)),
+            ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
+            ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
+            ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
             ("limits.groups", Value::Counts(list)) => {
                 limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
             }

@@ -35,7 +35,7 @@ pub use overrides::Setting;
 pub use schema::schema;
 pub use template::template;
 pub use values::{
-    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Profile, Strategy,
+    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Profile, Radar, Strategy,
 };
 pub use variables::refused_variable;
 

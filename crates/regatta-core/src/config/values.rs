@@ -34,6 +34,8 @@ pub struct Config {
     pub lane: Lane,
     /// How work reaches the target branch.
     pub land: Land,
+    /// How work that would conflict is found.
+    pub radar: Radar,
     /// What may happen at once.
     pub limits: Limits,
     /// Accounts to rotate through. Read, and not yet acted upon.
@@ -225,6 +227,18 @@ pub enum Strategy {
     Pr,
 }
 
+/// How work that would conflict is found while agents are still at it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Radar {
+    /// Whether runs and the daemon keep looking.
+    pub enabled: bool,
+    /// How often lanes are looked at while two or more agents are at work.
+    #[serde(serialize_with = "as_text")]
+    pub interval: Option<Duration>,
+    /// Whether agents are told with whose work their own would conflict.
+    pub tell: bool,
+}
+
 /// What may happen at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
@@ -274,6 +288,7 @@ impl Default for Config {
             defaults: Defaults::default(),
             lane: Lane::default(),
             land: Land::default(),
+            radar: Radar::default(),
             limits: Limits::default(),
             profiles: Vec::new(),
             models: Models::default(),
@@ -309,6 +324,12 @@ impl Default for Lane {
             max_kept: None,
             keep: Keep::Failed,
         }
+    }
+}
+
+impl Default for Radar {
+    fn default() -> Self {
+        Self { enabled: true, interval: Some(Duration::from_secs(30)), tell: false }
     }
 }
 

@@ -32,6 +32,13 @@ fn each_event_is_one_kind_of_notification_or_none() {
         (blocked(BlockReason::NeedsInput), "shop: bake needs input: which colour?"),
         (blocked(BlockReason::Verdict), "shop: bake blocked: verdict: which colour?"),
         (blocked(BlockReason::Tests), "shop: bake blocked: tests: which colour?"),
+        (
+            EventBody::ConflictAhead {
+                with: crate::radar::Other::Target("main".into()),
+                files: vec!["a b".into(), "c".into()],
+            },
+            "shop: bake would conflict with main in a b, c",
+        ),
         // The train's refusal is told by the task's own event, and steps are not told at all.
         (landing(reject), ""),
         (landing(LandStep::Intend { intent: Intent { onto: None, at } }), ""),

@@ -144,6 +144,20 @@ impl Repo {
             .map(|(name, oid)| Ok((name.to_owned(), Oid::parse(oid)?)))
             .collect()
     }
+
+    /// Refs below a prefix that ends in `/` whose commits are not all in `tip`, newest first, at most so many.
+    pub(crate) fn unmerged_below(
+        &self,
+        prefix: &str,
+        tip: &Oid,
+        most: usize,
+    ) -> Result<Vec<(String, Oid)>, GitError> {
+        let (count, merged) = (format!("--count={most}"), format!("--no-merged={tip}"));
+        let flags = ["--sort=-committerdate", &count, &merged, "--format=%(refname) %(objectname)"];
+        let listed = self.real().arg("for-each-ref").args(flags).args(["--", prefix]).text()?;
+        let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+        pairs.map(|(name, oid)| Ok((name.to_owned(), Oid::parse(oid)?))).collect()
+    }
 }
 
 /// HEAD of one worktree.

@@ -4,14 +4,14 @@
 //! written for it goes to a place that is thrown away.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
-use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, absent_is_none, io, oid_line};
+use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, absent_is_none, io, oid_line, quoted};
 
 impl Lanes {
     /// How the lane's files differ from `against` now: commits, staged, unstaged and untracked work together.
@@ -80,17 +80,4 @@ fn listed_path(entry: &[u8]) -> Option<PathBuf> {
         _ => entry,
     };
     (!path.is_empty() && !path.ends_with(b"/")).then(|| OsStr::from_bytes(path).into())
-}
-
-/// A directory in a list that is separated by colons, as git unquotes it.
-fn quoted(dir: &Path) -> OsString {
-    let mut text = vec![b'"'];
-    for byte in dir.as_os_str().as_bytes() {
-        if matches!(byte, b'"' | b'\\') {
-            text.push(b'\\');
-        }
-        text.push(*byte);
-    }
-    text.push(b'"');
-    OsString::from_vec(text)
 }

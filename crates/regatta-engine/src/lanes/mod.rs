@@ -9,6 +9,7 @@
 
 mod branch;
 mod bring_in;
+mod capture;
 mod commit;
 mod commit_hooks;
 mod gate;
@@ -35,6 +36,7 @@ use crate::git::{FileLock, GitError, Oid, Repo, Work, absent_is_none, io};
 
 pub use branch::BranchMove;
 pub use bring_in::{BroughtIn, Includes};
+pub(crate) use capture::{Capture, Captured};
 pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
 pub use prepare::Fresh;
@@ -127,6 +129,16 @@ impl Lanes {
     /// Where lanes are.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The repository they belong to.
+    pub(crate) fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// Git on content, safe from what agents plant.
+    pub(crate) fn work(&self) -> &Work {
+        &self.work
     }
 
     /// Every lane Regatta has a record of.

@@ -13,7 +13,7 @@ use crate::agents::{self, AgentEvent, Brief, Decoder, Kind, SessionPlan};
 use crate::notice::{Live, Notice};
 use crate::process::tail::Tail;
 use crate::process::{Launch, Shim, Stdin, StopRequest};
-use crate::{clock, failpoint};
+use crate::{clock, failpoint, radar};
 
 impl Worker {
     /// Starts the agent. Afterwards its process is on record.
@@ -21,7 +21,7 @@ impl Worker {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
         let profile = ctx.agent(&spec.agent)?;
-        let guidance = super::gather::guidance(&self.history);
+        let guidance = self.guidance().await;
         let workdir = site.lane.path.join(&spec.workdir);
         let (session, resume) = ctx.conversation(profile, &workdir, &self.history, &spec.env);
         let mut environment = ctx.environment.clone();
@@ -82,6 +82,19 @@ impl Worker {
         self.started(&shim).await?;
         failpoint::reach("started");
         Ok(shim)
+    }
+
+    /// What to know beside the task itself: how the last attempt failed, and whose work is in the way.
+    async fn guidance(&self) -> Option<String> {
+        let failure = super::gather::guidance(&self.history);
+        let counsel = match self.ctx.config.radar.tell {
+            true => radar::counsel(&self.ctx, &self.claim.task).await,
+            false => None,
+        };
+        match (failure, counsel) {
+            (Some(failure), Some(counsel)) => Some(format!("{failure}\n{counsel}")),
+            (failure, counsel) => failure.or(counsel),
+        }
     }
 
     pub(crate) async fn started(&self, shim: &Shim) -> Result<(), WorkerError> {

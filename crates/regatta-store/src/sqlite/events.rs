@@ -72,6 +72,7 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::Reported { .. }
         | EventBody::Stuck { .. }
         | EventBody::Judged { .. }
+        | EventBody::ConflictAhead { .. }
         | EventBody::Salvaged { .. }
         | EventBody::Noted { .. } => false,
     }

@@ -53,6 +53,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::Judged { .. }
         | EventBody::Adopted { .. }
         | EventBody::Salvaged { .. }
+        | EventBody::ConflictAhead { .. }
         | EventBody::Noted { .. } => return None,
     })
 }

@@ -1,0 +1,222 @@
+//! `regatta radar`: whose work would conflict, before it lands.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use regatta_core::id::TaskId;
+use regatta_core::radar::{Finding, Kind, Sighting};
+use regatta_engine::lanes::Lanes;
+use regatta_engine::radar::{RadarError, last_sighting, look};
+use regatta_server::documents::RadarDocument;
+use regatta_store::Store;
+
+use super::lane::lanes;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::shown::{ago, clean_line};
+use crate::render::text::{fit, table};
+use crate::ui::{Style, Ui};
+
+/// Show whose work would conflict: between agents that run, cars that wait, branches not taken yet, and the target.
+///
+/// Work that is not committed counts. Tasks that share no file are not merged, and no pair is merged twice.
+/// Nothing is changed by looking. Exit 0 whatever is seen, unless --exit-code is given.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only what concerns these tasks, each an id or the beginning of one.
+    #[arg(value_name = "ID")]
+    tasks: Vec<String>,
+    /// Keep watching: look again when something changed, and draw it when it is another picture.
+    #[arg(long, short = 'w', visible_short_alias = 'f')]
+    watch: bool,
+    /// Do not look: show what was seen last, by whoever looked, and how long ago.
+    #[arg(long, conflicts_with = "watch")]
+    cached: bool,
+    /// Exit 6 if anything would conflict.
+    #[arg(long, conflicts_with = "watch")]
+    exit_code: bool,
+}
+
+/// Between two looks of a watch, however much happens.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    if !project.has_store() && !args.watch {
+        return nothing(ui);
+    }
+    let store = if args.watch { project.create_store().await? } else { project.store().await? };
+    let mut only = BTreeSet::new();
+    for text in &args.tasks {
+        only.insert(find_task(store.as_ref(), text).await?.spec.id);
+    }
+    if args.watch {
+        return watch(&project, store, &only, ui).await;
+    }
+    let sighting = match (args.cached, lanes(&project)?) {
+        (true, _) => last_sighting(&project.repo.state_dir),
+        (false, Some(lanes)) => Some(look_now(store.as_ref(), &lanes, &project).await?),
+        (false, None) => None,
+    };
+    let Some(mut sighting) = sighting else { return nothing(ui) };
+    restrict(&mut sighting, &only);
+    match ui.json {
+        true => ui.document(&RadarDocument::from(&sighting)),
+        false => ui.out(&draw(&sighting, ui)),
+    }
+    let conflicts = sighting.findings.iter().any(|finding| finding.kind == Kind::Conflict);
+    Ok(if args.exit_code && conflicts { Exit::Refused } else { Exit::Ok })
+}
+
+/// No agent ever ran here, or nobody ever looked.
+fn nothing(ui: &Ui) -> Result<Exit, CliError> {
+    match ui.json {
+        true => ui.document(&serde_json::Value::Null),
+        false if ui.quiet => {}
+        false => ui.note("nothing is under way, and nobody has looked yet"),
+    }
+    Ok(Exit::Ok)
+}
+
+async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Result<Sighting, CliError> {
+    let looked = look(store, lanes, &project.target()?, Arc::new(AtomicBool::new(false))).await;
+    looked.map(|look| look.sighting).map_err(|error| match error {
+        RadarError::Git(error) => error.into(),
+        RadarError::Store(error) => error.into(),
+        RadarError::NoTarget(branch) => {
+            CliError::not_found(format!("the target branch {branch} is not there"))
+                .hinted("name another: `target:` in regatta.yaml, or REGATTA_TARGET")
+        }
+        RadarError::GivenUp => CliError::new(Exit::Interrupted, "given up"),
+    })
+}
+
+fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
+    if !only.is_empty() {
+        sighting.findings.retain(|finding| only.iter().any(|task| finding.other(task).is_some()));
+        sighting.unread.retain(|(task, _)| only.contains(task));
+    }
+}
+
+/// Looks when the store changed or the interval is over, and shows what is another picture. Ends when interrupted.
+async fn watch(
+    project: &Project,
+    store: Arc<dyn Store>,
+    only: &BTreeSet<TaskId>,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
+    let mut changes = store.subscribe().await?;
+    let interval = project.config.radar.interval.unwrap_or(Duration::from_secs(30)).max(PAUSE);
+    let mut last: Option<Sighting> = None;
+    loop {
+        // Marked as seen before looking: what comes in between wakes us again.
+        changes.borrow_and_update();
+        if let Some(lanes) = lanes(project)? {
+            let mut now = look_now(store.as_ref(), &lanes, project).await?;
+            restrict(&mut now, only);
+            let same = |last: &Sighting| {
+                (&last.findings, &last.unread, &last.tasks) == (&now.findings, &now.unread, &now.tasks)
+            };
+            if !last.as_ref().is_some_and(same) {
+                match (ui.json, ui.terminal) {
+                    (true, _) => ui.object(&RadarDocument::from(&now)),
+                    (false, true) => ui.out(&format!("\x1b[H\x1b[2J{}", draw(&now, ui))),
+                    (false, false) => ui.out(&format!("{}\n", draw(&now, ui))),
+                }
+                last = Some(now);
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+        tokio::select! {
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                }
+            }
+            () = tokio::time::sleep(interval - PAUSE) => {}
+        }
+    }
+}
+
+fn draw(sighting: &Sighting, ui: &Ui) -> String {
+    let rows: Vec<Vec<String>> = sighting.findings.iter().map(row).collect();
+    let mut text = String::new();
+    if !rows.is_empty() {
+        let drawn = table(&["  TASK", "WITH", "VERDICT", "FILES"], &rows);
+        let styles = std::iter::once(Style::Strong).chain(sighting.findings.iter().map(|f| mark(f.kind).1));
+        // Painted by line, so that the columns are counted without colours.
+        text.extend(drawn.lines().zip(styles).map(|(line, style)| ui.paint(style, line) + "\n"));
+    }
+    if !ui.quiet {
+        for line in remarks(sighting) {
+            text.push_str(&format!("{}\n", ui.paint(Style::Dim, &line)));
+        }
+    }
+    text
+}
+
+fn mark(kind: Kind) -> (&'static str, Style) {
+    match kind {
+        Kind::Conflict => ("⚠", Style::Bad),
+        Kind::Overlap => ("~", Style::Wait),
+        Kind::Merges => ("✓", Style::Dim),
+    }
+}
+
+fn row(finding: &Finding) -> Vec<String> {
+    vec![
+        format!("{} {}", mark(finding.kind).0, finding.task),
+        finding.with.to_string(),
+        finding.kind.to_string(),
+        fit(&files(finding), 90),
+    ]
+}
+
+/// The first files by name, the rest by number.
+pub(crate) fn files(finding: &Finding) -> String {
+    let named: Vec<String> = finding.files.iter().take(3).map(|file| clean_line(file)).collect();
+    let more = match finding.n_files - named.len() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    named.join(", ") + &more
+}
+
+/// What was looked at, when, and what was not.
+fn remarks(sighting: &Sighting) -> Vec<String> {
+    let conflicts = sighting.findings.iter().filter(|finding| finding.kind == Kind::Conflict).count();
+    let seen = match (conflicts, sighting.findings.len()) {
+        (0, 0) => "no two of them share a file".to_owned(),
+        (0, _) => "nothing would conflict".to_owned(),
+        (1, _) => "one pair would conflict".to_owned(),
+        (n, _) => format!("{n} pairs would conflict"),
+    };
+    let n = sighting.tasks.len();
+    let tip = sighting.tip.get(..12).unwrap_or(&sighting.tip);
+    let when = match ago(sighting.at, regatta_engine::clock::now()).as_str() {
+        "now" => "just now".to_owned(),
+        ago => ago.to_owned(),
+    };
+    let mut lines = vec![match n {
+        0 => format!("nothing is under way (looked {when})"),
+        1 => format!("1 task with work that is not on {} ({tip}), looked at {when}: {seen}", sighting.target),
+        n => format!(
+            "{n} tasks with work that is not on {} ({tip}), looked at {when}: {seen}",
+            sighting.target
+        ),
+    }];
+    for (task, why) in &sighting.unread {
+        lines.push(format!("{task}: its uncommitted work is known by name only: {}", clean_line(why)));
+    }
+    if sighting.left_out > 0 {
+        lines.push(format!("{} more tasks have such work; the latest were looked at", sighting.left_out));
+    }
+    if sighting.more > 0 {
+        lines.push(format!("{} more pairs share files", sighting.more));
+    }
+    lines
+}

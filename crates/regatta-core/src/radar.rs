@@ -1,0 +1,228 @@
+//! The conflict radar's decisions: whose work meets, what a meeting is worth telling, and how the train keeps work
+//! apart that does not merge.
+//!
+//! Invariant: a pair that [`meetings`] leaves out merges without a conflict. Sharing a path is not the only way to
+//! meet: a file may stand where another has a directory, and git moves what one side added to a directory that the
+//! other side renamed. Such pairs are [`Meeting::Near`]: worth a merge, and worth telling only if that conflicts.
+
+mod meeting;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TaskId;
+use crate::time::Timestamp;
+use crate::writes::WritePath;
+
+pub use meeting::{Meeting, meetings};
+pub use order::{Place, spread};
+
+/// What happened to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Touch {
+    /// It is new.
+    Added,
+    /// Its content, mode or type is another.
+    Changed,
+    /// It is gone.
+    Deleted,
+}
+
+/// Paths from the repository root, each with what happened to it. A rename is a deletion and an addition.
+pub type Touched = BTreeMap<String, Touch>;
+
+/// Work that is not on the target yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Head<'a> {
+    /// What it has changed so far.
+    pub touched: &'a Touched,
+    /// Where it says it will write.
+    pub writes: &'a [WritePath],
+}
+
+/// With whom a task's work meets.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Other {
+    /// Another task.
+    Task(TaskId),
+    /// What is on the target branch by now.
+    Target(String),
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Other::Task(task) => f.pad(task.as_str()),
+            Other::Target(branch) => f.pad(branch),
+        }
+    }
+}
+
+/// What a meeting comes to, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A merge of the two would conflict.
+    Conflict,
+    /// They share places; whether they merge is not known.
+    Overlap,
+    /// They share files, and merge cleanly.
+    Merges,
+}
+
+impl Kind {
+    /// In words.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Conflict => "would conflict",
+            Kind::Overlap => "overlaps",
+            Kind::Merges => "merges cleanly",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a merge that was tried came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Cleanly.
+    Clean,
+    /// With conflicts.
+    Conflict {
+        /// In these files; not more than [`MOST_FILES`].
+        files: Vec<String>,
+        /// How many there are in all.
+        n_files: usize,
+    },
+}
+
+impl Outcome {
+    /// Conflicts in `files`.
+    pub fn conflict(mut files: Vec<String>) -> Self {
+        let n_files = files.len();
+        files.truncate(MOST_FILES);
+        Outcome::Conflict { files, n_files }
+    }
+}
+
+/// Two that meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// One of them; of two tasks the one whose id comes first.
+    pub task: TaskId,
+    /// The other.
+    pub with: Other,
+    /// What it comes to.
+    pub kind: Kind,
+    /// Where: the files in conflict, or those they share. Not more than [`MOST_FILES`].
+    pub files: Vec<String>,
+    /// How many there are in all.
+    pub n_files: usize,
+}
+
+/// Files that one finding names.
+pub const MOST_FILES: usize = 50;
+
+impl Finding {
+    /// What is worth telling of a meeting; `outcome` is that of a merge, where one was tried.
+    pub fn of(task: &TaskId, with: Other, meeting: Meeting, outcome: Option<Outcome>) -> Option<Self> {
+        let (kind, mut files, n_files) = match (outcome, meeting) {
+            (Some(Outcome::Conflict { files, n_files }), _) => (Kind::Conflict, files, n_files),
+            (Some(Outcome::Clean), Meeting::Shared(files)) => (Kind::Merges, files, 0),
+            (None, Meeting::Shared(files)) | (_, Meeting::Declared(files)) => (Kind::Overlap, files, 0),
+            (_, Meeting::Near) => return None,
+        };
+        let n_files = n_files.max(files.len());
+        files.truncate(MOST_FILES);
+        let (task, with) = match with {
+            Other::Task(other) if other < *task => (other, Other::Task(task.clone())),
+            with => (task.clone(), with),
+        };
+        Some(Self { task, with, kind, files, n_files })
+    }
+
+    /// With whom `task` meets here, if it is one of the two.
+    pub fn other(&self, task: &TaskId) -> Option<Other> {
+        match &self.with {
+            with if self.task == *task => Some(with.clone()),
+            Other::Task(with) if with == task => Some(Other::Task(self.task.clone())),
+            _ => None,
+        }
+    }
+
+    /// The two tasks, where it is two that would conflict.
+    pub fn conflicting(&self) -> Option<(&TaskId, &TaskId)> {
+        match (&self.with, self.kind) {
+            (Other::Task(with), Kind::Conflict) => Some((&self.task, with)),
+            _ => None,
+        }
+    }
+}
+
+/// The order for people: the worst first, what the target has before what other tasks have.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.kind, matches!(finding.with, Other::Task(_)));
+        key(a).cmp(&key(b)).then_with(|| (&a.task, &a.with).cmp(&(&b.task, &b.with)))
+    });
+}
+
+/// All that was seen in one look.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// When it was taken.
+    pub at: Timestamp,
+    /// The branch work lands on.
+    pub target: String,
+    /// Where that was.
+    pub tip: String,
+    /// Tasks whose work was looked at.
+    pub tasks: Vec<TaskId>,
+    /// Tasks whose uncommitted work could not be looked at, and why.
+    #[serde(default)]
+    pub unread: Vec<(TaskId, String)>,
+    /// How many more tasks have work that nobody looked at: there were too many.
+    #[serde(default)]
+    pub left_out: usize,
+    /// Who meets, worst first.
+    pub findings: Vec<Finding>,
+    /// How many findings there were beyond those.
+    #[serde(default)]
+    pub more: usize,
+}
+
+impl Sighting {
+    /// What concerns `task`, each with the other of the two.
+    pub fn about<'a>(&'a self, task: &'a TaskId) -> impl Iterator<Item = (Other, &'a Finding)> {
+        self.findings.iter().filter_map(move |finding| finding.other(task).map(|other| (other, finding)))
+    }
+
+    /// Everybody that a finding is about.
+    pub fn involved(&self) -> BTreeSet<TaskId> {
+        let with = self.findings.iter().filter_map(|finding| match &finding.with {
+            Other::Task(task) => Some(task),
+            Other::Target(_) => None,
+        });
+        self.findings.iter().map(|finding| &finding.task).chain(with).cloned().collect()
+    }
+}
+
+/// The pairs of tasks that would conflict, as [`spread`] takes them.
+pub fn conflicts(findings: &[Finding]) -> BTreeSet<(TaskId, TaskId)> {
+    let pairs = findings.iter().filter_map(Finding::conflicting);
+    pairs.map(|(a, b)| (a.clone(), b.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests;

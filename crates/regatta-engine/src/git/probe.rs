@@ -1,0 +1,209 @@
+//! Many questions about commits in one process each: what changed, and would it merge.
+//!
+//! Neither keeps a process to talk to: `merge-tree --stdin` does not flush, so whole batches go in. What merging
+//! writes goes where [`Quarantine`] says, never into the repository.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use regatta_core::radar::{Outcome, Touch, Touched};
+
+use super::{GitCommand, GitError, Oid, Work, io};
+
+/// A directory for objects that nobody needs for long, which sees the repository's own behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Quarantine {
+    objects: PathBuf,
+}
+
+impl Quarantine {
+    /// Uses `dir`, making it if it is not there.
+    pub(crate) fn open(dir: &Path) -> Result<Self, GitError> {
+        let objects = dir.join("objects");
+        fs::create_dir_all(&objects).map_err(io("create", &objects))?;
+        Ok(Self { objects })
+    }
+
+    /// Lets `command` write here and read the repository.
+    fn around(&self, work: &Work, command: GitCommand) -> GitCommand {
+        command
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&work.objects_dir()))
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+    }
+
+    /// A command on objects alone.
+    pub(crate) fn bare(&self, work: &Work) -> GitCommand {
+        self.around(work, work.bare_with(&self.objects))
+    }
+
+    /// A command in the files at `worktree` with an index of our own. It leaves no trace of itself there, and none in
+    /// what other commands know of that worktree: an agent, or Regatta itself, may be at work in it.
+    pub(crate) fn beside(&self, work: &Work, worktree: &Path, index: &Path) -> GitCommand {
+        let command = work.bare_with(&self.objects).env("GIT_WORK_TREE", worktree);
+        self.around(work, command.env("GIT_INDEX_FILE", index).cwd(worktree))
+    }
+}
+
+/// A directory in a list that is separated by colons, as git unquotes it.
+pub(crate) fn quoted(dir: &Path) -> OsString {
+    let mut text = vec![b'"'];
+    for byte in dir.as_os_str().as_bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    text.push(b'"');
+    OsString::from_vec(text)
+}
+
+/// What became of each of `steps`, which are commits from and to.
+pub(crate) fn touched(
+    work: &Work,
+    quarantine: &Quarantine,
+    steps: &[(Oid, Oid)],
+) -> Result<Vec<Touched>, GitError> {
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A commit and what to take for its parent.
+    let lines: String = steps.iter().map(|(from, to)| format!("{to} {from}\n")).collect();
+    let flags = ["diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", "--always"];
+    let listed = quarantine.bare(work).args(flags).stdin(lines).bytes()?;
+    let mut found: Vec<Touched> = Vec::with_capacity(steps.len());
+    let mut fields = listed.split(|b| *b == 0).filter(|field| !field.is_empty());
+    while let Some(field) = fields.next() {
+        if field.len() >= 40 {
+            found.push(BTreeMap::new());
+            continue;
+        }
+        let touch = match field {
+            b"A" => Touch::Added,
+            b"D" => Touch::Deleted,
+            _ => Touch::Changed,
+        };
+        let (Some(path), Some(last)) = (fields.next(), found.last_mut()) else {
+            return Err(odd("git diff-tree", "a change without its path"));
+        };
+        last.insert(String::from_utf8_lossy(path).into_owned(), touch);
+    }
+    match found.len() == steps.len() {
+        true => Ok(found),
+        false => Err(odd("git diff-tree", "another number of answers than of questions")),
+    }
+}
+
+/// How each of `pairs` would merge; `None` for one that git could not merge at all.
+pub(crate) fn merges(
+    work: &Work,
+    quarantine: &Quarantine,
+    pairs: &[(Oid, Oid)],
+) -> Result<Vec<Option<Outcome>>, GitError> {
+    let mut found: Vec<Option<Outcome>> = Vec::with_capacity(pairs.len());
+    while found.len() < pairs.len() {
+        let lines: String = pairs[found.len()..].iter().map(|(a, b)| format!("{a} {b}\n")).collect();
+        let flags = ["merge-tree", "--stdin", "--write-tree", "--allow-unrelated-histories"];
+        let ran = quarantine.bare(work).args(flags).stdin(lines).run()?;
+        let answered = outcomes(&ran.stdout);
+        let good = ran.code == Some(0);
+        if good && found.len() + answered.len() != pairs.len() {
+            return Err(odd("git merge-tree", "another number of answers than of questions"));
+        }
+        found.extend(answered.into_iter().map(Some).take(pairs.len() - found.len()));
+        if !good && found.len() < pairs.len() {
+            // It dies at the first it cannot merge (a commit of a lane that was pruned meanwhile): on with the rest.
+            found.push(None);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads, for each merge, `1 NUL tree NUL NUL`, or the same with `0` and before the last NUL
+/// `(<mode> <oid> <stage> TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
+fn outcomes(said: &[u8]) -> Vec<Outcome> {
+    let mut fields = said.split(|b| *b == 0);
+    let mut found = Vec::new();
+    loop {
+        match fields.next() {
+            Some(b"1") => {
+                // Its tree, and the end; messages only where somebody asks for them.
+                let (Some(_), Some(b"")) = (fields.next(), fields.next()) else { return found };
+                found.push(Outcome::Clean);
+            }
+            Some(b"0") => match conflict(&mut fields) {
+                Some(files) => found.push(Outcome::conflict(files)),
+                // Cut off in the middle.
+                None => return found,
+            },
+            _ => return found,
+        }
+    }
+}
+
+fn conflict<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Vec<String>> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut files = Vec::new();
+    fields.next()?;
+    loop {
+        let entry = fields.next()?;
+        match entry.iter().position(|b| *b == b'\t') {
+            Some(at) => files.push(text(&entry[at + 1..])),
+            None => break,
+        }
+    }
+    loop {
+        let count = fields.next()?;
+        if count.is_empty() {
+            break;
+        }
+        let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
+        let mut named = Vec::with_capacity(count.min(64));
+        for _ in 0..count {
+            named.push(text(fields.next()?));
+        }
+        let (kind, _message) = (fields.next()?, fields.next()?);
+        // Conflicts of whole directories leave no entry above; "Auto-merging x" is none.
+        if kind.starts_with(b"CONFLICT") {
+            files.extend(named);
+        }
+    }
+    files.sort_unstable();
+    files.dedup();
+    Some(files)
+}
+
+fn odd(command: &str, what: &str) -> GitError {
+    GitError::Unexpected { command: command.into(), what: what.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(said: &str, expected: &[Outcome]) {
+        assert_eq!(outcomes(said.replace('|', "\0").as_bytes()), expected, "{said}");
+    }
+
+    #[test]
+    fn a_batch_of_merges_is_read_to_where_it_was_cut_off() {
+        let conflict =
+            |files: &[&str]| Outcome::conflict(files.iter().map(|file| (*file).to_owned()).collect());
+        check("", &[]);
+        check("1|tree||", &[Outcome::Clean]);
+        let both = "0|tree|100644 o 1\tf|100644 o 2\tf|100644 o 3\ta b||1|f|Auto-merging|Auto-merging f\n|\
+                    1|f|CONFLICT (contents)|CONFLICT: f\n||";
+        check(both, &[conflict(&["a b", "f"])]);
+        let moved = "0|tree||2|e/new|d/new|CONFLICT (directory rename suggested)|d/new\n||";
+        check(
+            &format!("1|tree||{moved}1|tree||"),
+            &[Outcome::Clean, conflict(&["d/new", "e/new"]), Outcome::Clean],
+        );
+        for end in 1..both.len() {
+            check(&format!("1|tree||{}", &both[..end]), &[Outcome::Clean]);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A lane's work as it is now, as a commit, while its agent may be at it.
+//!
+//! Invariant: nothing of the lane, its index, its refs or the repository's objects is changed. The commit and what it
+//! holds are in a quarantine, and are made by our own git from a copy of the index.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::staging::{is_below, is_marker};
+use super::{Lane, Lanes};
+use crate::clock;
+use crate::git::{GitError, Oid, Quarantine, absent_is_none, io, oid_line};
+
+/// More uncommitted paths than this are named and not read.
+const MOST_PATHS: usize = 20_000;
+/// More bytes than this in uncommitted files are not read.
+const MOST_BYTES: u64 = 64 << 20;
+/// A file that was changed so few seconds before it was looked at may be changed again without its times telling.
+const RACY: i64 = 2;
+
+/// What a lane's work was found to be, and by which signs it is known to be still the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Capture {
+    /// The commit: the lane's HEAD, or one on top of it that holds what is not committed.
+    pub(crate) commit: Oid,
+    /// How much was read for it.
+    pub(crate) bytes: u64,
+    signature: String,
+}
+
+/// How a look at a lane ended.
+#[derive(Debug)]
+pub(crate) enum Captured {
+    /// This is its work.
+    Work(Capture),
+    /// This is what is committed of it, and these paths are changed beyond that; they could not be read.
+    Named { head: Oid, paths: Vec<PathBuf>, why: String },
+}
+
+struct Uncommitted {
+    /// Gone from the files.
+    gone: BTreeSet<PathBuf>,
+    /// Changed, new or in conflict.
+    there: BTreeSet<PathBuf>,
+}
+
+impl Lanes {
+    /// The lane's work now. `last` is what was found before, which is the answer again where nothing has changed:
+    /// then no file is read.
+    pub(crate) fn capture(
+        &self,
+        lane: &Lane,
+        quarantine: &Quarantine,
+        last: Option<&Capture>,
+    ) -> Result<Captured, GitError> {
+        let head = lane.head()?;
+        let index = self.work.scratch_path("radar-index");
+        let captured = self.capture_at(lane, &head, quarantine, &index, last);
+        fs::remove_file(&index).ok();
+        captured
+    }
+
+    fn capture_at(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        quarantine: &Quarantine,
+        index: &Path,
+        last: Option<&Capture>,
+    ) -> Result<Captured, GitError> {
+        let looked_at = clock::now().seconds();
+        let own = lane.git_dir.join("index");
+        let copied = absent_is_none(fs::copy(&own, index)).map_err(io("copy", &own))?;
+        if copied.is_none() {
+            let command = quarantine.beside(&self.work, &lane.path, index).arg("read-tree");
+            command.arg(head).bytes()?;
+        }
+        let uncommitted = self.uncommitted_in(lane, quarantine, index)?;
+        let (signature, bytes, settled) = signature(lane, head, &own, &uncommitted, looked_at);
+        if let Some(last) = last.filter(|last| settled && last.signature == signature) {
+            return Ok(Captured::Work(last.clone()));
+        }
+        let n_paths = uncommitted.gone.len() + uncommitted.there.len();
+        if n_paths > MOST_PATHS || bytes > MOST_BYTES {
+            let why = match n_paths > MOST_PATHS {
+                true => format!("{n_paths} uncommitted files are too many to read"),
+                false => format!("{} MB in uncommitted files are too many to read", bytes >> 20),
+            };
+            return Ok(uncommitted.named(head, why));
+        }
+        match self.commit_of(lane, head, quarantine, index, &uncommitted) {
+            // One that may have changed while it was read is looked at anew the next time.
+            Ok(commit) => {
+                let signature = if settled { signature } else { String::new() };
+                Ok(Captured::Work(Capture { commit, bytes, signature }))
+            }
+            Err(error) if lane.path.is_dir() => Ok(uncommitted.named(head, error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn commit_of(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        quarantine: &Quarantine,
+        index: &Path,
+        uncommitted: &Uncommitted,
+    ) -> Result<Oid, GitError> {
+        let command = || quarantine.beside(&self.work, &lane.path, index);
+        // What is gone first and by force: a directory or a link may stand in its place by now.
+        for (flags, paths) in [
+            (&["--force-remove"][..], &uncommitted.gone),
+            (&["--add", "--remove", "--replace"][..], &uncommitted.there),
+        ] {
+            let list: Vec<u8> =
+                paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+            if !list.is_empty() {
+                command().arg("update-index").args(flags).args(["-z", "--stdin"]).stdin(list).bytes()?;
+            }
+        }
+        let tree = oid_line(&command().arg("write-tree").bytes()?)?;
+        if tree == self.work.tree_of(head)? {
+            return Ok(head.clone());
+        }
+        // The same work makes the same commit, whoever asks and whenever.
+        let mut commit = quarantine.bare(&self.work).arg("commit-tree").arg(&tree).arg("-p").arg(head);
+        for role in ["AUTHOR", "COMMITTER"] {
+            for (what, value) in [("NAME", "Regatta"), ("EMAIL", "regatta@localhost"), ("DATE", "@0 +0000")] {
+                commit = commit.env(&format!("GIT_{role}_{what}"), value);
+            }
+        }
+        oid_line(&commit.args(["--no-gpg-sign", "-F", "-"]).stdin("not committed yet\n").bytes()?)
+    }
+
+    /// Which files differ from the index, in one walk, without reading any that its times show to be the same.
+    fn uncommitted_in(
+        &self,
+        lane: &Lane,
+        quarantine: &Quarantine,
+        index: &Path,
+    ) -> Result<Uncommitted, GitError> {
+        let flags = ["--modified", "--deleted", "--others", "--unmerged", "--exclude-standard"];
+        let command = quarantine.beside(&self.work, &lane.path, index).args(["ls-files", "-z", "-t"]);
+        let listed = command.args(flags).bytes()?;
+        let brought_in = self.load_brought_in(&lane.task)?;
+        let (mut gone, mut there) = (BTreeSet::new(), BTreeSet::new());
+        for entry in listed.split(|b| *b == 0) {
+            let Some((tag, path)) = tagged(entry) else { continue };
+            if !is_marker(&path) && !is_below(&path, &brought_in) {
+                if tag == b'R' {
+                    gone.insert(path)
+                } else {
+                    there.insert(path)
+                };
+            }
+        }
+        // What is gone is listed as changed, too.
+        there.retain(|path| !gone.contains(path));
+        Ok(Uncommitted { gone, there })
+    }
+}
+
+impl Uncommitted {
+    fn named(self, head: &Oid, why: String) -> Captured {
+        let paths = self.gone.into_iter().chain(self.there).collect();
+        Captured::Named { head: head.clone(), paths, why }
+    }
+}
+
+/// The tag and the path of `? <path>` or `<tag> <mode> <oid> <stage> TAB <path>`. A directory is a repository of its own.
+fn tagged(entry: &[u8]) -> Option<(u8, PathBuf)> {
+    let (tag, rest) = (*entry.first()?, entry.get(2..)?);
+    let path = match tag {
+        b'?' => rest,
+        _ => &rest[rest.iter().position(|b| *b == b'\t')? + 1..],
+    };
+    (!path.is_empty() && !path.ends_with(b"/")).then(|| (tag, OsStr::from_bytes(path).into()))
+}
+
+/// By which signs the work is the same, how much there is to read, and whether the signs can be relied upon.
+fn signature(
+    lane: &Lane,
+    head: &Oid,
+    index: &Path,
+    uncommitted: &Uncommitted,
+    looked_at: i64,
+) -> (String, u64, bool) {
+    let racy_from = looked_at - RACY;
+    let mut digest = Sha256::new();
+    let (mut bytes, mut settled) = (0, true);
+    digest.update(head.as_str());
+    let mut add = |digest: &mut Sha256, path: &Path, counts: bool| match fs::symlink_metadata(path) {
+        Ok(meta) => {
+            let size = if meta.is_file() && counts { meta.len() } else { 0 };
+            bytes += size;
+            settled &= meta.mtime() < racy_from && meta.ctime() < racy_from;
+            for number in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
+                digest.update(number.to_le_bytes());
+            }
+            for number in [meta.len(), meta.ino(), u64::from(meta.mode())] {
+                digest.update(number.to_le_bytes());
+            }
+        }
+        Err(_) => digest.update(b"absent"),
+    };
+    add(&mut digest, index, false);
+    for (mark, paths) in [(b"-", &uncommitted.gone), (b"+", &uncommitted.there)] {
+        for path in paths {
+            digest.update(mark);
+            digest.update(path.as_os_str().as_bytes());
+            digest.update(b"\0");
+            add(&mut digest, &lane.path.join(path), true);
+        }
+    }
+    (digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes, settled)
+}

@@ -1,0 +1,45 @@
+//! What an agent is told at the start of an attempt: with whose work its own would conflict.
+
+use std::fmt::Write as _;
+
+use regatta_core::id::TaskId;
+use regatta_core::radar::{Kind, Other};
+use regatta_store::Store;
+
+use super::last_sighting;
+use crate::context::Context;
+
+/// Files named for each of the others.
+const MOST_FILES: usize = 10;
+
+/// The conflicts ahead of `task` as the last look saw them, without those that are over by now.
+pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
+    let sighting = last_sighting(&ctx.state_dir)?;
+    let mut lines = String::new();
+    for (other, finding) in sighting.about(task).filter(|(_, finding)| finding.kind == Kind::Conflict) {
+        let who = match other {
+            Other::Task(other) if is_under_way(ctx.store.as_ref(), &other).await => format!("task {other}"),
+            Other::Task(_) => continue,
+            Other::Target(branch) => format!("what is on {branch} by now"),
+        };
+        let files: Vec<&str> = finding.files.iter().take(MOST_FILES).map(String::as_str).collect();
+        let more = match finding.n_files - files.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let _ = writeln!(lines, "- {who}, in {}{more}", files.join(", "));
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "What is in this working directory would conflict with other work that is under way:\n{lines}\
+         Whoever lands second has to make the two fit. Change no more in those files than your task needs, and leave \
+         alone what you need not move or reformat.\n"
+    ))
+}
+
+/// Whether another task's work may still land, or has landed under ours.
+async fn is_under_way(store: &dyn Store, task: &TaskId) -> bool {
+    store.task(task).await.is_ok_and(|record| !record.state.is_dead())
+}

@@ -1,0 +1,134 @@
+//! Whose work is looked at: everything that is not on the target and may still come to be.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_core::writes::WritePath;
+use regatta_store::{Store, StoreError, TaskRecord};
+
+use super::RadarError;
+use crate::git::{Oid, Repo};
+use crate::lanes::{Lane, Lanes};
+use crate::persist::until_answered;
+
+/// Tasks that one look takes in, those at work first. Pairs grow with the square of it.
+pub(super) const MOST_SUBJECTS: usize = 128;
+/// Branches, newest first, that are asked about.
+const MOST_BRANCHES: usize = 1024;
+
+/// A task with work that is not on the target.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) task: TaskId,
+    pub(super) attempt: u32,
+    pub(super) writes: Vec<WritePath>,
+    pub(super) source: Source,
+}
+
+/// Where its work is.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// In its lane, committed or not: somebody is at it, or will be again.
+    Lane(Box<Lane>),
+    /// In this commit; made from that one, where it is known.
+    Commit { head: Oid, base: Option<Oid> },
+}
+
+/// What the disk knows of tasks with work.
+pub(super) struct Traces {
+    lanes: BTreeMap<TaskId, Lane>,
+    branches: BTreeMap<TaskId, Oid>,
+}
+
+impl Traces {
+    pub(super) fn load(lanes: &Lanes, tip: &Oid) -> Result<Self, RadarError> {
+        let mut found = BTreeMap::new();
+        for info in lanes.list()?.into_iter().filter(|info| info.broken.is_none()) {
+            if let Some(lane) = lanes.find(&info.task)? {
+                found.insert(info.task, lane);
+            }
+        }
+        Ok(Self { lanes: found, branches: branches(lanes.repo(), tip)? })
+    }
+}
+
+fn branches(repo: &Repo, tip: &Oid) -> Result<BTreeMap<TaskId, Oid>, RadarError> {
+    let prefix = "refs/heads/regatta/";
+    let listed = repo.unmerged_below(prefix, tip, MOST_BRANCHES)?;
+    let named = listed
+        .into_iter()
+        .filter_map(|(name, oid)| Some((TaskId::parse(name.strip_prefix(prefix)?).ok()?, oid)));
+    Ok(named.collect())
+}
+
+/// The tasks to look at, and how many more there are.
+pub(super) async fn gather(
+    store: &dyn Store,
+    target: &str,
+    mut traces: Traces,
+) -> Result<(Vec<Subject>, usize), RadarError> {
+    let cars = until_answered(|| store.cars(target)).await?;
+    let bases: BTreeMap<TaskId, String> = cars.into_iter().map(|car| (car.task, car.request.base)).collect();
+    let names: BTreeSet<TaskId> =
+        traces.lanes.keys().chain(traces.branches.keys()).chain(bases.keys()).cloned().collect();
+    let mut found = Vec::new();
+    for name in names {
+        let record = match until_answered(|| store.task(&name)).await {
+            Ok(record) => record,
+            // A checkout that gates or readers share, or a branch of somebody's own.
+            Err(StoreError::NotFound(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let base = bases.get(&name).and_then(|base| Oid::parse(base).ok());
+        if let Some((rank, source)) = source(&record, &mut traces, base) {
+            let subject = Subject {
+                task: record.spec.id,
+                attempt: record.attempts,
+                writes: record.spec.writes,
+                source,
+            };
+            found.push((rank, Reverse(record.updated_at), subject));
+        }
+    }
+    found.sort_by(|a, b| (a.0, a.1, &a.2.task).cmp(&(b.0, b.1, &b.2.task)));
+    let left_out = found.len().saturating_sub(MOST_SUBJECTS);
+    found.truncate(MOST_SUBJECTS);
+    Ok((found.into_iter().map(|(.., subject)| subject).collect(), left_out))
+}
+
+/// Where the work of a task is, if it may still land, and how soon it would be missed.
+fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option<(u8, Source)> {
+    if record.spec.read_only || record.attempts == 0 {
+        return None;
+    }
+    let commit = |head: Oid, base| Some(Source::Commit { head, base });
+    let (rank, source) = match &record.state {
+        TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. } => {
+            (0, traces.lanes.remove(&record.spec.id).map(Box::new).map(Source::Lane))
+        }
+        TaskState::Landing { head, .. } => (1, Oid::parse(head).ok().and_then(|head| commit(head, base))),
+        // It goes on in its lane with what is there.
+        TaskState::Pending { .. } | TaskState::Parked { .. } => {
+            (2, traces.lanes.remove(&record.spec.id).map(Box::new).map(Source::Lane))
+        }
+        TaskState::Blocked { .. } => {
+            let lane = traces.lanes.remove(&record.spec.id);
+            let head = traces.branches.get(&record.spec.id).cloned();
+            let head = head.or_else(|| lane.as_ref().and_then(|lane| lane.head().ok()));
+            (2, head.and_then(|head| commit(head, lane.map(|lane| lane.base))))
+        }
+        // Left for a person to take.
+        TaskState::Done { head: Some(head), .. } => {
+            let is_there = traces.branches.contains_key(&record.spec.id);
+            (3, Oid::parse(head).ok().filter(|_| is_there).and_then(|head| commit(head, None)))
+        }
+        TaskState::Done { head: None, .. }
+        | TaskState::Landed { .. }
+        | TaskState::Failed { .. }
+        | TaskState::Cancelled { .. }
+        | TaskState::Skipped { .. } => return None,
+    };
+    Some((rank, source?))
+}

@@ -1,0 +1,162 @@
+//! The engine's own eye: looks when something ended, joined or landed, and now and then while agents are at work.
+//!
+//! Invariant: the engine never waits for it. One look at a time, beside everything else, and none so often that it
+//! costs more than a small share of the time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use regatta_core::event::EventBody;
+use regatta_core::radar::{Finding, Kind, Other};
+use regatta_store::RequestId;
+use tokio::task::JoinHandle;
+
+use super::look::{Look, RadarError, look};
+use crate::clock;
+use crate::context::Context;
+use crate::persist::until_answered;
+
+/// What happened is looked at after this part of the interval, so that one look sees all of it.
+const SETTLING: u32 = 15;
+/// The same where there is no interval.
+const SETTLING_AT_MOST: Duration = Duration::from_secs(2);
+/// Between two looks lies at least so many times what the last one took.
+const REST: u32 = 20;
+/// Files that an event names.
+const MOST_FILES: usize = 10;
+
+/// When the engine looked, and what it has told.
+pub(crate) struct Watch {
+    looking: Option<JoinHandle<Seen>>,
+    give_up: Arc<AtomicBool>,
+    /// Something changed that no look has seen.
+    stirred: bool,
+    last: Instant,
+    took: Duration,
+    told: BTreeSet<String>,
+}
+
+/// What came of a look.
+pub(crate) struct Seen {
+    told: BTreeSet<String>,
+    took: Duration,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Self {
+            looking: None,
+            give_up: Arc::default(),
+            stirred: false,
+            last: Instant::now(),
+            took: Duration::ZERO,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Something happened that may change who meets whom.
+    pub(crate) fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// How long until the next look is due, with so many agents at work; `None` if none is.
+    pub(crate) fn due_in(&self, ctx: &Context, at_work: usize) -> Option<Duration> {
+        let radar = &ctx.config.radar;
+        if !radar.enabled || self.looking.is_some() {
+            return None;
+        }
+        let settling =
+            radar.interval.map_or(SETTLING_AT_MOST, |interval| (interval / SETTLING).min(SETTLING_AT_MOST));
+        let wait = match (self.stirred, radar.interval) {
+            (true, _) => settling,
+            (false, Some(interval)) if at_work > 1 => interval,
+            (false, _) => return None,
+        };
+        Some(wait.max(self.took * REST).saturating_sub(self.last.elapsed()))
+    }
+
+    /// Looks, if it is time to.
+    pub(crate) fn start_if_due(&mut self, ctx: &Arc<Context>, at_work: usize) {
+        if self.due_in(ctx, at_work) == Some(Duration::ZERO) {
+            self.stirred = false;
+            let (ctx, give_up, told) = (ctx.clone(), self.give_up.clone(), self.told.clone());
+            self.looking = Some(tokio::spawn(look_and_tell(ctx, give_up, told)));
+        }
+    }
+
+    /// Resolves when a look has ended; never while there is none.
+    pub(crate) async fn ended(&mut self) -> Option<Seen> {
+        match &mut self.looking {
+            // A defect in here must not end the engine: it goes on without this look.
+            Some(looking) => looking.await.ok(),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes in what came of it.
+    pub(crate) fn take(&mut self, seen: Option<Seen>) {
+        self.looking = None;
+        self.last = Instant::now();
+        if let Some(seen) = seen {
+            self.told = seen.told;
+            self.took = seen.took;
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.give_up.store(true, Ordering::Relaxed);
+        if let Some(looking) = &self.looking {
+            looking.abort();
+        }
+    }
+}
+
+async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BTreeSet<String>) -> Seen {
+    let begun = Instant::now();
+    let looked = look(ctx.store.as_ref(), &ctx.lanes, &ctx.target, give_up).await;
+    let took = begun.elapsed();
+    match looked {
+        Ok(look) => {
+            for finding in look.sighting.findings.iter().filter(|finding| finding.kind == Kind::Conflict) {
+                let name = name(finding, &look);
+                if told.insert(name.clone()) {
+                    tell(&ctx, finding, &look, name).await;
+                }
+            }
+        }
+        Err(RadarError::GivenUp | RadarError::NoTarget(_)) => {}
+        // Said once: the next look may well fare the same.
+        Err(error) => {
+            let text = format!("the conflict radar saw nothing: {error}");
+            if told.insert(text.clone()) {
+                ctx.say(text);
+            }
+        }
+    }
+    Seen { told, took }
+}
+
+/// What is told once: these two, in these attempts. Agents change files all the time, and it stays the same conflict.
+fn name(finding: &Finding, look: &Look) -> String {
+    let attempt = |task| look.attempts.get(task).copied().unwrap_or_default();
+    let with = match &finding.with {
+        Other::Task(task) => format!("{task} {}", attempt(task)),
+        Other::Target(_) => "target".to_owned(),
+    };
+    format!("radar {} {} {with}", finding.task, attempt(&finding.task))
+}
+
+/// Puts it on record. The name is the request, so another engine that sees the same adds nothing.
+async fn tell(ctx: &Context, finding: &Finding, look: &Look, name: String) {
+    let files = finding.files.iter().take(MOST_FILES).map(|file| ctx.redact(file)).collect();
+    let body = EventBody::ConflictAhead { with: finding.with.clone(), files };
+    let (attempt, request, at) = (look.attempts.get(&finding.task).copied(), RequestId(name), clock::now());
+    let told = until_answered(|| ctx.store.append(Some(&finding.task), attempt, &body, &request, at)).await;
+    if let Err(error) = told {
+        ctx.say(format!("{}: {error}", finding.task));
+    }
+}
