@@ -19,6 +19,7 @@ mod logs;
 mod new;
 mod notify;
 mod queue;
+mod radar;
 mod run_crashes;
 mod run_ends;
 mod run_flags;

@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 
 use super::GitError;
 
@@ -34,6 +35,25 @@ pub(crate) fn unique_suffix() -> String {
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> {
     replace(path, |aside| File::create(aside).and_then(|mut file| file.write_all(content)))
         .map_err(io("write", path))
+}
+
+/// Copies an index with its time: git believes a file unchanged whose times are older than its index's, so a copy that
+/// looks newer than it is hides what was changed in the second before. Gives `None` where there is no index to copy;
+/// a link or a pipe in its place is none.
+pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<Option<()>, GitError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).expect("the flags of an open fit");
+    let opened = absent_is_none(OpenOptions::new().read(true).custom_flags(flags).open(from));
+    let Some(mut source) = opened.map_err(io("open", from))? else { return Ok(None) };
+    let meta = source.metadata().map_err(io("look at", from))?;
+    if !meta.is_file() {
+        return Ok(None);
+    }
+    let copied = File::create(to).and_then(|mut copy| {
+        std::io::copy(&mut source, &mut copy)?;
+        copy.set_modified(meta.modified()?)
+    });
+    copied.map(Some).map_err(io("copy", from))
 }
 
 /// Makes `path` a link to `target` in one step, whatever it was before.

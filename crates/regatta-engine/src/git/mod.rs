@@ -31,7 +31,7 @@ mod worktrees;
 pub use command::GitEnv;
 pub(crate) use command::{GitCommand, jittered};
 pub use error::GitError;
-pub(crate) use files::{FileLock, absent_is_none, io, replace_file, replace_link, unique_suffix};
+pub(crate) use files::{FileLock, absent_is_none, copy_index, io, replace_file, replace_link, unique_suffix};
 pub use history::LoggedCommit;
 pub use initialise::{HistoryLine, initialise};
 pub use look::{DiffStyle, installed};

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
 use crate::clock;
-use crate::git::{GitError, Oid, Quarantine, absent_is_none, io, oid_line};
+use crate::git::{GitError, Oid, Quarantine, copy_index, oid_line};
 
 /// More uncommitted paths than this are named and not read.
 const MOST_PATHS: usize = 20_000;
@@ -77,8 +77,7 @@ impl Lanes {
     ) -> Result<Captured, GitError> {
         let looked_at = clock::now().seconds();
         let own = lane.git_dir.join("index");
-        let copied = absent_is_none(fs::copy(&own, index)).map_err(io("copy", &own))?;
-        if copied.is_none() {
+        if copy_index(&own, index)?.is_none() {
             let command = quarantine.beside(&self.work, &lane.path, index).arg("read-tree");
             command.arg(head).bytes()?;
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
-use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, absent_is_none, io, oid_line, quoted};
+use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, copy_index, io, oid_line, quoted};
 
 impl Lanes {
     /// How the lane's files differ from `against` now: commits, staged, unstaged and untracked work together.
@@ -31,8 +31,7 @@ impl Lanes {
         scratch: &Path,
     ) -> Result<Vec<u8>, GitError> {
         let (own, index) = (lane.git_dir.join("index"), scratch.join("index"));
-        let copied = absent_is_none(fs::copy(&own, &index)).map_err(io("copy", &own))?;
-        if copied.is_none() {
+        if copy_index(&own, &index)?.is_none() {
             // No index of its own: what its HEAD has is where it stands.
             self.command(lane, scratch)?.arg("read-tree").arg(&lane.head()?).bytes()?;
         }

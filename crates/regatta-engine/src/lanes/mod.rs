@@ -79,6 +79,8 @@ pub struct LaneInfo {
     pub base: Oid,
     /// HEAD, if it can be read.
     pub head: Option<Oid>,
+    /// Whether its first checkout is complete: before that no agent was ever here.
+    pub ready: bool,
     /// Why [`Lanes::prepare`] would have to heal it.
     pub broken: Option<&'static str>,
 }
@@ -158,7 +160,14 @@ impl Lanes {
             let Some(record) = self.load_record(&task)? else { continue };
             let lane = self.lane(&task, &record);
             let broken = heal::ailment(&lane, &record);
-            found.push(LaneInfo { head: lane.head().ok(), task, path: lane.path, base: record.base, broken });
+            found.push(LaneInfo {
+                head: lane.head().ok(),
+                task,
+                path: lane.path,
+                base: record.base,
+                ready: record.ready,
+                broken,
+            });
         }
         found.sort_by(|a, b| a.task.cmp(&b.task));
         Ok(found)

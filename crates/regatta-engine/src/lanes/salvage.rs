@@ -9,7 +9,7 @@ use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
 use crate::git::{
-    Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, SALVAGE, Status, io, oid_line,
+    Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, SALVAGE, Status, copy_index, oid_line,
 };
 
 /// Where work was saved.
@@ -56,7 +56,9 @@ impl Lanes {
         let index = self.work.scratch_path("salvage-index");
         let saved = (|| {
             let own = lane.git_dir.join("index");
-            fs::copy(&own, &index).map_err(io("copy", &own))?;
+            let none =
+                || GitError::LaneInTheWay { path: own.clone(), why: "there is no index to copy".into() };
+            copy_index(&own, &index)?.ok_or_else(none)?;
             let mut parents = vec![head.clone()];
             // Staged content that is neither in HEAD nor in the files: a parent of its own, as a stash has it.
             if status.changes.iter().any(|change| change.staged_otherwise)

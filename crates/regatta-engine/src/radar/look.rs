@@ -147,25 +147,29 @@ impl Looking {
             self.go_on()?;
             let (head, made_from, beyond_reading) = match &subject.source {
                 Source::Commit { head, base } => (head.clone(), base.clone(), None),
-                Source::Lane(lane) => {
-                    match self.lanes.capture(lane, quarantine, memory.lane(&subject.task)) {
-                        Ok(Captured::Work(capture)) => {
+                Source::Lane(lane, broken) => {
+                    let last = memory.lane(&subject.task);
+                    let captured = match broken {
+                        None => self.lanes.capture(lane, quarantine, last).map_err(|error| error.to_string()),
+                        Some(why) => Err((*why).to_owned()),
+                    };
+                    let made_from = Some(lane.base.clone());
+                    match (captured, lane.head()) {
+                        (Ok(Captured::Work(capture)), _) => {
                             let head = capture.commit.clone();
                             captures.insert(subject.task.clone(), capture);
-                            (head, Some(lane.base.clone()), None)
+                            (head, made_from, None)
                         }
-                        Ok(Captured::Named { head, paths, why }) => {
+                        (Ok(Captured::Named { head, paths, why }), _) => {
                             unread.push((subject.task.clone(), why));
-                            (head, Some(lane.base.clone()), Some(paths))
+                            (head, made_from, Some(paths))
                         }
-                        Err(_) if !lane.path.is_dir() => continue,
-                        Err(error) => {
-                            unread.push((subject.task.clone(), error.to_string()));
-                            match lane.head() {
-                                Ok(head) => (head, Some(lane.base.clone()), None),
-                                Err(_) => continue,
-                            }
+                        // What is committed is work all the same.
+                        (Err(why), Ok(head)) if lane.path.is_dir() => {
+                            unread.push((subject.task.clone(), why));
+                            (head, made_from, None)
                         }
+                        (Err(_), _) => continue,
                     }
                 }
             };
@@ -308,7 +312,7 @@ impl Looking {
 impl Found {
     /// Whether its agent may yet write what it said it would.
     fn means_to_write(&self) -> bool {
-        matches!(self.subject.source, Source::Lane(_)) && !self.subject.writes.is_empty()
+        matches!(self.subject.source, Source::Lane(..)) && !self.subject.writes.is_empty()
     }
 }
 

@@ -30,24 +30,24 @@ pub(super) struct Subject {
 /// Where its work is.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// In its lane, committed or not: somebody is at it, or will be again.
-    Lane(Box<Lane>),
+    /// In its lane, committed or not: somebody is at it, or will be again. One that is damaged has only its commits.
+    Lane(Box<Lane>, Option<&'static str>),
     /// In this commit; made from that one, where it is known.
     Commit { head: Oid, base: Option<Oid> },
 }
 
 /// What the disk knows of tasks with work.
 pub(super) struct Traces {
-    lanes: BTreeMap<TaskId, Lane>,
+    lanes: BTreeMap<TaskId, (Lane, Option<&'static str>)>,
     branches: BTreeMap<TaskId, Oid>,
 }
 
 impl Traces {
     pub(super) fn load(lanes: &Lanes, tip: &Oid) -> Result<Self, RadarError> {
         let mut found = BTreeMap::new();
-        for info in lanes.list()?.into_iter().filter(|info| info.broken.is_none()) {
+        for info in lanes.list()?.into_iter().filter(|info| info.ready) {
             if let Some(lane) = lanes.find(&info.task)? {
-                found.insert(info.task, lane);
+                found.insert(info.task, (lane, info.broken));
             }
         }
         Ok(Self { lanes: found, branches: branches(lanes.repo(), tip)? })
@@ -104,17 +104,19 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
         return None;
     }
     let commit = |head: Oid, base| Some(Source::Commit { head, base });
+    let in_lane = |traces: &mut Traces| {
+        let found = traces.lanes.remove(&record.spec.id);
+        found.map(|(lane, broken)| Source::Lane(Box::new(lane), broken))
+    };
     let (rank, source) = match &record.state {
         TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. } => {
-            (0, traces.lanes.remove(&record.spec.id).map(Box::new).map(Source::Lane))
+            (0, in_lane(traces))
         }
         TaskState::Landing { head, .. } => (1, Oid::parse(head).ok().and_then(|head| commit(head, base))),
         // It goes on in its lane with what is there.
-        TaskState::Pending { .. } | TaskState::Parked { .. } => {
-            (2, traces.lanes.remove(&record.spec.id).map(Box::new).map(Source::Lane))
-        }
+        TaskState::Pending { .. } | TaskState::Parked { .. } => (2, in_lane(traces)),
         TaskState::Blocked { .. } => {
-            let lane = traces.lanes.remove(&record.spec.id);
+            let lane = traces.lanes.remove(&record.spec.id).map(|(lane, _)| lane);
             let head = traces.branches.get(&record.spec.id).cloned();
             let head = head.or_else(|| lane.as_ref().and_then(|lane| lane.head().ok()));
             (2, head.and_then(|head| commit(head, lane.map(|lane| lane.base))))

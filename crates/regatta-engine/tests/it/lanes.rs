@@ -48,6 +48,32 @@ fn many_lanes_at_once_never_fail() {
     assert!(!bench.repo.common_dir.join("regatta.aside").exists());
 }
 
+/// Git goes by times: a file that is changed in the second of the checkout, to the same length, looks unchanged to
+/// whoever takes the index to be newer than that.
+#[test]
+fn what_was_changed_in_the_second_of_the_checkout_is_saved_and_shown_all_the_same() {
+    let scratch = ScratchRepo::new();
+    scratch.git(["config", "core.trustctime", "false"]);
+    scratch.commit_file("file", "aaaa\n", "more");
+    let bench = Bench::over(scratch);
+    let lane = bench.lane("t");
+    let file = lane.path.join("file");
+    // An hour ago, so that the copy is made in another second.
+    let at = fs::metadata(&file).unwrap().modified().unwrap() - std::time::Duration::from_secs(3600);
+    let age = |path: &std::path::Path| {
+        fs::File::options().write(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    age(&file);
+    bench.git_in(&lane.path, &["update-index", "--refresh"]);
+    write(&file, "bbbb\n");
+    age(&file);
+    age(&lane.git_dir().join("index"));
+    let shown = bench.lanes.diff(&lane, &lane.base, regatta_engine::git::DiffStyle::Patch).unwrap();
+    assert!(String::from_utf8_lossy(&shown).contains("+bbbb"), "the diff shows it");
+    let saved = bench.lanes.salvage(&lane, "testing", AT).unwrap().unwrap();
+    assert_eq!(bench.scratch.git(["show", &format!("{}:file", saved.oid)]), "bbbb");
+}
+
 #[test]
 fn a_lane_whose_record_cannot_be_written_leaves_no_directory_that_nobody_knows() {
     let bench = Bench::new();
