@@ -265,6 +265,8 @@ fn asked(log: &Path, word: &str) -> usize {
 #[test]
 fn no_pair_is_merged_twice_and_no_quiet_lane_is_read_twice() {
     let mut world = world();
+    // Only those who are asked for are counted.
+    world.config("radar: { enabled: false }\n");
     let log = counting_git(&mut world);
     let tasks = [
         ("a", "", "sed -i s/^1/one/ nine.txt; touch -d '1 hour ago' nine.txt"),
@@ -370,4 +372,19 @@ fn a_task_built_on_anothers_work_does_not_stand_against_it() {
     assert_eq!(seen(&radar(&world, &[])), Vec::<String>::new());
     barrier.open();
     assert_eq!(run.wait().code, 0);
+}
+
+#[test]
+fn watching_shows_another_picture_when_there_is_one() {
+    let world = world();
+    world.config("radar: { enabled: false, interval: 1s }\n");
+    let tasks = [("a", "", "sed -i s/^1/one/ nine.txt"), ("b", "", "sed -i s/^9/nine/ nine.txt")];
+    let crew = Crew::at_work(&world, &tasks, &["--no-land"]);
+    let mut watching = world.begin(["radar", "-w", "--json"]);
+    let mut next = || seen(&serde_json::from_str(&watching.next_line().expect("a picture")).unwrap());
+    assert_eq!(next(), ["a b merges nine.txt"]);
+    fs::write(world.lanes().join("b/nine.txt"), NINE.replace("1\n", "uno\n")).unwrap();
+    assert_eq!(next(), ["a b conflict nine.txt"]);
+    drop(watching);
+    assert_eq!(crew.finish(), 0);
 }
