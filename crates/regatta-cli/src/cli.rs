@@ -34,7 +34,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", env = "REGATTA_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// Use this store: a path, or sqlite:PATH.
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, alias = "db", global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Say less.
     #[arg(long, short = 'q', global = true)]

@@ -15,6 +15,8 @@ use crate::exit::Exit;
 
 /// The name of the configuration file.
 pub(crate) const CONFIG_FILE: &str = "regatta.yaml";
+/// Read where there is no other.
+pub(crate) const ROOKERY_FILE: &str = "rookery.yaml";
 
 /// An opened project.
 pub(crate) struct Project {
@@ -113,20 +115,24 @@ pub(crate) fn load_config(
     global: &Global,
     root: &Path,
 ) -> Result<(Config, Option<PathBuf>, Vec<Diagnostic>), CliError> {
-    let default = root.join(CONFIG_FILE);
     let file = match &global.config {
         Some(file) => Some(file.clone()),
-        None => default.exists().then_some(default),
+        None => {
+            [CONFIG_FILE, ROOKERY_FILE].map(|name| root.join(name)).into_iter().find(|file| file.exists())
+        }
     };
     let (mut config, mut diagnostics) = match &file {
         None => (Config::default(), Vec::new()),
         Some(path) => {
-            let text = std::fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+            let text = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
             let shown = shown(path);
             let text = String::from_utf8(text).map_err(|error| {
                 CliError::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
             })?;
-            config::parse(&shown, &text)
+            match path.file_name() == Some(ROOKERY_FILE.as_ref()) {
+                true => config::parse_rookery(&shown, &text),
+                false => config::parse(&shown, &text),
+            }
         }
     };
     let variables = std::env::vars_os()
@@ -136,6 +142,16 @@ pub(crate) fn load_config(
         true => Err(CliError::diagnosed(diagnostics)),
         false => Ok((config, file, diagnostics)),
     }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "--config or $REGATTA_CONFIG named it; without them regatta.yaml at the repository root is read, if it is there"
+        }
+        _ => "make it readable, or name another with --config",
+    };
+    CliError::io("reading", path, error).hinted(hint)
 }
 
 fn store_url(global: &Global, config: &Config, repo: &Repo) -> String {

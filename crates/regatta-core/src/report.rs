@@ -191,11 +191,15 @@ fn cell(text: &str) -> String {
 /// A piece of evidence in one line.
 pub fn describe_evidence(evidence: &Evidence) -> String {
     match evidence {
-        Evidence::Said { by, statement } if statement.summary.is_empty() => {
-            format!("{by} says {}", statement.verdict)
-        }
         Evidence::Said { by, statement } => {
-            format!("{by} says {}: {}", statement.verdict, cell(&statement.summary))
+            let mut text = format!("{by} says {}", statement.verdict);
+            if !statement.summary.is_empty() {
+                text.push_str(&format!(": {}", cell(&statement.summary)));
+            }
+            match statement.metrics.describe() {
+                numbers if numbers.is_empty() => text,
+                numbers => format!("{text} ({numbers})"),
+            }
         }
         Evidence::Check { command, exit, millis, tree, .. } => {
             format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])

@@ -141,6 +141,22 @@ pub struct Metrics {
     pub cost_usd: Option<f64>,
 }
 
+impl Metrics {
+    /// Those that were handed in, in words; empty where none was.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        let mut add = |value: Option<u64>, what: &str| parts.extend(value.map(|n| format!("{n} {what}")));
+        add(self.tests_passed, "tests passed");
+        add(self.tests_failed, "tests failed");
+        add(self.files_changed, "files changed");
+        add(self.tokens_in, "tokens in");
+        add(self.tokens_out, "tokens out");
+        parts.extend(self.duration_s.map(|seconds| format!("{seconds} s")));
+        parts.extend(self.cost_usd.map(|usd| format!("${usd:.4}")));
+        parts.join(", ")
+    }
+}
+
 /// A verdict with its words: what a worker reported, or what an adapter read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statement {

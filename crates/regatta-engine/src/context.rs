@@ -274,18 +274,22 @@ fn trust(repo: &Repo, resume: bool, notices: &Notices) -> Result<TrustSnapshot, 
 }
 
 /// Puts a link named `regatta` into `bin`, so that workers find the program that started them: a worker that looks
-/// it up right now finds the old one or the new one.
+/// it up right now finds the old one or the new one. Parcels tell their workers to call `rookery`: that must be this
+/// program too, and not one which would take Regatta's store for its own.
 fn link_self(bin: &Path, exe: &Path) -> Result<(), EngineError> {
-    let link = bin.join("regatta");
-    if std::fs::read_link(&link).is_ok_and(|target| target == exe) {
-        return Ok(());
+    for name in ["regatta", "rookery"] {
+        let link = bin.join(name);
+        if std::fs::read_link(&link).is_ok_and(|target| target == exe) {
+            continue;
+        }
+        std::fs::create_dir_all(bin).map_err(|source| EngineError::Io {
+            doing: "making",
+            path: bin.to_owned(),
+            source,
+        })?;
+        replace_link(&link, exe)?;
     }
-    std::fs::create_dir_all(bin).map_err(|source| EngineError::Io {
-        doing: "making",
-        path: bin.to_owned(),
-        source,
-    })?;
-    Ok(replace_link(&link, exe)?)
+    Ok(())
 }
 
 /// 64 random hexadecimal digits: an attempt's secret.

@@ -33,6 +33,46 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Action>,
+    /// rookery's accounts to rotate through.
+    #[arg(long, value_name = "NAMES", hide = true)]
+    profiles: Option<String>,
+}
+
+/// The same as `regatta daemon status`, as rookery has it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct StatusArgs {}
+
+/// The same as `regatta daemon stop`, as rookery has it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    stop: Stop,
+}
+
+impl From<StatusArgs> for Args {
+    fn from(StatusArgs {}: StatusArgs) -> Self {
+        Self { command: Some(Action::Status), profiles: None }
+    }
+}
+
+impl From<StopArgs> for Args {
+    fn from(args: StopArgs) -> Self {
+        Self { command: Some(Action::Stop(args.stop)), profiles: None }
+    }
+}
+
+/// How to end it.
+#[derive(Clone, Debug, clap::Args)]
+struct Stop {
+    /// Start nothing more, wait for what runs, then end.
+    #[arg(long, conflicts_with = "kill")]
+    drain: bool,
+    /// Stop the agents too; their tasks go back to the queue, uncharged, their work is kept.
+    #[arg(long)]
+    kill: bool,
+    /// Seconds to wait for its end; 0 does not wait.
+    #[arg(long, value_name = "S")]
+    timeout: Option<u64>,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -48,25 +88,23 @@ enum Action {
     /// Tell whether it is alive, since when, and what it is at.
     Status,
     /// End it. Its agents run on and are adopted by the next one, unless told otherwise.
-    Stop {
-        /// Start nothing more, wait for what runs, then end.
-        #[arg(long, conflicts_with = "kill")]
-        drain: bool,
-        /// Stop the agents too; their tasks go back to the queue, uncharged, their work is kept.
-        #[arg(long)]
-        kill: bool,
-        /// Seconds to wait for its end; 0 does not wait.
-        #[arg(long, value_name = "S")]
-        timeout: Option<u64>,
-    },
+    Stop(Stop),
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if args.profiles.is_some() {
+        return Err(CliError::usage(
+            "accounts cannot be rotated by this version yet, so --profiles is refused",
+        )
+        .hinted(
+            "`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` in regatta.yaml chooses one for all",
+        ));
+    }
     match args.command.unwrap_or(Action::Run { detached: false }) {
         Action::Run { detached } => serve_here(detached, global, ui).await,
         Action::Start => start(global, ui).await,
         Action::Status => status(global, ui).await,
-        Action::Stop { drain, kill, timeout } => {
+        Action::Stop(Stop { drain, kill, timeout }) => {
             let end = if kill {
                 End::Stop
             } else if drain {
@@ -102,6 +140,9 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
     obey_signals(global.clone(), store, ctx.session.clone(), notices.clone(), send, state_dir)?;
     let (over, told) = oneshot::channel();
     let log = tokio::spawn(write_log(ui.clone(), watching, told));
+    for warning in &project.warnings {
+        notices.say(warning.to_string());
+    }
     let limits = limits(&project);
     notify_systemd("READY=1");
     let result = serve(ctx.clone(), lock, env!("CARGO_PKG_VERSION"), limits, orders).await;
@@ -184,6 +225,9 @@ fn obey_signals(
                     let reloaded = async {
                         let project = Project::open(&global)?;
                         let ctx = assemble(&project, store.clone(), session.clone(), notices.clone()).await?;
+                        for warning in &project.warnings {
+                            notices.say(warning.to_string());
+                        }
                         Ok::<_, CliError>(Order::Reload { ctx, limits: limits(&project) })
                     };
                     match reloaded.await {

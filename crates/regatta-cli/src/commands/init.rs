@@ -8,7 +8,7 @@ use super::new::{body, create, taken};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::{CONFIG_FILE, Project, shown, start_dir};
+use crate::project::{CONFIG_FILE, Project, ROOKERY_FILE, shown, start_dir};
 use crate::ui::Ui;
 
 /// Write a commented regatta.yaml, tasks/ with an example, and .regatta/ (kept out of git).
@@ -45,6 +45,11 @@ pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, C
     }
     if ui.quiet {
         return Ok(Exit::Ok);
+    }
+    if repo.toplevel.join(ROOKERY_FILE).exists() {
+        ui.line(format!(
+            "from now on {ROOKERY_FILE} is not read: put what you want of it into {CONFIG_FILE} (`regatta config` shows what holds)"
+        ));
     }
     ui.line("next:");
     if let Head::Unborn(_) = repo.head {

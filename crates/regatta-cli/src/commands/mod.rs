@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod events;
 pub(crate) mod init;
+pub(crate) mod land;
 pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
@@ -42,6 +43,10 @@ use worker::ParcelCommand;
 pub(crate) enum Command {
     Init(init::Args),
     Daemon(daemon::Args),
+    #[command(hide = true)]
+    DaemonStatus(daemon::StatusArgs),
+    #[command(hide = true)]
+    DaemonStop(daemon::StopArgs),
     Demo(demo::Args),
     Doctor(doctor::Args),
     Run(run::Args),
@@ -67,6 +72,8 @@ pub(crate) enum Command {
     Reclaim(reclaim::Args),
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
+    #[command(hide = true)]
+    Land(land::Args),
     #[command(subcommand)]
     Salvage(salvage::SalvageCommand),
     Config(config::Args),
@@ -83,6 +90,9 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     match command {
         Command::Daemon(args) => daemon::run(args, global, ui).await,
+        Command::DaemonStatus(args) => daemon::run(args.into(), global, ui).await,
+        Command::DaemonStop(args) => daemon::run(args.into(), global, ui).await,
+        Command::Land(args) => land::run(&args),
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,
@@ -94,10 +104,13 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Events(args) => events::run(args, global, ui).await,
         Command::Init(args) => init::run(args, global, ui).await,
         Command::Doctor(args) => doctor::run(args, global, ui).await,
-        Command::New(args) | Command::Parcel(ParcelCommand::New(args)) => new::run(args, global, ui).await,
         Command::Radar(args) => radar::run(args, global, ui).await,
+        Command::New(args) => new::run(args, global, ui).await,
+        Command::Parcel(ParcelCommand::New(args)) => new::parcel(args, global, ui).await,
         Command::Diff(args) => diff::run(args, global, ui).await,
-        Command::Enqueue(args) => enqueue::run(args, global, ui).await,
+        Command::Enqueue(args) | Command::Parcel(ParcelCommand::Build(args)) => {
+            enqueue::run(args, global, ui).await
+        }
         Command::Add(args) => add::run(args, global, ui).await,
         Command::Wait(args) => wait::run(args, global, ui).await,
         Command::Requeue(args) => requeue::run(args, global, ui).await,

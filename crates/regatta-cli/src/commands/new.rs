@@ -33,6 +33,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    make(args, "tasks", global, ui)
+}
+
+/// `regatta parcel new`: where rookery's users look for it.
+pub(crate) async fn parcel(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    make(args, "parcels", global, ui)
+}
+
+fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let id = TaskId::parse(&args.id).map_err(|error| {
         CliError::usage(format!("{:?} {error}", args.id)).hinted("for example: regatta new add-oauth-flow")
     })?;
@@ -43,7 +52,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let title = title.unwrap_or_else(|| format!("What {id} is to do, in one line"));
     let (dir, text) = match args.plan {
         true => ("plans", plan_text(&id, &title, &agent, kind)),
-        false => ("tasks", task_text(&id, &title, &agent, kind)),
+        false => (tasks, task_text(&id, &title, &agent, kind)),
     };
     let path = project.repo.toplevel.join(dir).join(format!("{id}.md"));
     let files = [(path.clone(), text.clone().into_bytes())];
@@ -60,7 +69,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     ui.line(format!("made {file}"));
     if !ui.quiet {
         ui.line(format!(
-            "next: write down what is to be done, then `regatta validate {file}` and `regatta run {file}`"
+            "next: write down what is to be done, then `regatta validate {file}`, and `regatta run {file}` or `regatta enqueue {file}`"
         ));
     }
     Ok(Exit::Ok)

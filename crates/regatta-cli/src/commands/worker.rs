@@ -2,6 +2,7 @@
 //!
 //! They read the `REGATTA_*` environment of the attempt; the token in it is what the store believes.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
@@ -14,6 +15,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
+/// What is read of a file with details.
+const DETAIL_BYTES: usize = 16 * 1024;
+
 /// For workers: hand in the verdict on your own work.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DoneArgs {
@@ -23,6 +27,9 @@ pub(crate) struct DoneArgs {
     /// One line that says what was done; it becomes the commit's subject.
     #[arg(long, value_name = "TEXT", default_value = "")]
     summary: String,
+    /// A file that says more; it becomes the commit's text below the subject.
+    #[arg(long, value_name = "FILE")]
+    detail_file: Option<PathBuf>,
     /// Tokens read by the model.
     #[arg(long, value_name = "N")]
     tokens_in: Option<u64>,
@@ -73,10 +80,12 @@ pub(crate) enum ParcelCommand {
     Done(DoneArgs),
     /// The same as `regatta progress`.
     Progress(ProgressArgs),
-    /// The same as `regatta new`.
+    /// The same as `regatta new`, in parcels/.
     New(super::new::Args),
     /// The same as `regatta validate`.
     Validate(super::validate::Args),
+    /// The same as `regatta enqueue`.
+    Build(super::enqueue::Args),
 }
 
 fn parse_verdict(text: &str) -> Result<Verdict, String> {
@@ -93,8 +102,20 @@ pub(crate) async fn done(args: DoneArgs, ui: &Ui) -> Result<Exit, CliError> {
         files_changed: args.files_changed,
         cost_usd: args.cost_usd,
     };
-    let statement = Statement { verdict: args.verdict, summary: args.summary, metrics };
+    let summary = match &args.detail_file {
+        Some(path) => format!("{}\n\n{}", args.summary, detail(path)?).trim().to_owned(),
+        None => args.summary,
+    };
+    let statement = Statement { verdict: args.verdict, summary, metrics };
     say(Word::Done(statement), ui, &format!("verdict {} recorded", args.verdict)).await
+}
+
+/// As much of a file as a commit message should hold.
+fn detail(path: &Path) -> Result<String, CliError> {
+    let bytes = std::fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(DETAIL_BYTES)]).into_owned();
+    let left_out = if bytes.len() > DETAIL_BYTES { "\n[…]" } else { "" };
+    Ok(text.trim().to_owned() + left_out)
 }
 
 pub(crate) async fn progress(args: ProgressArgs, ui: &Ui) -> Result<Exit, CliError> {

@@ -20,6 +20,7 @@ mod new;
 mod notify;
 mod queue;
 mod radar;
+mod rookery;
 mod run_crashes;
 mod run_ends;
 mod run_flags;

@@ -10,17 +10,29 @@ use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
 use super::values::{Config, Keep, Origin, Profile, Strategy};
-use super::{agents, check, normalised, notify, yaml};
+use super::{agents, check, normalised, notify, rookery, yaml};
 
 /// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
+    read(file, text, Reading::STRICT)
+}
+
+/// Reads `rookery.yaml`: what it does not know is ignored there, as rookery did.
+pub fn parse_rookery(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
+    read(file, text, Reading::LENIENT)
+}
+
+fn read(file: &str, text: &str, reading: Reading) -> (Config, Vec<Diagnostic>) {
     let mut report = Report::new(file);
     let mut config = Config::default();
     let keys: Vec<&'static Key> = CONFIG_KEYS.iter().collect();
-    let node = yaml::parse(&normalised(text), 1, &mut report);
-    let fields = node.and_then(|node| Reading::STRICT.section(&node, "", &keys, &mut report));
-    if let Some(fields) = &fields {
+    let Some(node) = yaml::parse(&normalised(text), 1, &mut report) else {
+        return (config, report.into_sorted());
+    };
+    let (node, theirs) = rookery::split(&node);
+    if let Some(fields) = &reading.section(&node, "", &keys, &mut report) {
         config.take(fields, &mut report);
+        rookery::take(&mut config, &theirs, fields, &mut report);
         check::config(&config, fields, &mut report);
     }
     (config, report.into_sorted())

@@ -18,6 +18,7 @@ mod notify;
 mod overrides;
 pub(crate) mod reading;
 pub mod reference;
+mod rookery;
 mod schema;
 pub mod task_keys;
 mod template;
@@ -29,7 +30,7 @@ pub(crate) mod yaml;
 mod tests;
 
 pub use duration::{format_duration, parse_duration};
-pub use file::parse;
+pub use file::{parse, parse_rookery};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use schema::schema;

@@ -28,8 +28,31 @@ const OTHER_VARIABLES: [&str; 11] = [
     "REGATTA_BIN",
 ];
 
+/// rookery's variables that mean nothing here, also with Regatta's name in them, and what to use.
+const ROOKERY_VARIABLES: [(&str, &str); 4] = [
+    ("CONFIG", "`regatta --config FILE` or $REGATTA_CONFIG names the file"),
+    (
+        "PROFILES",
+        "accounts are not rotated yet; `agents: { claude: { env: … } }` in regatta.yaml chooses one",
+    ),
+    ("PIDFILE", "`regatta daemon status --json` tells the daemon's process"),
+    ("PROFILE", "`agents: { claude: { env: … } }` in regatta.yaml chooses the account"),
+];
+
 /// What notifications tell a command.
 const NOTIFY_VARIABLES: &str = "REGATTA_NOTIFY_";
+
+/// What to use instead of a variable of rookery's. A worker has some of them from Regatta itself.
+fn rookery_variable(name: &str, is_worker: bool) -> Option<&'static str> {
+    if name == "ROOKERY_DB" && !is_worker {
+        return Some(
+            "rookery's queue is not read; `regatta --store PATH` or $REGATTA_STORE names Regatta's own",
+        );
+    }
+    let word = name.strip_prefix("ROOKERY_").or_else(|| name.strip_prefix("REGATTA_"))?;
+    let (_, hint) = ROOKERY_VARIABLES.iter().find(|(known, _)| *known == word)?;
+    (name != "REGATTA_CONFIG").then_some(*hint)
+}
 
 fn is_other(name: &str) -> bool {
     OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES)
@@ -57,16 +80,25 @@ impl Config {
         V: AsRef<str>,
     {
         let known = variables_of_settings();
+        let variables: Vec<(N, V)> = variables.into_iter().collect();
+        let is_worker = variables.iter().any(|(name, _)| name.as_ref() == "REGATTA_TASK");
         let mut found = Vec::new();
-        for (name, value) in variables {
+        for (name, value) in &variables {
             let (name, value) = (name.as_ref(), value.as_ref());
-            if name == "PO_KEEP_WORKTREE" && value == "1" {
+            if value.is_empty() {
+                // A variable that is set and empty is how shells unset one for a single command.
+            } else if name == "PO_KEEP_WORKTREE" && value == "1" {
                 found.extend(self.set("lane.keep", "always", name, Origin::Env));
             } else if let Some((_, path)) = known.iter().find(|(variable, _)| *variable == name) {
-                // A variable that is set and empty is how shells unset one for a single command.
-                if !value.is_empty() {
-                    found.extend(self.set(path, value, name, Origin::Env));
+                found.extend(self.set(path, value, name, Origin::Env));
+            } else if name == "REGATTA_DB" {
+                if self.origin("store") != Origin::Env {
+                    let path = value.strip_prefix("sqlite:").unwrap_or(value);
+                    found.extend(self.set("store", &format!("sqlite:{path}"), name, Origin::Env));
                 }
+            } else if let Some(hint) = rookery_variable(name, is_worker) {
+                let text = "is rookery's, and is ignored";
+                found.push(Diagnostic::warning(format!("${name}"), Pos::NOWHERE, text).hinted(hint));
             } else if name.starts_with("REGATTA_") && !is_other(name) {
                 let near = nearest(name, known.iter().map(|(variable, _)| *variable));
                 found.extend(near.map(|near| {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::config_keys::CONFIG_KEYS;
 use super::keys::{Key, Kind};
 use super::overrides::variables_of_settings;
+use super::rookery::Means;
 use super::task_keys::{PLAN_KEYS, PO_PLAN_KEYS, PO_TASK_KEYS, Place, TASK_KEYS};
 
 /// The keys of task files and of both kinds of plan.
@@ -54,7 +55,16 @@ pub fn config_markdown() -> String {
     for (variable, path) in variables_of_settings() {
         let _ = writeln!(text, "| `{variable}` | `{path}` |");
     }
+    text.push_str("| `REGATTA_DB` | `store`, as rookery called it |\n");
     text.push_str("| `PO_KEEP_WORKTREE=1` | `lane.keep`, with `always` |\n");
+    text.push_str("\n## rookery's keys\n\nThey may stand in `regatta.yaml` too, and `rookery.yaml` is read where there is no `regatta.yaml`.\n\n| key | meaning |\n|---|---|\n");
+    for row in super::rookery::ROWS {
+        let meaning = match row.means {
+            Means::Setting(path) => format!("`{path}`"),
+            Means::Nothing(why) => format!("Ignored with a warning: {why}."),
+        };
+        let _ = writeln!(text, "| `{}` | {meaning} |", row.name);
+    }
     text
 }
 

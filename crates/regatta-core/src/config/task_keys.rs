@@ -64,6 +64,9 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("concurrency_group", Kind::Text, "none", "At most as many tasks of one group at once as its limit says; without a limit, one.")
         .places(ONE_PLAN),
+    Key::new("verification_enabled", Kind::Bool, "true", "rookery's: `false` leaves the `checks` of this task and of `regatta.yaml` out.")
+        .places(&[TaskFile]),
+    Key::new("notes", Kind::Text, "none", "For people. Regatta does not read them.").places(ONE_TASK),
     Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted. Where it does not, such work fails the attempt.").places(EVERYWHERE),
 ];
 

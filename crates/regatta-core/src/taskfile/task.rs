@@ -127,6 +127,8 @@ fn complete(
     if read_only {
         draft::warn_read_only(fields, report);
         writes.clear();
+    }
+    if read_only || fields.bool("verification_enabled") == Some(false) {
         checks.clear();
     }
     let land = match fields.bool("auto_land") {

@@ -13,6 +13,20 @@ use crate::{Result, StoreError};
 /// What each version adds; the first is version 1.
 const MIGRATIONS: [&str; 2] = [include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
+/// Refuses a database of some other program before anything of it is touched.
+pub(super) fn refuse_foreign(db: &Connection, path: &Path) -> Result<()> {
+    let sql =
+        "select count(*), count(*) filter (where name in ('task', 'attempt', 'event')) from sqlite_schema";
+    let (all, ours): (u32, u32) = db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if all > 0 && ours < 3 {
+        return Err(StoreError::Corrupt(format!(
+            "{} is a database of some other program, not a Regatta store",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 /// Brings the schema to this program's version.
 pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {
     if version(db)? == MIGRATIONS.len() {
@@ -26,15 +40,6 @@ pub(super) fn up(db: &mut Connection, path: &Path) -> Result<()> {
             path.display(),
             MIGRATIONS.len()
         )));
-    }
-    if found == 0 {
-        let tables: u32 = tx.query_row("select count(*) from sqlite_schema", [], |row| row.get(0))?;
-        if tables > 0 {
-            return Err(StoreError::Corrupt(format!(
-                "{} is a database of some other program, not a Regatta store",
-                path.display()
-            )));
-        }
     }
     for migration in &MIGRATIONS[found..] {
         tx.execute_batch(migration)?;

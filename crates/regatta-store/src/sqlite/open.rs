@@ -36,6 +36,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
         StoreError::Unavailable(format!("cannot create the store {}: {error}", path.display()))
     })?;
     let mut db = connect(path)?;
+    migrate::refuse_foreign(&db, path)?;
     enter_wal(&db)?;
     db.pragma_update(None, "synchronous", "FULL")?;
     migrate::up(&mut db, path)?;

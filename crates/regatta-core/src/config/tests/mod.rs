@@ -4,6 +4,7 @@ use crate::diagnostic::Diagnostic;
 mod diagnostics;
 mod docs;
 mod overrides;
+mod rookery;
 mod values;
 
 fn told(diagnostics: &[Diagnostic]) -> String {

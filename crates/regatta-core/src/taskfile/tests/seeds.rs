@@ -37,6 +37,8 @@ deps: [schema-migration]      # first these
 max_attempts: 3               # then blocked
 auto_land: false              # per task
 verdict_adapter: chain        # chain | db | marker-file | exit-code | json-result
+verification_enabled: false   # as its own scaffold has it
+notes: later
 ---
 
 # Add OAuth flow
@@ -60,7 +62,8 @@ fn a_plan_of_parallel_orchestra_runs_as_it_stands() {
 
 #[test]
 fn a_parcel_of_rookery_runs_as_it_stands() {
-    let config = Config::default();
+    let mut config = Config::default();
+    config.defaults.checks = vec!["make test".into()];
     let known = BTreeSet::from([TaskId::parse("schema-migration").unwrap()]);
     let settings = LoadSettings { known_ids: &known, land_by_default: false, ..LoadSettings::new(&config) };
     let loaded = load(&[Source::new("parcels/add-oauth-flow.md", PARCEL)], &settings);
@@ -68,6 +71,7 @@ fn a_parcel_of_rookery_runs_as_it_stands() {
     let task = &loaded.tasks[0];
     assert_eq!((task.priority, task.max_attempts, task.land), (5, 3, false));
     assert_eq!((task.agent.as_str(), task.title.as_str()), ("claude", "Add OAuth flow"));
+    assert_eq!(task.checks, Vec::<String>::new(), "they were switched off");
 }
 
 #[test]

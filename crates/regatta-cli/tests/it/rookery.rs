@@ -1,0 +1,178 @@
+//! rookery's README, typed with `regatta` in `rookery`'s place: its commands, its files, its variables.
+
+use std::fs;
+use std::time::Duration;
+
+use regatta_testkit::daemon::until;
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{Running, World};
+use serde_json::Value;
+
+use crate::REGATTA;
+
+const REGATTA_DAEMON: &str = env!("CARGO_BIN_EXE_regatta-daemon");
+
+/// A worker that does as parcels say: with the words, the program and the variables of rookery.
+const CLAUDE: &str = r#"cat >/dev/null
+[ -n "$ROOKERY_DB" ] && [ "$ROOKERY_WORKTREE" = "$PWD" ] || exit 9
+echo '{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"."}'
+rookery parcel progress "Implemented $ROOKERY_PARCEL_ID" --detail "attempt $ROOKERY_PARCEL_ATTEMPT" >&2
+echo "$ROOKERY_PARCEL_ID" >"$ROOKERY_PARCEL_ID.txt"
+case "$ROOKERY_PARCEL_ID" in
+  marked) printf 'Verdict: PASS\n\n## Summary\nMarked it\n' >"PARCEL_DONE-$ROOKERY_PARCEL_ID.md" ;;
+  *) printf 'At length.\n' >"$TMPDIR/detail.md"
+     rookery parcel done --verdict PASS --summary "Did $ROOKERY_PARCEL_ID" --tokens-in 12500 --tokens-out 3200 \
+       --duration-s 187 --tests-passed 42 --tests-failed 0 --files-changed 1 --detail-file "$TMPDIR/detail.md" >&2 ;;
+esac
+echo '{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}'"#;
+
+fn parcel(id: &str, deps: &str, keys: &str) -> String {
+    format!(
+        "---\nid: {id}\npriority: 5\ndeps: [{deps}]\nmax_attempts: 3\nverification_enabled: true\n{keys}notes: \"\"\n---\n\n\
+         # {id}\n\nYou are working in a fresh git worktree.\n\nrookery parcel done --verdict PASS --summary \"...\"\n"
+    )
+}
+
+/// A repository as rookery's users have it, with a `claude` that does as it is told.
+fn fleet() -> World {
+    let mut world = World::new(REGATTA);
+    script(&world.outside("bin/claude"), CLAUDE);
+    let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let dir = world.outside("tmp");
+    fs::create_dir_all(&dir).unwrap();
+    world.env("PATH", path).env("TMPDIR", dir);
+    world
+}
+
+/// `regatta-daemon`, in the foreground.
+fn daemon(world: &mut World, args: &[&str]) -> Running {
+    world.use_program(REGATTA_DAEMON.as_ref());
+    let daemon = world.begin(args);
+    world.use_program(REGATTA.as_ref());
+    until("the daemon says who it is", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
+    daemon
+}
+
+#[test]
+fn its_readme_can_be_typed_word_for_word() {
+    let mut world = fleet();
+    let type_in = |world: &World, line: &str| {
+        let words = line.strip_prefix("regatta ").expect("a command line").split(' ');
+        world.regatta(words.map(|word| word.trim_matches('"')).collect::<Vec<_>>())
+    };
+    type_in(&world, "regatta --version").exited(0).says("regatta ");
+    type_in(&world, "regatta -V").exited(0);
+    type_in(&world, "regatta init").exited(0);
+    type_in(&world, "regatta doctor").exited(0).says("claude");
+    type_in(&world, "regatta parcel new hello-world").exited(0).says("made parcels/hello-world.md");
+    type_in(&world, "regatta parcel validate parcels/hello-world.md").exited(0);
+    type_in(&world, "regatta enqueue hello-world").exited(0);
+    type_in(&world, "regatta daemon-status").exited(4);
+
+    let serving = daemon(&mut world, &[]);
+    type_in(&world, "regatta daemon-status").exited(0).says(&serving.pid().to_string());
+    world.wait_state("hello-world", "done");
+    type_in(&world, "regatta status hello-world")
+        .exited(0)
+        .says("done")
+        .says("42 tests passed, 0 tests failed, 1 files changed, 12500 tokens in, 3200 tokens out, 187 s");
+    type_in(&world, "regatta status hello-world --json").exited(0);
+    assert_eq!(
+        world.repo().git(["log", "-1", "--format=%s%n%b", "regatta/hello-world"]).lines().collect::<Vec<_>>()
+            [..2],
+        ["feat(hello-world): Did hello-world", "At length."]
+    );
+    type_in(&world, "regatta logs hello-world --lines 50 --events").exited(0).says("Implemented hello-world");
+    type_in(&world, "regatta diff hello-world --stat").exited(0).says("hello-world.txt");
+    type_in(&world, "regatta diff hello-world --name-only --against main").exited(0).says("hello-world.txt");
+    type_in(&world, "regatta worktree list").exited(0);
+
+    for (id, deps) in [("schema", ""), ("migrate-auth", ""), ("add-oauth-flow", ""), ("marked", "")] {
+        world
+            .repo()
+            .write(format!("parcels/{id}.md"), parcel(id, deps, "auto_land: true\nverdict_adapter: chain\n"));
+    }
+    type_in(&world, "regatta enqueue migrate-auth --deps schema")
+        .exited(2)
+        .says("`regatta enqueue schema` first");
+    type_in(&world, "regatta enqueue schema").exited(0);
+    type_in(&world, "regatta enqueue migrate-auth --deps schema --priority 7").exited(0);
+    type_in(&world, "regatta enqueue add-oauth-flow --deps migrate-auth --no-verify").exited(0);
+    type_in(&world, "regatta parcel build parcels/marked.md").exited(0);
+    world.wait_settled(Duration::from_secs(60));
+    type_in(&world, "regatta summary").exited(0).says("4 landed");
+    let summary: Value =
+        serde_json::from_str(&type_in(&world, "regatta summary --json").exited(0).stdout).unwrap();
+    assert_eq!(summary["counts"]["landed"], 4, "{summary}");
+    assert!(world.subjects("main").contains(&"feat(marked): Marked it".to_owned()));
+    for state in ["pending", "running", "done", "failed", "blocked", "all"] {
+        type_in(&world, &format!("regatta list --status {state}")).exited(0);
+    }
+    type_in(&world, "regatta reclaim").exited(0);
+    type_in(&world, "regatta cancel hello-world").exited(6);
+    type_in(&world, "regatta requeue hello-world").exited(0);
+    world.wait_state("hello-world", "done");
+    type_in(&world, "regatta worktree sweep --dry-run").exited(0);
+    type_in(&world, "regatta worktree sweep").exited(0);
+    type_in(&world, "regatta worktree retire nothing").exited(4);
+    for line in
+        ["regatta land hello-world", "regatta land retry hello-world", "regatta land history hello-world"]
+    {
+        type_in(&world, line).exited(6).says("hint:");
+    }
+    type_in(&world, "regatta daemon-stop").exited(0).says("stopped");
+    serving.wait().exited(0);
+    world.assert_no_process();
+}
+
+#[test]
+fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
+    let mut world = fleet();
+    world.repo().commit_file(
+        "rookery.yaml",
+        "db_path: ./rookery.db\nworktrees_root: ./worktrees\nmax_concurrent: 2\nlease_ttl_s: 1800\nauto_land: true\n\
+         auto_land_test_cmd: test -f one.txt\nauto_commit_on_pass: true\n",
+        "rookery",
+    );
+    let enqueued = |world: &World, id: &str| {
+        world.repo().write(format!("parcels/{id}.md"), parcel(id, "", ""));
+        world.regatta(["enqueue", id]).exited(0)
+    };
+    let told = enqueued(&world, "one").stderr;
+    assert!(
+        told.contains("beside the checkout") && told.contains("`lease_ttl_s` mean nothing here"),
+        "{told}"
+    );
+    let refused = {
+        world.use_program(REGATTA_DAEMON.as_ref());
+        let ran = world.regatta(["--profiles", "max-1,max-2,max-3"]);
+        world.use_program(REGATTA.as_ref());
+        ran
+    };
+    refused.exited(2).says("CLAUDE_CONFIG_DIR");
+    let serving = daemon(&mut world, &["--config", "rookery.yaml"]);
+    world.wait_settled(Duration::from_secs(60));
+    assert_eq!(world.landed("one.txt").as_deref(), Some("one\n"), "{}", world.log());
+    world.regatta(["daemon-stop", "--kill"]).exited(0);
+    serving.wait().exited(0);
+    // Its own file is read from then on.
+    world.regatta(["init"]).exited(0).says("rookery.yaml");
+    let settings = world.regatta(["config", "show", "--json"]).exited(0).stdout;
+    assert!(!settings.contains("test -f one.txt"), "{settings}");
+}
+
+#[test]
+fn its_database_is_neither_read_nor_changed() {
+    let world = World::new(REGATTA);
+    let path = world.root().join("rookery.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("create table jobs(id text); pragma user_version = 1;").unwrap();
+    drop(db);
+    let before = fs::read(&path).unwrap();
+    for args in [["--db", "rookery.db", "list"], ["--store", "rookery.db", "summary"]] {
+        world.regatta(args).exited(3).says("some other program");
+    }
+    assert!(fs::read(&path).unwrap() == before);
+    world.regatta(["--db", "own.db", "add", "hello", "--id", "x", "--agent", "sim"]).exited(0);
+    assert!(world.root().join("own.db").exists());
+}

@@ -1,0 +1,161 @@
+//! rookery's settings: its keys may stand in `regatta.yaml`, and `rookery.yaml` is read where there is no other file.
+//!
+//! Invariant: each of them either means a setting of Regatta's or is told to be ignored, with what to use instead.
+
+use crate::diagnostic::{Pos, Report};
+
+use super::fields::{Fields, Value};
+use super::keys::Kind;
+use super::reading::Reading;
+use super::task_keys::ADAPTERS;
+use super::values::{Config, Origin};
+use super::yaml::{Entry, Node};
+
+/// One key of rookery's.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    kind: Kind,
+    pub(super) means: Means,
+}
+
+/// What becomes of it.
+pub(super) enum Means {
+    /// It is this setting.
+    Setting(&'static str),
+    /// Nothing; this is why, or what to use.
+    Nothing(&'static str),
+}
+
+use Means::{Nothing, Setting};
+
+const SECONDS: Kind = Kind::Duration;
+
+const fn row(name: &'static str, kind: Kind, means: Means) -> Row {
+    Row { name, kind, means }
+}
+
+/// Every key of rookery's.
+pub(super) static ROWS: &[Row] = &[
+    row("worktrees_root", Kind::Text, Setting("lanes_root")),
+    row("worktree_base", Kind::Text, Setting("lanes_root")),
+    row("max_concurrent", Kind::Int { min: 1, max: 1024 }, Setting("max_workers")),
+    row("verdict_adapter", Kind::OneOf(ADAPTERS), Setting("defaults.verdict_adapter")),
+    row("auto_commit_on_pass", Kind::Bool, Setting("defaults.auto_commit")),
+    row("auto_land", Kind::Bool, Setting("land.auto")),
+    row("auto_land_test_cmd", Kind::Text, Setting("land.test_command")),
+    row("auto_land_timeout_s", SECONDS, Setting("land.test_timeout")),
+    row("db_path", Kind::Anything, Nothing("rookery's queue is not read; `store` names Regatta's own")),
+    row(
+        "lease_seconds",
+        Kind::Anything,
+        Nothing("leases are renewed while their daemon lives, and never run out on a long task"),
+    ),
+    row(
+        "lease_ttl_s",
+        Kind::Anything,
+        Nothing("leases are renewed while their daemon lives, and never run out on a long task"),
+    ),
+    row("tick_interval_s", Kind::Anything, Nothing("nothing is polled: every change is acted upon at once")),
+    row(
+        "shutdown_grace_s",
+        Kind::Anything,
+        Nothing("agents outlive the daemon; `regatta daemon stop --kill` ends them"),
+    ),
+    row("backend", Kind::Anything, Nothing("`agents` and `default_agent` say what does the work")),
+    row(
+        "claude_profile",
+        Kind::Anything,
+        Nothing("`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` chooses the account"),
+    ),
+    row(
+        "claude_lb",
+        Kind::Anything,
+        Nothing("`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` chooses the account"),
+    ),
+    row(
+        "auto_retire",
+        Kind::Anything,
+        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+    ),
+    row(
+        "auto_retire_idle_minutes",
+        Kind::Anything,
+        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+    ),
+    row(
+        "auto_retire_batch_size",
+        Kind::Anything,
+        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+    ),
+    row(
+        "retire_only_after_landed",
+        Kind::Anything,
+        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+    ),
+    row("orphan_age_hours", Kind::Anything, Nothing("`lane.max_kept` limits how many lanes stay")),
+    row("audit_loop", Kind::Anything, Nothing("`checks` of a task, and `max_attempts`, do that")),
+];
+
+/// `node` without rookery's keys, and those.
+pub(super) fn split(node: &Node) -> (Node, Vec<Entry>) {
+    let theirs: Vec<Entry> = ROWS.iter().filter_map(|row| node.entry(row.name)).cloned().collect();
+    let ours = theirs.iter().fold(node.clone(), |node, entry| node.without(&entry.key));
+    (ours, theirs)
+}
+
+/// Takes their keys for what they mean. What means nothing here is told in one warning.
+pub(super) fn take(config: &mut Config, theirs: &[Entry], ours: &Fields, report: &mut Report) {
+    let mut ignored: Vec<(Pos, &Row)> = Vec::new();
+    let mut taken: Vec<&str> = Vec::new();
+    for entry in theirs.iter().filter(|entry| !entry.value.is_null()) {
+        let Some(row) = ROWS.iter().find(|row| row.name == entry.key) else { continue };
+        let Setting(path) = row.means else {
+            ignored.push((entry.key_pos, row));
+            continue;
+        };
+        let Some(value) = Reading::LENIENT.value(&entry.value, row.name, row.kind, report) else { continue };
+        if has(ours, path) || taken.contains(&path) {
+            let message = format!("`{}` says the same as `{path}`; give one of them", row.name);
+            report.error(entry.key_pos, row.name, message);
+        } else if path == "lanes_root" && is_inside(&value) {
+            let message =
+                format!("`{}` is ignored: Regatta's lanes are beside the checkout, not in it", row.name);
+            let hint = "agents that walk upwards must not find your files; `lanes_root` names another place";
+            report.warn(entry.key_pos, row.name, message).hint = Some(hint.to_owned());
+        } else if config.put(path, &value) {
+            config.origins.insert(path.to_owned(), Origin::File);
+            taken.push(path);
+        }
+    }
+    if let Some((pos, first)) = ignored.first() {
+        let names: Vec<String> = ignored.iter().map(|(_, row)| format!("`{}`", row.name)).collect();
+        let message = format!("rookery's {} mean{} nothing here", names.join(", "), plural(names.len()));
+        let hint = match (ignored.len(), &first.means) {
+            (1, Nothing(why)) => (*why).to_owned(),
+            _ => "docs/guide/coming-from-rookery.md says what to use instead of each".to_owned(),
+        };
+        report.warn(*pos, first.name, message).hint = Some(hint);
+    }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "s" } else { "" }
+}
+
+/// Whether a dotted path was given by its own name.
+fn has(fields: &Fields, path: &str) -> bool {
+    match path.split_once('.') {
+        Some((section, name)) => fields.section(section).is_some_and(|section| section.field(name).is_some()),
+        None => fields.field(path).is_some(),
+    }
+}
+
+/// Whether a directory, from that of its file, is below it: `./worktrees` was rookery's default.
+fn is_inside(value: &Value) -> bool {
+    match value {
+        Value::Text(path) => {
+            !path.starts_with(['/', '~']) && !path.trim_start_matches("./").starts_with("..")
+        }
+        _ => false,
+    }
+}
