@@ -385,12 +385,17 @@ impl Context {
 
     /// How cars become commits of the target.
     pub(crate) fn strategy(&self) -> regatta_core::train::Strategy {
-        use regatta_core::config::Strategy as Configured;
-        use regatta_core::train::Strategy;
-        match self.config.land.strategy {
-            Configured::Rebase => Strategy::Rebase,
-            Configured::Squash => Strategy::Squash,
-            Configured::Merge | Configured::Pr => Strategy::Merge,
-        }
+        strategy(&self.config)
+    }
+}
+
+/// How cars become commits of the target.
+pub fn strategy(config: &Config) -> regatta_core::train::Strategy {
+    use regatta_core::config::Strategy as Configured;
+    use regatta_core::train::Strategy;
+    match config.land.strategy {
+        Configured::Rebase => Strategy::Rebase,
+        Configured::Squash => Strategy::Squash,
+        Configured::Merge | Configured::Pr => Strategy::Merge,
     }
 }

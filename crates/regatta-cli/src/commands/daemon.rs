@@ -161,7 +161,7 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-async fn assemble(
+pub(crate) async fn assemble(
     project: &Project,
     store: Arc<dyn Store>,
     session: SessionId,

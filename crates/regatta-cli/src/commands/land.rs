@@ -1,28 +1,183 @@
-//! `regatta land`: says how work lands, until it can be asked for by hand.
+//! `regatta land`: the train, by hand: send work in, try again, look at it, look back.
 
+mod look;
+
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::commit_message::commit_message;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::train::LandRequest;
+use regatta_engine::clock;
+use regatta_engine::engine::Ended;
+use regatta_engine::landing::on_request::land_now;
+use regatta_engine::notice::{Notice, notices};
+use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskRecord};
+
+use crate::cli::Global;
+use crate::commands::daemon::assemble;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::{Batch, Changed, Queue, refused};
+use crate::ui::Ui;
 
-/// Land a task's work by hand: not there yet; says what to do instead.
+/// Land work by hand, or look at the train.
+///
+/// `regatta land ID` lands what is done and was not to land by itself, and what a conflict or a test has blocked. It
+/// goes into the train like any other: gated, in its turn, and never over changes in your checkout. It needs no daemon.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
-    /// ID, retry ID, history ID or status.
-    #[arg(value_name = "WHAT", required = true)]
-    what: Vec<String>,
+    #[command(subcommand)]
+    command: Option<Action>,
+    #[command(flatten)]
+    send: Send,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit, CliError> {
-    let words: Vec<&str> = args.what.iter().map(String::as_str).collect();
-    let hint = match words.as_slice() {
-        ["history", id, ..] => format!("`regatta events --task {id}` shows every step of its landing"),
-        ["status", ..] => "`regatta list --status landing` shows what is on its way".to_owned(),
-        ["retry", id, ..] => {
-            format!("`regatta retry {id}` does it over on what has landed since, and lands it then")
+#[derive(Clone, Debug, clap::Args)]
+struct Send {
+    /// The tasks, or the beginnings of their ids.
+    #[arg(value_name = "ID", required = true)]
+    tasks: Vec<String>,
+    /// Put it into the train and leave it there for a daemon or a run.
+    #[arg(long)]
+    no_wait: bool,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Action {
+    /// Try again to land what a conflict or a test has blocked.
+    Retry(Send),
+    /// Every phase of a task's landing, with its duration and its outcome.
+    History {
+        /// The task, or the beginning of its id.
+        #[arg(value_name = "ID")]
+        task: String,
+    },
+    /// The train: cars in order, candidates under test, and who waits for what.
+    Status,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match args.command {
+        Some(Action::Status) => look::status(global, ui).await,
+        Some(Action::History { task }) => look::history(&task, global, ui).await,
+        Some(Action::Retry(send)) => land(send, true, global, ui).await,
+        None => land(args.send, false, global, ui).await,
+    }
+}
+
+async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let queue = Queue::of(&project, store.clone()).await?;
+    let (mut sent, mut batch) = (Vec::new(), Batch::default());
+    for task in queue.find(&args.tasks).await? {
+        match send(&project, &queue, &task, again).await {
+            Ok(()) => sent.push(task.spec.id.clone()),
+            Err(error) => batch.push(Err(error)),
         }
-        [id, ..] => format!(
-            "`git merge regatta/{id}` takes its work; `auto_land: true` in its file, or `land: {{ auto: true }}` in regatta.yaml, lands what passes"
-        ),
-        [] => "`regatta land --help` shows what it takes".to_owned(),
+    }
+    if !args.no_wait && !sent.is_empty() {
+        wait_for_the_train(&project, &sent, ui).await?;
+    }
+    let mut all_in = true;
+    for id in &sent {
+        let task = store.task(id).await?;
+        all_in &= matches!(task.state, TaskState::Landed { .. }) || args.no_wait;
+        let text = became(&task);
+        batch.push(Ok(Changed { task, text, salvaged: None }));
+    }
+    let exit = batch.finish(None, ui)?;
+    Ok(if all_in { exit } else { Exit::TaskFailed })
+}
+
+/// Puts a task's work into the train.
+async fn send(project: &Project, queue: &Queue, task: &TaskRecord, again: bool) -> Result<(), CliError> {
+    let id = &task.spec.id;
+    // What waits in the train is only looked at once more.
+    if matches!(task.state, TaskState::Landing { .. }) {
+        return Ok(());
+    }
+    let blocked =
+        matches!(task.state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. });
+    if !blocked && (again || !matches!(task.state, TaskState::Done { .. })) {
+        let verb = if again { "landed again" } else { "landed" };
+        return Err(refused(task, verb));
+    }
+    let attempts = queue.store.attempts(id).await?;
+    let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.base.is_some());
+    let Some(made) = made else {
+        return Err(CliError::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
-    Err(CliError::refused("`regatta land` is not supported by this version yet").hinted(hint))
+    let operation =
+        Operation::Land { by: queue.by.clone(), attempt: made.n, request: request(project, task, made)? };
+    match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(()),
+        Err(StoreError::Refused(_)) => Err(refused(&queue.store.task(id).await?, "landed")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandRequest, CliError> {
+    Ok(LandRequest {
+        target: project.target()?,
+        strategy: regatta_engine::context::strategy(&project.config),
+        base: made.base.clone().unwrap_or_default(),
+        head: made.head.clone().unwrap_or_default(),
+        message: commit_message(&task.spec, made.n, &made.summary),
+        verdict: made.verdict,
+        checked: !task.spec.checks.is_empty(),
+    })
+}
+
+/// Lands here and now, beside whoever else does.
+async fn wait_for_the_train(
+    project: &Project,
+    tasks: &[regatta_core::id::TaskId],
+    ui: &Ui,
+) -> Result<(), CliError> {
+    let (notices, mut watching) = notices();
+    let ctx = assemble(project, project.store().await?, SessionId::fresh("land"), notices).await?;
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let signal = tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            let _ = stop.send(true);
+        }
+        stop.closed().await;
+    });
+    let shown = ui.clone();
+    let telling = tokio::spawn(async move {
+        while let Some(notice) = watching.recv().await {
+            if let (Notice::Say(text), false) = (notice, shown.json) {
+                shown.note(text);
+            }
+        }
+    });
+    let ended = land_now(Arc::clone(&ctx), tasks, stopped).await;
+    drop(ctx);
+    signal.abort();
+    telling.abort();
+    match ended? {
+        Ended::Interrupted => {
+            Err(CliError::new(Exit::Interrupted, "interrupted; what was sent stays in the train")
+                .hinted("`regatta land status` shows it; a daemon or the next `regatta land ID` goes on"))
+        }
+        Ended::Settled | Ended::Left => Ok(()),
+    }
+}
+
+/// What became of it, behind its id.
+fn became(task: &TaskRecord) -> String {
+    match &task.state {
+        TaskState::Landed { commit, .. } => format!("landed as {}", &commit[..commit.len().min(12)]),
+        TaskState::Landing { waiting: Some(why), .. } => format!("waits in the train: {why}"),
+        TaskState::Landing { .. } => "is in the train".to_owned(),
+        TaskState::Blocked { reason, detail } => format!("is blocked ({reason}): {detail}"),
+        TaskState::Pending { .. } => {
+            "went back to its agent, which is told what it conflicts with".to_owned()
+        }
+        state => format!("is {} by now", state.name()),
+    }
 }

@@ -92,7 +92,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Daemon(args) => daemon::run(args, global, ui).await,
         Command::DaemonStatus(args) => daemon::run(args.into(), global, ui).await,
         Command::DaemonStop(args) => daemon::run(args.into(), global, ui).await,
-        Command::Land(args) => land::run(&args),
+        Command::Land(args) => land::run(args, global, ui).await,
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,

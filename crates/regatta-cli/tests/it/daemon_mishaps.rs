@@ -78,7 +78,7 @@ fn git_that_does_not_work_is_told_once_and_tried_again() {
     barrier.open();
     let tried = || std::fs::read_to_string(&tries).unwrap_or_default().lines().count();
     until("it is tried again and again", || (tried() >= 3).then_some(()));
-    assert_eq!(world.events_of("b", "landing"), 2, "one intent, one reason: {}", world.log());
+    assert_eq!(world.events_of("b", "landing"), 1, "one reason, told once: {}", world.log());
     std::fs::remove_file(&broken).unwrap();
     world.wait_state("b", "landed");
     daemon.signal("TERM");

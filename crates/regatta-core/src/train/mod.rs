@@ -4,6 +4,7 @@
 //! the only step that cannot be repeated, and the intent is on disk before it.
 
 pub mod bets;
+pub mod history;
 
 use serde::{Deserialize, Serialize};
 

@@ -84,6 +84,26 @@ impl Work {
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
+    /// Those of these files that have conflict marks in them.
+    pub(crate) fn files_with_marks(&self, commit: &Oid, files: &[String]) -> Result<Vec<PathBuf>, GitError> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let command =
+            self.bare().args(["grep", "-z", "-l", "-I", "-E", "-e", "^(<{7}|>{7})( |$)"]).arg(commit);
+        let ran = command.arg("--").args(files.iter().map(|file| format!(":(literal,top){file}"))).run()?;
+        let prefix = format!("{commit}:").into_bytes();
+        match ran.code {
+            Some(0 | 1) => Ok(ran
+                .stdout
+                .split(|b| *b == 0)
+                .filter_map(|name| name.strip_prefix(prefix.as_slice()))
+                .map(|name| OsStr::from_bytes(name).into())
+                .collect()),
+            _ => Err(ran.into_error()),
+        }
+    }
+
     /// What changed in these files, as a patch.
     pub(crate) fn diff_of(&self, from: &Oid, to: &Oid, paths: &[PathBuf]) -> Result<Vec<u8>, GitError> {
         let plain = ["diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];

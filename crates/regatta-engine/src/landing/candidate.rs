@@ -219,6 +219,15 @@ fn with_trailers(message: &[u8], trailers: &[(String, String)]) -> Vec<u8> {
     format!("{text}{}{}", if in_trailers { "\n" } else { "\n\n" }, missing.concat()).into_bytes()
 }
 
+/// A tree with both sides in it, and marks where they conflict.
+pub(crate) fn with_marks(work: &Work, base: &Oid, onto: &Oid, head: &Oid) -> Result<Oid, GitError> {
+    let own = work.is_ancestor(base, head)?;
+    Ok(match merge_trees(work, own.then_some(base), onto, head)? {
+        Merged::Tree(tree) => tree,
+        Merged::Conflict { marked, .. } => marked,
+    })
+}
+
 /// What came of putting several heads together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]

@@ -5,6 +5,7 @@
 //! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
 
 pub mod candidate;
+pub mod on_request;
 pub mod picture;
 pub mod publish;
 pub mod train;

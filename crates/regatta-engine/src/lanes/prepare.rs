@@ -95,6 +95,17 @@ impl Lanes {
         Ok(Fresh { lane, salvaged })
     }
 
+    /// Puts a lane on `onto`, with the work of `tree` in its files and none of it committed: an agent is to bring both
+    /// together. Whatever was in it is saved first.
+    pub fn rework(&self, task: &TaskId, onto: &Oid, tree: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
+        let fresh = self.fresh(task, onto, at)?;
+        let lane = &fresh.lane;
+        let git = || self.work.at(&lane.path, &lane.git_dir, None);
+        git()?.args(["read-tree", "--reset", "-u"]).arg(tree).bytes()?;
+        git()?.arg("read-tree").arg(onto).bytes()?;
+        Ok(fresh)
+    }
+
     /// Makes a lane where there is none, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
         let lane = {

@@ -97,8 +97,49 @@ pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The last attempt whose work did not merge, and what it did not merge with; unless a later one has
+/// come to an end of its own.
+pub(crate) fn bounce(history: &[Attempt]) -> Option<(&Attempt, &str)> {
+    history
+        .iter()
+        .rev()
+        .take_while(|attempt| attempt.verdict.is_none() || bounced(attempt).is_some())
+        .find_map(|attempt| bounced(attempt).map(|(onto, ..)| (attempt, onto)))
+}
+
+/// Every file in which this task's work ever conflicted.
+pub(crate) fn files_of_bounces(history: &[Attempt]) -> Vec<String> {
+    history.iter().filter_map(bounced).flat_map(|(_, files, _)| files.to_vec()).collect()
+}
+
+fn bounced(attempt: &Attempt) -> Option<(&str, &[String], &str)> {
+    attempt.evidence.iter().rev().find_map(|evidence| match evidence {
+        Evidence::Bounced { onto, files, theirs } => Some((onto.as_str(), files.as_slice(), theirs.as_str())),
+        _ => None,
+    })
+}
+
+/// What an agent has to know to bring its work together with what landed meanwhile.
+fn how_to_bring_together(attempt: &Attempt) -> Option<String> {
+    let (onto, files, theirs) = bounced(attempt)?;
+    let short = &onto[..onto.len().min(12)];
+    Some(format!(
+        "Your work of attempt {} was good, but something else has landed meanwhile, and the two conflict in: {}.\n\n\
+         This working directory is now at {short}, which has what landed, with your changes applied on top and not \
+         committed. Where both sides changed the same lines, the files have conflict marks (<<<<<<<, =======, >>>>>>>). \
+         Bring both sides together so that the purpose of each is kept, leave no marks behind, and finish the task.\n\n\
+         What the other side did to these files:\n\n```diff\n{}\n```\n",
+        attempt.n,
+        files.join(", "),
+        theirs.trim_end()
+    ))
+}
+
 /// What the next attempt has to know of the last one, if that one failed at the work.
 pub(crate) fn guidance(history: &[Attempt]) -> Option<String> {
+    if let Some((attempt, ..)) = bounce(history) {
+        return how_to_bring_together(attempt);
+    }
     let last = history.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
     if last.class != Some(FailureClass::Work) || last.summary.is_empty() {
         return None;

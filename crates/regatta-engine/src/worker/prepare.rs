@@ -13,7 +13,7 @@ use crate::clock;
 use crate::commands::{NO_LIMIT, Shell};
 use crate::context::Context;
 use crate::git::{GitError, Oid, SALVAGE};
-use crate::landing::candidate::{Combined, combine};
+use crate::landing::candidate::{Combined, combine, with_marks};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 
@@ -33,7 +33,10 @@ impl Worker {
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;
-            lane
+            match self.bounced_onto(&lane)? {
+                Some((onto, head)) => self.bring_together(&lane, onto, head).await?,
+                None => lane,
+            }
         } else {
             let base = self.base(&tip).await?;
             let made = {
@@ -71,6 +74,30 @@ impl Worker {
         self.record.base = Some(lane.base.to_string());
         self.advance(Step::LaneReady(self.record.clone())).await?;
         Ok(Site { lane, run_dir })
+    }
+
+    /// The commit of the target that this task's work did not merge with, and that work; where the lane is not on it yet.
+    fn bounced_onto(&self, lane: &Lane) -> Result<Option<(Oid, Oid)>, WorkerError> {
+        let Some((attempt, onto)) = gather::bounce(&self.history) else { return Ok(None) };
+        let (onto, Some(head)) = (Oid::parse(onto)?, &attempt.head) else { return Ok(None) };
+        let head = Oid::parse(head)?;
+        Ok((lane.base != onto).then_some((onto, head)))
+    }
+
+    /// Puts the lane on what has landed, with this task's work in its files and marks where the two conflict.
+    async fn bring_together(&self, lane: &Lane, onto: Oid, head: Oid) -> Result<Lane, WorkerError> {
+        const WHY: &str = "its work is to be brought together with what landed meanwhile";
+        let (task, base, at) = (lane.task.clone(), lane.base.clone(), clock::now());
+        let fresh = self
+            .blocking(move |ctx| {
+                let tree = with_marks(&ctx.work, &base, &onto, &head)?;
+                ctx.lanes.rework(&task, &onto, &tree, at)
+            })
+            .await?;
+        if let Some(kept) = &fresh.salvaged {
+            self.tell_salvaged(kept, WHY).await;
+        }
+        Ok(fresh.lane)
     }
 
     /// What an attempt left uncommitted is kept before the next one writes over it. As a rule it is already: whoever

@@ -175,6 +175,9 @@ impl Worker {
                 Ok((ctx.work.tree_of(&at)?, ctx.work.paths_between(&lane.base, &at)?))
             })
             .await?;
+        if let Some(why) = self.marks_left(site, &head).await? {
+            return Ok(Proven::Bad { why });
+        }
         let changed = head != site.lane.base && !files.is_empty();
         if changed {
             self.record.head = Some(head.to_string());
@@ -192,6 +195,13 @@ impl Worker {
         }
         failpoint::reach("checked");
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
+    }
+
+    /// Where it was to bring its work together with what had landed: whether it left conflict marks.
+    async fn marks_left(&self, site: &Site, head: &crate::git::Oid) -> Result<Option<String>, WorkerError> {
+        let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
+        let marked = self.git(site, move |ctx, _| ctx.work.files_with_marks(&head, &files)).await?;
+        Ok((!marked.is_empty()).then(|| format!("conflict marks are left in {}", listed(&marked))))
     }
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.

@@ -1,0 +1,207 @@
+//! Looking at the train, and back at what it did.
+
+use regatta_core::state::TaskState;
+use regatta_core::time::{Timestamp, human};
+use regatta_core::train::history::history as phases;
+use regatta_core::train::{Car, CarStep, order};
+use regatta_engine::clock;
+use regatta_engine::landing::picture::{TestNow, under_test};
+use regatta_engine::session::is_certainly_dead;
+use regatta_store::{Store, TaskQuery, TaskRecord};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::render::shown::{ago, clean_line};
+use crate::render::text::table;
+use crate::ui::{Style, Ui};
+
+/// Landed tasks shown at the end.
+const RECENT: usize = 5;
+/// Events read of one task.
+const MOST_EVENTS: usize = 100_000;
+
+pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let task = find_task(store.as_ref(), task).await?;
+    let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
+    let phases = phases(&events);
+    if ui.json {
+        ui.document(&json!({ "id": task.spec.id, "state": task.state.name(), "phases": phases }));
+        return Ok(Exit::Ok);
+    }
+    if phases.is_empty() {
+        ui.note(format!("{} has not been in the train", task.spec.id));
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = phases
+        .iter()
+        .map(|phase| {
+            vec![
+                phase.at.to_string(),
+                phase.attempt.map_or_else(String::new, |n| n.to_string()),
+                phase.phase.to_owned(),
+                phase.millis.map_or_else(|| "…".to_owned(), |millis| human(Duration::from_millis(millis))),
+                phase.outcome.clone(),
+                clean_line(&phase.detail),
+            ]
+        })
+        .collect();
+    ui.out(&table(&["WHEN", "ATTEMPT", "PHASE", "TOOK", "OUTCOME", "DETAIL"], &rows));
+    Ok(Exit::Ok)
+}
+
+/// A car with its task, as `land status` shows it.
+struct Shown {
+    car: Car,
+    waiting: Option<String>,
+}
+
+pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let target = project.target()?;
+    let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
+    // Before the first run there is no store, and no train either.
+    if project.has_store() {
+        let store = project.store().await?;
+        cars = shown(store.as_ref(), &target).await?;
+        let sessions = store.sessions().await?;
+        let alive = |session: &str| {
+            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+        };
+        tests = under_test(&project.repo.state_dir, &target, alive);
+        let query = TaskQuery { states: vec!["landed".to_owned()], limit: 0, ..TaskQuery::default() };
+        landed = store.tasks(&query).await?;
+        landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
+        landed.truncate(RECENT);
+    }
+    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
+    let land = &project.config.land;
+    if ui.json {
+        ui.document(&json!({
+            "target": target,
+            "tip": tip,
+            "gate": land.test_command,
+            "slots": land.parallel,
+            "strategy": land.strategy,
+            "cars": cars.iter().map(|shown| document(shown, &tests)).collect::<Vec<_>>(),
+            "tests": tests,
+            "landed": landed.iter().map(landed_document).collect::<Vec<_>>(),
+        }));
+        return Ok(Exit::Ok);
+    }
+    let now = clock::now();
+    let gate = land.test_command.as_ref().map_or_else(
+        || "no gate".to_owned(),
+        |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
+    );
+    let at = tip.as_deref().map_or("which is not there yet", |tip| &tip[..12.min(tip.len())]);
+    ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {} cars, {gate}", cars.len())));
+    let rows: Vec<Vec<String>> =
+        cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
+    if !rows.is_empty() {
+        ui.out(&table(&["", "", "CAR", "PRIORITY", "WHAT IT DOES"], &rows));
+    }
+    if !tests.is_empty() {
+        let rows: Vec<Vec<String>> = tests.iter().map(|test| test_row(test, &target, now)).collect();
+        ui.line("");
+        ui.out(&table(&["CANDIDATE", "SINCE", "CONTENT"], &rows));
+    }
+    if !landed.is_empty() {
+        ui.line("");
+        for task in &landed {
+            if let TaskState::Landed { commit, .. } = &task.state {
+                let commit = &commit[..commit.len().min(12)];
+                ui.line(format!("✓ {} landed as {commit} {}", task.spec.id, ago(task.updated_at, now)));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn shown(store: &dyn Store, target: &str) -> Result<Vec<Shown>, CliError> {
+    let mut cars = store.cars(target).await?;
+    order(&mut cars);
+    let mut shown = Vec::new();
+    for car in cars {
+        let waiting = match store.task(&car.task).await?.state {
+            TaskState::Landing { waiting, .. } => waiting,
+            // It has left since.
+            _ => continue,
+        };
+        shown.push(Shown { car, waiting });
+    }
+    Ok(shown)
+}
+
+fn tests_of<'a>(shown: &Shown, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
+    tests.iter().filter(|test| test.cars.contains(&shown.car.task)).collect()
+}
+
+fn row(n: usize, shown: &Shown, tests: &[TestNow], now: Timestamp) -> Vec<String> {
+    let under = tests_of(shown, tests);
+    let (glyph, doing) = match (&shown.waiting, &shown.car.step, under.first()) {
+        (Some(why), ..) => ("⏸", format!("waits: {}", clean_line(why))),
+        (None, _, Some(test)) => {
+            let others = under.len() - 1;
+            let more = if others > 0 { format!(", and in {others} more") } else { String::new() };
+            (
+                "◐",
+                format!("under test for {} in {}{more}", human(now.since(test.since)), &test.candidate[..12]),
+            )
+        }
+        (None, CarStep::Gated { candidate, .. }, None) => {
+            ("●", format!("about to land as {}", &candidate[..12]))
+        }
+        (None, CarStep::Intended { .. }, None) => ("○", "has been tested, or is about to be".to_owned()),
+        (None, CarStep::Queued, None) => ("○", "waits for its turn".to_owned()),
+    };
+    vec![
+        (n + 1).to_string(),
+        glyph.to_owned(),
+        shown.car.task.to_string(),
+        shown.car.priority.to_string(),
+        doing,
+    ]
+}
+
+fn test_row(test: &TestNow, target: &str, now: Timestamp) -> Vec<String> {
+    let cars: Vec<&str> = test.cars.iter().map(|task| task.as_str()).collect();
+    let content = match cars.as_slice() {
+        [] => format!("{target} itself"),
+        cars => format!("{target} + {}", cars.join(" + ")),
+    };
+    vec![test.candidate[..12].to_owned(), human(now.since(test.since)), content]
+}
+
+fn document(shown: &Shown, tests: &[TestNow]) -> Value {
+    let (step, candidate) = match &shown.car.step {
+        CarStep::Queued => ("queued", None),
+        CarStep::Intended { .. } => ("intended", None),
+        CarStep::Gated { candidate, .. } => ("gated", Some(candidate)),
+    };
+    let under: Vec<&str> = tests_of(shown, tests).iter().map(|test| test.candidate.as_str()).collect();
+    json!({
+        "id": shown.car.task,
+        "attempt": shown.car.attempt,
+        "priority": shown.car.priority,
+        "step": step,
+        "waiting": shown.waiting,
+        "candidate": candidate,
+        "under_test": under,
+        "head": shown.car.request.head,
+        "checked": shown.car.request.checked,
+    })
+}
+
+fn landed_document(task: &TaskRecord) -> Value {
+    let commit = match &task.state {
+        TaskState::Landed { commit, .. } => Some(commit),
+        _ => None,
+    };
+    json!({ "id": task.spec.id, "commit": commit, "at": task.updated_at })
+}

@@ -1,0 +1,75 @@
+//! Landing by hand: `regatta land ID`, with or without a daemon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use tokio::sync::watch;
+
+use super::train::{Round, round};
+use crate::context::Context;
+use crate::engine::{Ended, EngineError};
+use crate::persist::until_answered;
+use crate::run::{in_session, tidy_up};
+use crate::worker::Stop;
+
+/// How often it is looked whether another process has let go of the train.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Lands until none of `tasks` is in the train any more, or what is left of them waits for somebody.
+pub async fn land_now(
+    ctx: Arc<Context>,
+    tasks: &[TaskId],
+    stop: watch::Receiver<bool>,
+) -> Result<Ended, EngineError> {
+    let (order, ordered) = watch::channel(None);
+    let mut asked = stop.clone();
+    tokio::spawn(async move {
+        while asked.changed().await.is_ok() {
+            let why = "Regatta was stopped".to_owned();
+            let _ = order.send(Some(Stop::Interrupt { why, now: true }));
+        }
+        // The order must outlive its sender: a train without one would never be told.
+        order.closed().await;
+    });
+    let what = format!("land {}", tasks.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" "));
+    in_session(&ctx, &what, |cut_off| until_settled(&ctx, tasks, ordered, stop, cut_off)).await
+}
+
+async fn until_settled(
+    ctx: &Arc<Context>,
+    tasks: &[TaskId],
+    ordered: watch::Receiver<Option<Stop>>,
+    mut stop: watch::Receiver<bool>,
+    cut_off: watch::Receiver<Option<String>>,
+) -> Result<Ended, EngineError> {
+    let mut changed = until_answered(|| ctx.store.subscribe()).await?;
+    loop {
+        changed.mark_unchanged();
+        let Round { waiting, held_elsewhere, .. } = round(ctx.clone(), ordered.clone()).await?;
+        if *stop.borrow() {
+            return Ok(Ended::Interrupted);
+        }
+        if let Some(why) = cut_off.borrow().clone() {
+            return Err(EngineError::CutOff(why));
+        }
+        let mut moving = false;
+        for task in tasks {
+            let record = until_answered(|| ctx.store.task(task)).await?;
+            let waits = waiting.iter().any(|(other, _)| other == task);
+            moving |= matches!(record.state, TaskState::Landing { .. }) && !waits;
+        }
+        if !moving {
+            tidy_up(ctx).await;
+            return Ok(Ended::Settled);
+        }
+        if held_elsewhere {
+            tokio::select! {
+                Ok(()) = changed.changed() => {}
+                Ok(()) = stop.changed() => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+}
