@@ -79,7 +79,22 @@ impl Shell {
         stop: watch::Receiver<Option<Stop>>,
     ) -> Ran {
         let argv = ["sh", "-c", command].map(OsString::from).to_vec();
-        self.launch(ctx, argv, self.environment.clone(), limit, stop).await
+        self.launch(ctx, argv, self.environment.clone(), None, limit, stop).await
+    }
+
+    /// Runs one program of the user's with this on its standard input.
+    pub(crate) async fn program(
+        &self,
+        ctx: &Context,
+        program: &Path,
+        args: &[&str],
+        stdin: &[u8],
+        limit: Duration,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> Ran {
+        let mut argv = vec![program.as_os_str().to_owned()];
+        argv.extend(args.iter().map(OsString::from));
+        self.launch(ctx, argv, self.environment.clone(), Some(stdin), limit, stop).await
     }
 
     /// Runs one of the user's commit hooks.
@@ -95,7 +110,7 @@ impl Shell {
         }
         let mut argv = vec![call.program.into_os_string()];
         argv.extend(call.args);
-        let ran = self.launch(ctx, argv, environment, HOOK_LIMIT, stop).await;
+        let ran = self.launch(ctx, argv, environment, None, HOOK_LIMIT, stop).await;
         HookResult { ok: ran.exit.success(), output: format!("{}\n({})", ran.output.trim_end(), ran.exit) }
     }
 
@@ -104,6 +119,7 @@ impl Shell {
         ctx: &Context,
         argv: Vec<OsString>,
         environment: Environment,
+        input: Option<&[u8]>,
         limit: Duration,
         mut stop: watch::Receiver<Option<Stop>>,
     ) -> Ran {
@@ -116,13 +132,21 @@ impl Shell {
                 return Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
             }
         };
-        let (stdout, stderr) = (dir.join("stdout"), dir.join("stderr"));
+        let (stdout, stderr, stdin) = (dir.join("stdout"), dir.join("stderr"), dir.join("stdin"));
+        let stdin = match input.map(|bytes| std::fs::write(&stdin, bytes)) {
+            None => Stdin::Null,
+            Some(Ok(())) => Stdin::File(stdin),
+            Some(Err(error)) => {
+                let error = format!("{}: {error}", stdin.display());
+                return Ran { exit: Exit::NeverStarted { error: error.clone() }, output: error };
+            }
+        };
         let launch = Launch {
             run_dir: dir,
             argv,
             cwd: self.cwd.clone(),
             env: environment.into_vars(),
-            stdin: Stdin::Null,
+            stdin,
             stdout: stdout.clone(),
             stderr: stderr.clone(),
             run_id: self.run_id.clone(),

@@ -22,6 +22,7 @@ pub const ALL: &[&str] = &[
     "intended",
     "tested",
     "gated",
+    "pushed",
     "checkout-locked",
     "checkout-behind",
     "files-moved",

@@ -115,6 +115,16 @@ impl World {
         self.repo.commit_file("regatta.yaml", yaml, "settings");
     }
 
+    /// A bare repository named `origin` that has what the checkout has, and to which landings are pushed.
+    pub fn remote(&mut self) -> PathBuf {
+        let path = self.outside("origin.git");
+        self.repo.git(["init", "--quiet", "--bare", "--initial-branch=main", &path.display().to_string()]);
+        self.repo.git(["remote", "add", "origin", &path.display().to_string()]);
+        self.repo.git(["push", "--quiet", "origin", "main"]);
+        self.env("REGATTA_LAND_PUSH", "true");
+        path
+    }
+
     fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&self.exe);
         command.current_dir(dir).env_clear().stdin(Stdio::null());

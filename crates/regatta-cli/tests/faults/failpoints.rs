@@ -44,6 +44,9 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     let mut world = world();
     let plan = story(&world);
     let what = format!("{name}:{times}");
+    if name == "pushed" {
+        world.remote();
+    }
     world.env("REGATTA_FAILPOINT", &what);
     if name == "enqueued" {
         // The command dies, not the daemon; what it was about to acknowledge is in the queue.

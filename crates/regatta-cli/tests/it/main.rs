@@ -33,6 +33,7 @@ mod run_repositories;
 mod run_retries;
 mod run_scheduling;
 mod run_stops;
+mod run_train;
 mod salvage;
 mod status;
 mod validate;

@@ -53,6 +53,9 @@ fn every_failpoint_is_survived() {
             let mut world = World::new(REGATTA);
             let plan = story(&world);
             let what = format!("{name}:{times}");
+            if *name == "pushed" {
+                world.remote();
+            }
             world.env("REGATTA_FAILPOINT", &what);
             let first = world.run(&plan, &[]);
             world.env("REGATTA_FAILPOINT", "");
@@ -63,6 +66,10 @@ fn every_failpoint_is_survived() {
             assert_eq!(first.code, 137, "{what}: {}{}", first.stdout, first.stderr);
             world.run(&plan, &["--resume"]).exited(0);
             assert_whole(&world, &what);
+            if *name == "pushed" {
+                let remote = world.repo().git(["ls-remote", "origin", "refs/heads/main"]);
+                assert!(remote.starts_with(&world.repo().rev("main")), "{remote}");
+            }
         }
     }
 }

@@ -102,7 +102,13 @@ static LAND_KEYS: &[Key] = &[
     Key::new("test_timeout", Kind::Duration, "30m", "How long that command may take.")
         .env("REGATTA_LAND_TEST_TIMEOUT"),
     Key::new("parallel", Kind::Int { min: 1, max: 64 }, "4", "Candidates tested side by side."),
-    Key::new("push", Kind::Bool, "false", "Whether the target branch is pushed after a landing.").later(),
+    Key::new(
+        "push",
+        Kind::Bool,
+        "false",
+        "Whether what lands is pushed: the target moves at the remote first, then here.",
+    )
+    .env("REGATTA_LAND_PUSH"),
     Key::new(
         "retries",
         Kind::Int { min: 0, max: 100 },

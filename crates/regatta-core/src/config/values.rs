@@ -205,7 +205,7 @@ pub struct Land {
     pub test_timeout: Option<Duration>,
     /// Candidates tested side by side.
     pub parallel: u32,
-    /// Whether the target branch is pushed after a landing. Read, and not yet acted upon.
+    /// Whether the target moves at the remote first, then here.
     pub push: bool,
     /// How often a gate that fails is run again before it counts.
     pub retries: u32,

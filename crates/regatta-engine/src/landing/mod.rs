@@ -17,3 +17,4 @@ mod ledger;
 mod merge;
 mod moving;
 mod refused;
+mod remote;

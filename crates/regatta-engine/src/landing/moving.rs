@@ -7,6 +7,7 @@ use regatta_core::train::{Car, CarStep, Intent, LandStep};
 
 use super::chain::Chain;
 use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
+use super::remote::{self, Pushed, Standing};
 use super::train::{LandError, Train, Went};
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
@@ -17,7 +18,8 @@ impl Train {
         let cars: Vec<Car> = chain.links.iter().map(|(n, _)| self.cars[*n].clone()).collect();
         let target = self.ctx.target.clone();
         let here = self.ctx.blocking(move |ctx| ctx.repo.read_ref(&format!("refs/heads/{target}"))).await?;
-        if here.is_some() && here != tip {
+        // The candidates may be on what the remote has and this branch has not yet; else it has to be where it was.
+        if here.is_some() && here != tip && self.remote.is_none() {
             return Ok(Went::On);
         }
         let request = PublishRequest {
@@ -34,8 +36,11 @@ impl Train {
         if let Some(Published::WaitingForCheckout { worktree, paths, why }) = seen {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
         }
-        self.take_steps(&self.gated(&chain, tip.as_ref())).await?;
+        self.take_steps(&self.gated(&chain, request.old.as_ref())).await?;
         failpoint::reach("gated");
+        if let Some(went) = self.push(&request.new).await? {
+            return Ok(went);
+        }
         let moved = self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?;
         match moved {
             Published::Moved { behind, .. } => {
@@ -65,6 +70,127 @@ impl Train {
         }
         self.reload().await?;
         Ok(Went::On)
+    }
+
+    /// With `land.push`: on which commit to build, which may be ahead of the local branch. Where there is none, what
+    /// became of the step instead.
+    pub(super) async fn on_the_remote(
+        &mut self,
+        local: Option<Oid>,
+    ) -> Result<Result<Option<Oid>, Went>, LandError> {
+        if !self.ctx.config.land.push {
+            return Ok(Ok(local));
+        }
+        let (name, at) = match self.remote.clone() {
+            Some(known) => known,
+            None => {
+                let Some(name) = self.ctx.blocking(|ctx| remote::name(ctx)).await? else {
+                    let why = "land.push is on, and there is no remote: add one, or turn it off".to_owned();
+                    return self.nobody_moves(why).await.map(Err);
+                };
+                let remote = name.clone();
+                let at = self.ctx.blocking(move |ctx| remote::fetch(ctx, &remote)).await?;
+                (name, at)
+            }
+        };
+        self.remote = Some((name.clone(), at.clone()));
+        let here = local.clone();
+        match self.ctx.blocking(move |ctx| remote::standing(ctx, here, at)).await? {
+            Standing::On(tip) => {
+                // Pushed, and then it crashed: the remote has what only the record here is missing.
+                if tip != local && self.finish_what_was_pushed(local, tip.as_ref()).await? {
+                    return Ok(Err(Went::On));
+                }
+                Ok(Ok(tip))
+            }
+            Standing::Diverged { remote } => {
+                let target = &self.ctx.target;
+                let why = format!(
+                    "{target} and {name}/{target} ({}) have gone different ways; bring them together: git pull --rebase {name} {target}",
+                    remote.short()
+                );
+                self.nobody_moves(why).await.map(Err)
+            }
+        }
+    }
+
+    async fn nobody_moves(&mut self, why: String) -> Result<Went, LandError> {
+        self.ctx.train.ledger().pause(why.clone());
+        self.all_wait(&why).await?;
+        Ok(Went::Nowhere)
+    }
+
+    /// Moves the local branch to what was pushed before a crash; whether it was.
+    async fn finish_what_was_pushed(
+        &mut self,
+        local: Option<Oid>,
+        tip: Option<&Oid>,
+    ) -> Result<bool, LandError> {
+        let candidates: Vec<Oid> = self
+            .begun
+            .iter()
+            .filter_map(|car| match &car.step {
+                CarStep::Gated { candidate, .. } => Oid::parse(candidate).ok(),
+                _ => None,
+            })
+            .collect();
+        let (false, Some(tip)) = (candidates.is_empty(), tip.cloned()) else { return Ok(false) };
+        let request = PublishRequest {
+            target: self.ctx.target.clone(),
+            old: local,
+            new: tip.clone(),
+            message: "regatta: land what was pushed".to_owned(),
+        };
+        let moved = self.ctx.blocking(move |ctx| {
+            let mut pushed = false;
+            for candidate in &candidates {
+                pushed |= ctx.work.exists(candidate)? && ctx.work.is_ancestor(candidate, &tip)?;
+            }
+            if !pushed {
+                return Ok(false);
+            }
+            Ok(matches!(publish(&ctx.repo, &ctx.work, &request)?, Published::Moved { .. }))
+        });
+        Ok(moved.await?)
+    }
+
+    /// With `land.push`: moves the branch at the remote first. What became of it, unless all is well.
+    async fn push(&mut self, new: &Oid) -> Result<Option<Went>, LandError> {
+        let Some((name, old)) = self.remote.clone() else { return Ok(None) };
+        match remote::push(&self.ctx, &name, old, new.clone(), self.stop.clone()).await? {
+            Pushed::Done => {
+                failpoint::reach("pushed");
+                self.remote = Some((name, Some(new.clone())));
+                Ok(None)
+            }
+            Pushed::Moved => {
+                // Looked at anew, and built on what is there now.
+                self.remote = None;
+                self.reload().await?;
+                Ok(Some(Went::On))
+            }
+            Pushed::Refused(why) => {
+                self.take_back().await?;
+                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
+            }
+        }
+    }
+
+    /// Nothing was moved after all: the cars are where they were, and can be called off again.
+    async fn take_back(&mut self) -> Result<(), LandError> {
+        self.reload().await?;
+        let steps: Vec<(TaskId, LandStep)> = self
+            .begun
+            .iter()
+            .filter_map(|car| match &car.step {
+                CarStep::Gated { intent, .. } => {
+                    Some((car.task.clone(), LandStep::Intend { intent: intent.clone() }))
+                }
+                _ => None,
+            })
+            .collect();
+        self.take_steps(&steps).await?;
+        self.reload().await
     }
 
     /// For every car, from which commit of the target to which of its own it is about to be moved.

@@ -76,6 +76,7 @@ pub(crate) async fn round(
         gates: JoinSet::new(),
         retiring: JoinSet::new(),
         waiting: BTreeMap::new(),
+        remote: None,
     };
     let result = train.go().await;
     train.abort_all().await;
@@ -112,7 +113,7 @@ struct Test {
 pub(super) struct Train {
     pub(super) ctx: Arc<Context>,
     pub(super) lander: Lander,
-    stop: watch::Receiver<Option<Stop>>,
+    pub(super) stop: watch::Receiver<Option<Stop>>,
     /// In order, without those that wait.
     pub(super) cars: Vec<Car>,
     /// Those that were about to be moved, whether or not they wait: they come first.
@@ -122,6 +123,8 @@ pub(super) struct Train {
     retiring: JoinSet<()>,
     pub(super) waiting: BTreeMap<TaskId, Wait>,
     picture: Picture,
+    /// With `land.push`: the remote, and where the target was there at the last look.
+    pub(super) remote: Option<(String, Option<Oid>)>,
 }
 
 /// What became of a step.
@@ -249,12 +252,16 @@ impl Train {
         if self.cars.is_empty() {
             return Ok(Went::Nowhere);
         }
-        let tip = self.tip().await?;
-        let paused = self.ctx.train.ledger().paused(tip.as_ref(), &self.cars);
+        let local = self.tip().await?;
+        let paused = self.ctx.train.ledger().paused(local.as_ref(), &self.cars);
         if let Some(why) = paused {
             self.all_wait(&why).await?;
             return Ok(Went::Nowhere);
         }
+        let tip = match self.on_the_remote(local).await? {
+            Ok(tip) => tip,
+            Err(went) => return Ok(went),
+        };
         let base = match &tip {
             Some(tip) => tip.clone(),
             None => Oid::parse(&self.cars[0].request.base)?,

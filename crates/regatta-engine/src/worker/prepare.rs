@@ -17,6 +17,13 @@ use crate::landing::candidate::{Combined, combine, with_marks};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 
+/// Work, and the commit of the target it did not merge with.
+struct Bounced {
+    onto: Oid,
+    base: Oid,
+    head: Oid,
+}
+
 impl Worker {
     /// Makes the lane, or takes up the one an earlier attempt left, and brings in what the user wants in it.
     pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
@@ -33,19 +40,27 @@ impl Worker {
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;
-            match self.bounced_onto(&lane)? {
-                Some((onto, head)) => self.bring_together(&lane, onto, head).await?,
-                None => lane,
+            match self.bounced()? {
+                Some(bounced) if bounced.onto != lane.base => self.bring_together(&task, bounced).await?,
+                _ => lane,
             }
         } else {
             let base = self.base(&tip).await?;
+            if gather::bounce(&history).is_some() {
+                self.history = history;
+            }
+            let bounced = self.bounced()?;
+            let base = bounced.as_ref().map_or(base, |bounced| bounced.onto.clone());
             let made = {
                 let task = task.clone();
                 let base = base.clone();
                 self.blocking(move |ctx| ctx.lanes.prepare(&task, &base)).await?
             };
             self.furnish(&made).await?;
-            made
+            match bounced {
+                Some(bounced) => self.bring_together(&task, bounced).await?,
+                None => made,
+            }
         };
         if !lane.path.join(&spec.workdir).is_dir() {
             let why = format!(
@@ -76,22 +91,21 @@ impl Worker {
         Ok(Site { lane, run_dir })
     }
 
-    /// The commit of the target that this task's work did not merge with, and that work; where the lane is not on it yet.
-    fn bounced_onto(&self, lane: &Lane) -> Result<Option<(Oid, Oid)>, WorkerError> {
+    /// What did not merge, if that is what this attempt is for.
+    fn bounced(&self) -> Result<Option<Bounced>, WorkerError> {
         let Some((attempt, onto)) = gather::bounce(&self.history) else { return Ok(None) };
-        let (onto, Some(head)) = (Oid::parse(onto)?, &attempt.head) else { return Ok(None) };
-        let head = Oid::parse(head)?;
-        Ok((lane.base != onto).then_some((onto, head)))
+        let (Some(base), Some(head)) = (&attempt.base, &attempt.head) else { return Ok(None) };
+        Ok(Some(Bounced { onto: Oid::parse(onto)?, base: Oid::parse(base)?, head: Oid::parse(head)? }))
     }
 
     /// Puts the lane on what has landed, with this task's work in its files and marks where the two conflict.
-    async fn bring_together(&self, lane: &Lane, onto: Oid, head: Oid) -> Result<Lane, WorkerError> {
+    async fn bring_together(&self, task: &TaskId, bounced: Bounced) -> Result<Lane, WorkerError> {
         const WHY: &str = "its work is to be brought together with what landed meanwhile";
-        let (task, base, at) = (lane.task.clone(), lane.base.clone(), clock::now());
+        let (task, at) = (task.clone(), clock::now());
         let fresh = self
             .blocking(move |ctx| {
-                let tree = with_marks(&ctx.work, &base, &onto, &head)?;
-                ctx.lanes.rework(&task, &onto, &tree, at)
+                let tree = with_marks(&ctx.work, &bounced.base, &bounced.onto, &bounced.head)?;
+                ctx.lanes.rework(&task, &bounced.onto, &tree, at)
             })
             .await?;
         if let Some(kept) = &fresh.salvaged {

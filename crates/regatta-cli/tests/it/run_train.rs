@@ -1,0 +1,280 @@
+//! The train: batches, culprits, gates side by side, pushing, bouncing, and `regatta land`.
+
+use std::fs;
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{World, task, text};
+use serde_json::Value;
+
+use crate::REGATTA;
+
+/// Tasks that each write a file of their name; they wait for `after` so that all join the train together.
+fn cars(names: &[&str]) -> String {
+    names.iter().map(|name| task(name, "", &format!("echo {name} >{name}.txt"))).collect()
+}
+
+/// Lands nothing by itself, so that a later `land` finds all of them ready.
+fn made_ready(world: &World, names: &[&str]) {
+    world.run(&world.plan(&cars(names)), &["--no-land"]).exited(0);
+}
+
+fn land(world: &World, names: &[&str]) -> regatta_testkit::world::Ran {
+    world.regatta(["land"].iter().chain(names))
+}
+
+/// A gate that writes a line each time it runs, then decides by `test`.
+fn gate(world: &World, test: &str) -> std::path::PathBuf {
+    let file = world.outside("gate.sh");
+    world.config(&format!("version: 1\nland: {{ test_command: \"'{}'\", parallel: 4 }}\n", file.display()));
+    say(world, test)
+}
+
+/// Changes what the gate says.
+fn say(world: &World, test: &str) -> std::path::PathBuf {
+    let (log, file) = (world.outside("gates.log"), world.outside("gate.sh"));
+    script(
+        &file,
+        &format!("ls *.txt 2>/dev/null | tr '\\n' ' ' >>'{0}'; echo >>'{0}'\n{test}", log.display()),
+    );
+    log
+}
+
+fn gates(log: &std::path::Path) -> Vec<String> {
+    fs::read_to_string(log).unwrap_or_default().lines().map(|line| line.trim().to_owned()).collect()
+}
+
+fn status(world: &World) -> Value {
+    serde_json::from_str(&world.regatta(["--json", "land", "status"]).exited(0).stdout).unwrap()
+}
+
+fn phases(world: &World, id: &str) -> Vec<Value> {
+    let told = world.regatta(["--json", "land", "history", id]).exited(0).stdout;
+    serde_json::from_str::<Value>(&told).unwrap()["phases"].as_array().unwrap().clone()
+}
+
+#[test]
+fn good_cars_land_together_by_one_move_of_the_target() {
+    let world = World::new(REGATTA);
+    let log = gate(&world, "true");
+    let names = ["a", "b", "c"];
+    made_ready(&world, &names);
+    let before = world.repo().git(["reflog", "show", "main"]).lines().count();
+    land(&world, &names).exited(0);
+    assert_eq!(gates(&log), ["a.txt b.txt c.txt"], "one gate for all of them");
+    assert_eq!(world.repo().git(["reflog", "show", "main"]).lines().count(), before + 1);
+    for name in names {
+        assert_eq!(world.commits_of(&format!("{name}.txt")), 1);
+        let message = world.repo().git(["log", "-1", "--format=%B", "main", "--", &format!("{name}.txt")]);
+        for line in
+            [format!("Regatta-Task: {name}"), "Regatta-Attempt: 1".into(), "Regatta-Verdict: pass".into()]
+        {
+            assert!(message.contains(&line), "{message}");
+        }
+    }
+    assert_eq!(world.repo().git(["status", "--porcelain"]), "");
+    let told: Vec<String> =
+        phases(&world, "a").iter().map(|phase| text(&phase["phase"]).to_owned()).collect();
+    assert_eq!(told, ["queued", "gate", "moving", "landed"]);
+    assert_eq!(status(&world)["cars"], Value::Array(Vec::new()));
+    assert_eq!(status(&world)["landed"].as_array().unwrap().len(), 3);
+    world.assert_tidy();
+}
+
+#[test]
+fn the_culprit_is_ejected_and_named_and_the_others_land() {
+    let world = World::new(REGATTA);
+    let log = gate(&world, "if [ -e c.txt ]; then echo c is broken; exit 1; fi");
+    let names = ["a", "b", "c", "d", "e", "f"];
+    made_ready(&world, &names);
+    land(&world, &names).exited(1).says("c is broken");
+    let mut states: Vec<String> = names.iter().map(|name| format!("{name} landed")).collect();
+    states[2] = "c blocked".to_owned();
+    assert_eq!(world.states(), states);
+    assert_eq!(world.landed("c.txt"), None);
+    assert!(gates(&log).len() <= 12, "{:?}", gates(&log));
+    let blocked = phases(&world, "c").pop().unwrap();
+    assert_eq!((text(&blocked["phase"]), text(&blocked["outcome"])), ("blocked", "tests"));
+    // Mended outside, it can be tried again.
+    say(&world, "true");
+    world.regatta(["land", "retry", "c"]).exited(0).says("c landed as");
+    assert_eq!(world.landed("c.txt").as_deref(), Some("c\n"));
+    world.regatta(["land", "retry", "c"]).exited(6).says("cannot be landed again");
+    world.assert_tidy();
+}
+
+#[test]
+fn of_two_that_are_good_alone_and_bad_together_the_first_lands() {
+    let world = World::new(REGATTA);
+    gate(&world, "test ! -e a.txt -o ! -e d.txt");
+    let names = ["a", "b", "c", "d"];
+    made_ready(&world, &names);
+    land(&world, &names).exited(1);
+    world.assert_states(["a landed", "b landed", "c landed", "d blocked"]);
+    world.assert_tidy();
+}
+
+#[test]
+fn cars_that_conflict_with_each_other_are_kept_apart() {
+    let world = World::new(REGATTA);
+    gate(&world, "true");
+    let plan: String =
+        ["a", "b", "c"].map(|id| task(id, "", &format!("echo {id} >same.txt; echo {id} >{id}.txt"))).concat();
+    world.run(&world.plan(&(plan + &cars(&["d"]))), &["--no-land"]).exited(0);
+    land(&world, &["a", "b", "c", "d"]).exited(1).says("same.txt");
+    world.assert_states(["a landed", "b blocked", "c blocked", "d landed"]);
+    assert_eq!(world.landed("same.txt").as_deref(), Some("a\n"));
+    world.assert_tidy();
+}
+
+#[test]
+fn a_gate_that_passes_at_a_later_try_is_recorded_as_flaky() {
+    let world = World::new(REGATTA);
+    let once = world.outside("once");
+    world.config(&format!(
+        "version: 1\nland: {{ test_command: \"test -e '{0}' || {{ touch '{0}'; exit 1; }}\", retries: 1 }}\n",
+        once.display()
+    ));
+    made_ready(&world, &["a"]);
+    land(&world, &["a"]).exited(0);
+    let flaky = phases(&world, "a").into_iter().find(|phase| phase["phase"] == "gate").unwrap();
+    assert_eq!(text(&flaky["outcome"]), "flaky");
+}
+
+#[test]
+fn nobody_is_blamed_for_a_target_that_is_red_itself() {
+    let world = World::new(REGATTA);
+    let log = gate(&world, "test ! -e broken.txt");
+    world.repo().commit_file("broken.txt", "x\n", "break it");
+    made_ready(&world, &["a", "b"]);
+    land(&world, &["a", "b"]).exited(1).says("the gate fails on main itself");
+    world.assert_states(["a landing", "b landing"]);
+    assert!(text(&status(&world)["cars"][0]["waiting"]).contains("main itself"), "{}", status(&world));
+    assert!(gates(&log).contains(&"broken.txt".to_owned()), "{:?}", gates(&log));
+    world.repo().git(["rm", "-q", "broken.txt"]);
+    world.repo().commit_all("mend it");
+    land(&world, &["a", "b"]).exited(0);
+    world.assert_states(["a landed", "b landed"]);
+    world.assert_tidy();
+}
+
+#[test]
+fn content_that_passed_once_is_never_tested_again() {
+    let world = World::new(REGATTA);
+    let log = gate(&world, "true");
+    made_ready(&world, &["a"]);
+    world.repo().write("a.txt", "mine\n");
+    land(&world, &["a"]).exited(1).says("changes of its own in a.txt");
+    fs::remove_file(world.root().join("a.txt")).unwrap();
+    land(&world, &["a"]).exited(0);
+    assert_eq!(gates(&log).len(), 1, "{:?}", gates(&log));
+}
+
+#[test]
+fn what_lands_is_pushed_and_a_remote_that_moved_is_built_upon() {
+    let mut world = World::new(REGATTA);
+    gate(&world, "true");
+    let remote = world.remote();
+    let tip =
+        |world: &World| world.repo().git(["--git-dir", &remote.display().to_string(), "rev-parse", "main"]);
+    made_ready(&world, &["a", "b", "c"]);
+    land(&world, &["a"]).exited(0);
+    assert_eq!(tip(&world), world.repo().rev("main"));
+    // Somebody else pushes.
+    let other = world.outside("other");
+    world.repo().git(["clone", "-q", &remote.display().to_string(), &other.display().to_string()]);
+    world.repo().git_in(&other, ["config", "user.name", "Other"]);
+    world.repo().git_in(&other, ["config", "user.email", "other@example.com"]);
+    fs::write(other.join("theirs.txt"), "theirs\n").unwrap();
+    world.repo().git_in(&other, ["add", "-A"]);
+    world.repo().git_in(&other, ["commit", "-qm", "theirs"]);
+    world.repo().git_in(&other, ["push", "-q", "origin", "main"]);
+    land(&world, &["b"]).exited(0);
+    assert_eq!(tip(&world), world.repo().rev("main"));
+    assert_eq!(world.landed("theirs.txt").as_deref(), Some("theirs\n"));
+    assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
+    assert_eq!(world.repo().git(["status", "--porcelain"]), "", "the checkout follows to both");
+    // A branch of one's own that the remote has not, and the other way round.
+    fs::write(other.join("theirs.txt"), "more\n").unwrap();
+    world.repo().git_in(&other, ["commit", "-qam", "more"]);
+    world.repo().git_in(&other, ["pull", "-q", "--rebase", "origin", "main"]);
+    world.repo().git_in(&other, ["push", "-q", "origin", "main"]);
+    world.repo().commit_file("mine.txt", "mine\n", "mine");
+    land(&world, &["c"]).exited(1).says("have gone different ways");
+    world.repo().git(["pull", "-q", "--rebase", "origin", "main"]);
+    land(&world, &["c"]).exited(0);
+    assert_eq!(tip(&world), world.repo().rev("main"));
+    world.assert_tidy();
+}
+
+#[test]
+fn a_pre_push_hook_that_refuses_keeps_the_target_where_it_is() {
+    let mut world = World::new(REGATTA);
+    world.remote();
+    let hook = world.root().join(".git/hooks/pre-push");
+    script(&hook, "read line; echo \"not on a Sunday: $1 $line\" >&2; exit 1");
+    let before = world.repo().rev("main");
+    made_ready(&world, &["a"]);
+    land(&world, &["a"])
+        .exited(1)
+        .says("your pre-push hook refused it")
+        .says("not on a Sunday: origin refs/heads/main");
+    assert_eq!(world.repo().rev("main"), before);
+    world.assert_states(["a landing"]);
+    world.regatta(["cancel", "a"]).exited(0);
+    fs::remove_file(hook).unwrap();
+    world.assert_states(["a cancelled"]);
+}
+
+#[test]
+fn a_conflict_goes_back_to_its_agent_with_both_sides() {
+    let world = World::new(REGATTA);
+    world.config("version: 1\nland: { bounces: 1 }\n");
+    world.repo().commit_file("menu.txt", "soup\n", "menu");
+    // The second time it is told what happened, finds both sides in its files, and brings them together.
+    let resolves = "if [ -n \"$REGATTA_GUIDANCE\" ]; then
+  printf '%s\\n' \"$REGATTA_GUIDANCE\" >told.txt
+  grep -q '<<<<<<<' menu.txt && sed -i '/^[<=>]\\{7\\}/d' menu.txt
+else echo stew >menu.txt; fi";
+    let plan =
+        [task("a", "", "echo salad >menu.txt"), task("b", "", &resolves.replace('\n', "\n    "))].concat();
+    world.run(&world.plan(&plan), &["--no-land"]).exited(0);
+    land(&world, &["a"]).exited(0);
+    land(&world, &["b"]).exited(1).says("went back to its agent");
+    world.run(&world.plan(&plan), &["--resume"]).exited(0);
+    world.assert_states(["a landed", "b landed"]);
+    let menu = world.landed("menu.txt").unwrap();
+    assert!(menu.contains("salad") && menu.contains("stew") && !menu.contains("<<<"), "{menu}");
+    let told = world.landed("told.txt").unwrap();
+    assert!(told.contains("conflict in: menu.txt") && told.contains("+salad"), "{told}");
+    let first = world.task("b")["attempts"][0].clone();
+    assert_eq!(first["charged"], false, "{first}");
+    world.assert_tidy();
+}
+
+#[test]
+fn conflict_marks_that_are_left_do_not_land() {
+    let world = World::new(REGATTA);
+    world.config("version: 1\nland: { bounces: 1 }\n");
+    world.repo().commit_file("menu.txt", "soup\n", "menu");
+    let careless = "[ -n \"$REGATTA_GUIDANCE\" ] || echo stew >menu.txt";
+    let plan = [task("a", "", "echo salad >menu.txt"), task("b", "", careless)].concat();
+    world.run(&world.plan(&plan), &["--no-land"]).exited(0);
+    land(&world, &["a"]).exited(0);
+    land(&world, &["b"]).exited(1);
+    world.run(&world.plan(&plan), &["--resume"]).exited(1).says("conflict marks are left in menu.txt");
+    assert_eq!(world.landed("menu.txt").as_deref(), Some("salad\n"));
+}
+
+#[test]
+fn what_cannot_be_landed_is_refused_with_the_reason() {
+    let world = World::new(REGATTA);
+    made_ready(&world, &["a"]);
+    world.regatta(["land", "nobody"]).exited(4);
+    world.regatta(["land", "retry", "a"]).exited(6).says("a is done");
+    land(&world, &["a"]).exited(0);
+    land(&world, &["a"]).exited(6).says("a is landed");
+    world.regatta(["land"]).exited(2);
+    world.run(&world.plan(&task("empty", "", "true")), &["--no-land"]).exited(0);
+    world.regatta(["land", "empty"]).exited(6).says("nothing to land");
+    world.regatta(["land", "history", "empty"]).exited(0).says("has not been in the train");
+}

@@ -1,0 +1,155 @@
+//! The target at the remote, with `land.push`: where it is, and moving it before the local branch.
+//!
+//! Invariant: what lands is first at the remote and then here, so a push that is refused has changed nothing; a crash in
+//! between is seen at the next look, because the remote has what was about to land. Settings, hooks and addresses are
+//! those of the trust snapshot: an agent cannot redirect a push.
+
+use std::time::Duration;
+
+use crate::commands::Shell;
+use crate::context::Context;
+use crate::git::{GitError, HookSource, Oid, is_executable};
+use crate::worker::Stop;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// How long a hook may take before a push.
+const HOOK_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Where to build and from where to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Build on this: the remote is there, or behind.
+    On(Option<Oid>),
+    /// Both sides have what the other has not.
+    Diverged { remote: Oid },
+}
+
+/// How a push went.
+pub(super) enum Pushed {
+    Done,
+    /// Somebody was faster there.
+    Moved,
+    /// It was refused, or could not be tried.
+    Refused(String),
+}
+
+/// The remote that the target goes to; `None` where there is none.
+pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
+    let get = |key: &str| -> Result<Option<String>, GitError> {
+        let ran = ctx.work.bare().args(["config", "--get", key]).run()?;
+        Ok((ran.code == Some(0)).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
+    };
+    let known = |remote: &str| get(&format!("remote.{remote}.url"));
+    match known("origin")? {
+        Some(_) => Ok(Some("origin".to_owned())),
+        None => {
+            let listed = ctx.work.bare().args(["remote"]).text()?;
+            let mut remotes = listed.lines();
+            // One that is the only one needs no name.
+            Ok(match (remotes.next(), remotes.next()) {
+                (Some(only), None) => Some(only.to_owned()),
+                _ => None,
+            })
+        }
+    }
+}
+
+/// Fetches the target from the remote, beside every branch of the user's; `None` where it is not there.
+pub(super) fn fetch(ctx: &Context, remote: &str) -> Result<Option<Oid>, GitError> {
+    let target = &ctx.target;
+    let git = || ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0");
+    let listed = git().args(["ls-remote", "--", remote]).arg(format!("refs/heads/{target}")).text()?;
+    let Some(oid) = listed.split_whitespace().next().map(Oid::parse).transpose()? else { return Ok(None) };
+    if !ctx.work.exists(&oid)? {
+        let refspec = format!("+refs/heads/{target}:refs/regatta/remote/{target}");
+        let quiet = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
+        git().args(quiet).args(["--", remote]).arg(refspec).bytes()?;
+    }
+    Ok(Some(oid))
+}
+
+/// Which of the two sides to build on.
+pub(super) fn standing(ctx: &Context, local: Option<Oid>, remote: Option<Oid>) -> Result<Standing, GitError> {
+    Ok(match (local, remote) {
+        (local, None) => Standing::On(local),
+        (None, Some(remote)) => Standing::On(Some(remote)),
+        (Some(local), Some(remote)) if ctx.work.is_ancestor(&remote, &local)? => Standing::On(Some(local)),
+        (Some(local), Some(remote)) => match ctx.work.is_ancestor(&local, &remote)? {
+            true => Standing::On(Some(remote)),
+            false => Standing::Diverged { remote },
+        },
+    })
+}
+
+/// Runs the user's `pre-push` hook, then moves the branch at the remote. Never by force.
+pub(super) async fn push(
+    ctx: &Arc<Context>,
+    remote: &str,
+    old: Option<Oid>,
+    new: Oid,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Pushed, GitError> {
+    if let Some(why) = refused_by_hook(ctx, remote, old.as_ref(), &new, stop).await? {
+        return Ok(Pushed::Refused(why));
+    }
+    let remote = remote.to_owned();
+    ctx.blocking(move |ctx| {
+        let refspec = format!("{new}:refs/heads/{}", ctx.target);
+        let command = ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0");
+        let ran = command.args(["push", "--porcelain", "--no-verify", "--", &remote]).arg(refspec).run()?;
+        if ran.code == Some(0) {
+            return Ok(Pushed::Done);
+        }
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let moved = said.lines().any(|line| {
+            line.starts_with('!') && (line.contains("(fetch first)") || line.contains("(non-fast-forward)"))
+        });
+        if moved {
+            return Ok(Pushed::Moved);
+        }
+        let refusal = said.lines().find(|line| line.starts_with('!')).map(str::to_owned);
+        let hints =
+            ran.stderr.lines().filter(|line| line.starts_with("remote:") || line.starts_with("fatal:"));
+        let mut why: Vec<String> = hints.map(|line| line.trim().to_owned()).take(5).collect();
+        why.extend(refusal.map(|line| line.split('\t').next_back().unwrap_or_default().to_owned()));
+        Ok(Pushed::Refused(format!("{remote} refused the push of {}: {}", ctx.target, why.join("; "))))
+    })
+    .await
+}
+
+/// What the user's `pre-push` hook has against it.
+async fn refused_by_hook(
+    ctx: &Arc<Context>,
+    remote: &str,
+    old: Option<&Oid>,
+    new: &Oid,
+    stop: watch::Receiver<Option<Stop>>,
+) -> Result<Option<String>, GitError> {
+    let dir = match ctx.work.trust().hooks() {
+        None => return Ok(None),
+        Some(HookSource::Shared(dir)) => ctx.work.trust().shared_hooks_dir(dir)?,
+        Some(HookSource::InLane(dir)) => ctx.checkout.join(dir),
+    };
+    let program = dir.join("pre-push");
+    if !is_executable(&program) {
+        return Ok(None);
+    }
+    let key = format!("remote.{remote}.url");
+    let url = ctx.work.bare().args(["config", "--get", &key]).run()?;
+    let url = String::from_utf8_lossy(&url.stdout).trim().to_owned();
+    let none = "0".repeat(new.as_str().len());
+    let name = format!("refs/heads/{}", ctx.target);
+    let old = old.map_or(none.as_str(), Oid::as_str);
+    let stdin = format!("{name} {new} {name} {old}\n");
+    let run_dir = ctx.state_dir.join("gates").join(format!("push-{}", new.short()));
+    let shell =
+        Shell::for_gate(ctx, &ctx.checkout, &run_dir, format!("push.{}.{}", new.short(), ctx.session));
+    let ran = shell.program(ctx, &program, &[remote, &url], stdin.as_bytes(), HOOK_LIMIT, stop).await;
+    if ran.exit.success() {
+        return Ok(None);
+    }
+    let tail: Vec<&str> = ran.output.trim_end().lines().rev().take(5).collect();
+    let tail = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
+    Ok(Some(format!("your pre-push hook refused it ({}): {tail}", ran.exit)))
+}
