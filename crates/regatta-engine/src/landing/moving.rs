@@ -84,7 +84,7 @@ impl Train {
         let (name, at) = match self.remote.clone() {
             Some(known) => known,
             None => {
-                let Some(name) = self.ctx.blocking(|ctx| remote::name(ctx)).await? else {
+                let Some(name) = self.ctx.blocking(remote::name).await? else {
                     let why = "land.push is on, and there is no remote: add one, or turn it off".to_owned();
                     return self.nobody_moves(why).await.map(Err);
                 };
