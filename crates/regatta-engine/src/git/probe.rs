@@ -17,20 +17,33 @@ use super::{GitCommand, GitError, Oid, Work, io};
 #[derive(Clone, Debug)]
 pub(crate) struct Quarantine {
     objects: PathBuf,
+    /// What merges wrote: nobody ever reads it.
+    merged: PathBuf,
 }
+
+/// Pairs that go into one process. What it writes stays until it has ended.
+const BATCH: usize = 512;
+/// More than this, and what merges wrote is deleted at once; files that were deleted make new ones slow on ext4.
+const MOST_MERGED: (usize, u64) = (10_000, 64 << 20);
 
 impl Quarantine {
     /// Uses `dir`, making it if it is not there.
     pub(crate) fn open(dir: &Path) -> Result<Self, GitError> {
-        let objects = dir.join("objects");
-        fs::create_dir_all(&objects).map_err(io("create", &objects))?;
-        Ok(Self { objects })
+        let (objects, merged) = (dir.join("objects"), dir.join("merged"));
+        for dir in [&objects, &merged] {
+            fs::create_dir_all(dir).map_err(io("create", dir))?;
+        }
+        Ok(Self { objects, merged })
     }
 
     /// Lets `command` write here and read the repository.
     fn around(&self, work: &Work, command: GitCommand) -> GitCommand {
+        let mut behind = quoted(&self.objects);
+        behind.push(":");
+        behind.push(quoted(&work.objects_dir()));
         command
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&work.objects_dir()))
+            .set("core.looseCompression=0")
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", behind)
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
     }
@@ -38,6 +51,27 @@ impl Quarantine {
     /// A command on objects alone.
     pub(crate) fn bare(&self, work: &Work) -> GitCommand {
         self.around(work, work.bare_with(&self.objects))
+    }
+
+    /// A command that merges.
+    fn merging(&self, work: &Work) -> GitCommand {
+        self.around(work, work.bare_with(&self.merged))
+    }
+
+    /// Deletes what merges wrote, if it is much.
+    fn tidy(&self) -> Result<(), GitError> {
+        let (mut files, mut bytes) = (0, 0);
+        for dir in fs::read_dir(&self.merged).map_err(io("list", &self.merged))?.flatten() {
+            for file in fs::read_dir(dir.path()).into_iter().flatten().flatten() {
+                files += 1;
+                bytes += file.metadata().map_or(0, |meta| meta.len());
+            }
+        }
+        if files > MOST_MERGED.0 || bytes > MOST_MERGED.1 {
+            fs::remove_dir_all(&self.merged).ok();
+            fs::create_dir_all(&self.merged).map_err(io("create", &self.merged))?;
+        }
+        Ok(())
     }
 
     /// A command in the files at `worktree` with an index of our own. It leaves no trace of itself there, and none in
@@ -105,19 +139,22 @@ pub(crate) fn merges(
 ) -> Result<Vec<Option<Outcome>>, GitError> {
     let mut found: Vec<Option<Outcome>> = Vec::with_capacity(pairs.len());
     while found.len() < pairs.len() {
-        let lines: String = pairs[found.len()..].iter().map(|(a, b)| format!("{a} {b}\n")).collect();
+        let batch = &pairs[found.len()..pairs.len().min(found.len() + BATCH)];
+        let lines: String = batch.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
         let flags = ["merge-tree", "--stdin", "--write-tree", "--allow-unrelated-histories"];
-        let ran = quarantine.bare(work).args(flags).stdin(lines).run()?;
+        let ran = quarantine.merging(work).args(flags).stdin(lines).run()?;
         let answered = outcomes(&ran.stdout);
         let good = ran.code == Some(0);
-        if good && found.len() + answered.len() != pairs.len() {
+        if good && answered.len() != batch.len() {
             return Err(odd("git merge-tree", "another number of answers than of questions"));
         }
-        found.extend(answered.into_iter().map(Some).take(pairs.len() - found.len()));
-        if !good && found.len() < pairs.len() {
+        let n_left = batch.len().saturating_sub(answered.len());
+        found.extend(answered.into_iter().map(Some).take(batch.len()));
+        if !good && n_left > 0 {
             // It dies at the first it cannot merge (a commit of a lane that was pruned meanwhile): on with the rest.
             found.push(None);
         }
+        quarantine.tidy()?;
     }
     Ok(found)
 }
@@ -202,7 +239,8 @@ mod tests {
             &format!("1|tree||{moved}1|tree||"),
             &[Outcome::Clean, conflict(&["d/new", "e/new"]), Outcome::Clean],
         );
-        for end in 1..both.len() {
+        // Without its very last NUL it says all there is to say.
+        for end in 1..both.len() - 1 {
             check(&format!("1|tree||{}", &both[..end]), &[Outcome::Clean]);
         }
     }

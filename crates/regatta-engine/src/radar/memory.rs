@@ -15,7 +15,7 @@ use crate::lanes::Capture;
 
 /// Pairs remembered at most.
 const MOST_PAIRS: usize = 10_000;
-/// After so much the quarantine is emptied: one for each commit and merge, and for each 64 KiB that were read.
+/// After so much the captured lanes are forgotten: one for each commit, and for each 64 KiB that were read.
 const MOST_MADE: u64 = 5_000;
 /// Findings that are kept for `status` and `list`.
 const MOST_FINDINGS: usize = 1_000;
@@ -105,7 +105,6 @@ impl Memory {
     }
 
     pub(super) fn learn(&mut self, a: &Oid, b: &Oid, outcome: Outcome) {
-        self.made += 1;
         self.pairs.insert(key(a, b), Known { outcome, look: self.look });
     }
 
