@@ -38,19 +38,22 @@ fn a_worker_that_a_defect_ends_leaves_neither_its_agent_nor_its_claim() {
 
 #[test]
 fn a_check_that_was_lost_with_its_supervisor_is_not_charged() {
-    let world = landing();
-    let once = world.outside("once");
-    let check = format!("[ -f '{0}' ] || {{ touch '{0}'; kill -9 $PPID; sleep 600; }}", once.display());
-    let keys = format!("max_attempts: 1\nchecks: [\"{check}\"]");
-    let daemon = world.daemon();
-    world.enqueue(&world.plan(&task("a", &keys, "echo a >a.txt")));
-    world.wait_state("a", "parked");
-    assert_eq!(world.attempts("a"), (1, 0), "{}", world.log());
-    world.regatta(["unpark", "a"]).exited(0);
-    world.wait_state("a", "landed");
-    daemon.signal("TERM");
-    daemon.wait().exited(0);
-    world.assert_tidy();
+    // Before its start was acknowledged, as a rule, and after.
+    for when in ["", "sleep 1; "] {
+        let world = landing();
+        let once = world.outside("once");
+        let dies = format!("touch '{}'; {when}kill -9 $PPID; sleep 600", once.display());
+        let keys = format!("max_attempts: 1\nchecks: [\"[ -f '{}' ] || {{ {dies}; }}\"]", once.display());
+        let daemon = world.daemon();
+        world.enqueue(&world.plan(&task("a", &keys, "echo a >a.txt")));
+        world.wait_state("a", "parked");
+        assert_eq!(world.attempts("a"), (1, 0), "{}", world.log());
+        world.regatta(["unpark", "a"]).exited(0);
+        world.wait_state("a", "landed");
+        daemon.signal("TERM");
+        daemon.wait().exited(0);
+        world.assert_tidy();
+    }
 }
 
 #[test]
