@@ -84,7 +84,13 @@ pub fn lanes(world: &World) -> Vec<String> {
     let dirs: BTreeSet<String> = world.lane_dirs().into_iter().collect();
     for lane in &dirs {
         match states.get(lane).map(String::as_str) {
-            Some("landed" | "done") => wrong.push(format!("the lane of {lane} leaked: its task is settled")),
+            Some("landed" | "done") => {
+                let status =
+                    world.repo().try_git(&world.lanes().join(lane), &["status", "--porcelain", "-b"]);
+                let status = [status.stdout, status.stderr].concat();
+                let status = String::from_utf8_lossy(&status).into_owned();
+                wrong.push(format!("the lane of {lane} leaked: its task is settled\n{status}"));
+            }
             None => wrong.push(format!("a lane of nobody: {lane}")),
             Some(_) => {}
         }

@@ -10,12 +10,19 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::failpoint;
 use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, io, unique_suffix};
-use crate::process::Identity;
+use crate::process::{Identity, carrying};
 
 const MARK: &str = "regatta landing";
+/// How the names of our own files in a checkout's git directory begin.
+const SCRATCH: &str = "index.regatta-";
+/// Git that a killed landing left is waited for so long: checkouts may be large.
+const ORPHANS: Duration = Duration::from_secs(60);
+/// Between two looks for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A checkout with its index locked by us.
 #[derive(Debug)]
@@ -46,7 +53,7 @@ impl<'a> Follower<'a> {
         if is_dead(&lock) {
             Self::clear_own_lock(&checkout);
         }
-        let aside = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
+        let aside = checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
         match make_lock(&lock, &aside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             made => made.map_err(io("lock", &lock))?,
@@ -68,7 +75,7 @@ impl<'a> Follower<'a> {
         index: &Path,
         lock: Option<PathBuf>,
     ) -> Result<Self, GitError> {
-        let scratch = checkout.git_dir.join(format!("index.regatta-{}", unique_suffix()));
+        let scratch = checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
         let mut follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock, sparse: None };
         follower.sparse = follower.load_sparse(repo)?;
         fs::copy(index, &follower.scratch).map_err(io("copy", index))?;
@@ -77,12 +84,13 @@ impl<'a> Follower<'a> {
 
     /// Removes a lock that a landing of ours left when it was killed. Whoever calls this holds the train.
     pub(super) fn clear_own_lock(checkout: &Checkout) {
+        wait_for_orphans(checkout);
         let lock = checkout.git_dir.join("index.lock");
         if fs::read(&lock).is_ok_and(|content| content.starts_with(MARK.as_bytes())) {
             fs::remove_file(&lock).ok();
         }
         for entry in fs::read_dir(&checkout.git_dir).into_iter().flatten().flatten() {
-            if entry.file_name().as_bytes().starts_with(b"index.regatta-") {
+            if entry.file_name().as_bytes().starts_with(SCRATCH.as_bytes()) {
                 fs::remove_file(entry.path()).ok();
             }
         }
@@ -269,6 +277,17 @@ fn make_lock(lock: &Path, aside: &Path) -> std::io::Result<()> {
         });
     fs::remove_file(aside).ok();
     made
+}
+
+/// Whoever was killed leaves the git it had begun, and that goes on in the checkout: what it is about to write would be
+/// taken for the user's.
+fn wait_for_orphans(checkout: &Checkout) {
+    let mut ours = b"GIT_INDEX_FILE=".to_vec();
+    ours.extend(checkout.git_dir.join(SCRATCH).as_os_str().as_bytes());
+    let begun = Instant::now();
+    while begun.elapsed() < ORPHANS && !carrying(|entry| entry.starts_with(&ours)).is_empty() {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// A landing that was killed before it moved the ref leaves only its lock: whoever lands next takes it away.

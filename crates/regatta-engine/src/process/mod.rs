@@ -34,4 +34,5 @@ pub(crate) use launch::leave_what_starts;
 pub use launch::{Launch, LaunchError, Stdin, Supervisor};
 pub use record::{ExitRecord, StopRequest};
 pub use tail::{Line, Tail};
+pub(crate) use tree::carrying;
 pub use tree::{MARKER, sweep};

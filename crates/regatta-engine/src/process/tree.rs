@@ -92,13 +92,18 @@ pub(crate) fn descendants(root: u32) -> Vec<Member> {
 /// Every live process but this one that carries the run's marker, whoever its parent is.
 pub(crate) fn marked(run_id: &str) -> Vec<Member> {
     let wanted = format!("{MARKER}={run_id}");
+    carrying(|entry| entry == wanted.as_bytes())
+}
+
+/// Every live process but this one with such an entry, `NAME=value`, in the environment it was started with.
+pub(crate) fn carrying(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     let mut environ = Vec::new();
     let mut found = Vec::new();
     for pid in pids().filter(|&pid| pid != std::process::id()) {
         environ.clear();
         let carries = fs::File::open(format!("/proc/{pid}/environ"))
             .and_then(|mut file| file.read_to_end(&mut environ))
-            .is_ok_and(|_| environ.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes()));
+            .is_ok_and(|_| environ.split(|&byte| byte == 0).any(&is_wanted));
         if carries && let Some((member, _)) = Member::load(pid) {
             found.push(member);
         }

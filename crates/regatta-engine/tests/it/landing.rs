@@ -365,3 +365,22 @@ fn a_checkout_that_a_full_disk_stopped_half_way_follows_once_there_is_room() {
     assert_eq!(bench.scratch.git(["status", "--porcelain"]).trim(), "M mine");
     assert_eq!(fs::read_to_string(bench.scratch.root().join("mine")).unwrap(), "changed\n");
 }
+
+#[test]
+fn git_that_a_killed_landing_left_in_the_checkout_is_waited_for() {
+    let bench = Bench::new();
+    let old = bench.rev("main");
+    let (_, new) = bench.lane_with("t", &[("new", "1")]);
+    bench.scratch.git(["update-ref", "refs/heads/main", new.as_str()]);
+    let root = bench.scratch.root();
+    let mut orphan = std::process::Command::new("sh")
+        .args(["-c", "sleep 0.5; printf 1 >new"])
+        .current_dir(root)
+        .env("GIT_INDEX_FILE", root.join(".git/index.regatta-7-1"))
+        .spawn()
+        .unwrap();
+    let followed = resume_follow(&bench.repo, &bench.work, "main", &old, &new).unwrap();
+    assert!(orphan.try_wait().unwrap().is_some(), "it was not waited for");
+    assert_eq!(followed, [root]);
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+}
