@@ -24,6 +24,7 @@ pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> 
         () if !record.ready => Some("its first checkout never ended"),
         () if !is_dir(&lane.git_dir) => Some(UNKNOWN),
         () if !is_dir(&lane.path) => Some(GONE),
+        () if record.healing => Some("its files were not all brought back"),
         () if !has_dot_git(lane) => Some("its .git file is missing or points elsewhere"),
         () if !has_pointers(lane) => Some("its admin files are damaged"),
         () if lane_head::load(&lane.repo, &lane.git_dir).ok().flatten().is_none() => {
@@ -69,11 +70,16 @@ impl Lanes {
     pub(super) fn heal(&self, lane: &mut Lane, record: &LaneRecord) -> Result<(), GitError> {
         let _one_at_a_time = self.lock_admin()?;
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-        if !is_dir {
-            // A link or a file in its place is set aside, never followed.
-            if lane.path.symlink_metadata().is_ok() {
-                self.keep_aside(&lane.path)?;
+        let is_gone = !is_dir || record.healing;
+        if is_gone {
+            // A link or a file in its place is set aside, never followed. What a healing that was killed brought back
+            // goes: nobody could tell the files it lacks from files that were deleted.
+            match record.healing {
+                true => self.trash(&lane.path)?,
+                false if lane.path.symlink_metadata().is_ok() => self.keep_aside(&lane.path)?,
+                false => {}
             }
+            self.save_record(&lane.task, &LaneRecord { healing: true, ..record.clone() })?;
             fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
         }
         if !lane.git_dir.is_dir() {
@@ -103,7 +109,7 @@ impl Lanes {
         };
         self.clear_stale_locks(lane)?;
         let staged = if has_index(lane) { None } else { Some(self.remove_index(lane)?) };
-        if !is_dir {
+        if is_gone {
             self.save_index(lane, &head)?;
             self.work
                 .at(&lane.path, &lane.git_dir, None)?
@@ -111,6 +117,7 @@ impl Lanes {
                 .arg(&head)
                 .bytes()?;
             lane.warnings = self.populate_submodules(lane)?;
+            self.save_record(&lane.task, &LaneRecord { healing: false, ..record.clone() })?;
         } else if staged.is_some() {
             self.work.at(&lane.path, &lane.git_dir, None)?.args(["read-tree"]).arg(&head).bytes()?;
         }

@@ -114,6 +114,7 @@ impl Lanes {
                 base: base.clone(),
                 admin: String::new(),
                 ready: false,
+                healing: false,
                 hooks: Default::default(),
                 reader: reader.clone(),
             };
@@ -147,7 +148,7 @@ impl Lanes {
             Some(HookSource::InLane(dir)) => hook_fingerprint(&lane.path.join(dir))?,
             _ => Default::default(),
         };
-        Ok(LaneRecord { base: lane.base.clone(), admin, ready: true, hooks, reader })
+        Ok(LaneRecord { base: lane.base.clone(), admin, ready: true, healing: false, hooks, reader })
     }
 
     /// Where the record was lost but the lane is there: take it over with all that is in it.
@@ -165,8 +166,14 @@ impl Lanes {
             return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
         };
         let hooks = Default::default();
-        let record =
-            LaneRecord { base: base.clone(), admin: admin.to_owned(), ready: true, hooks, reader: None };
+        let record = LaneRecord {
+            base: base.clone(),
+            admin: admin.to_owned(),
+            ready: true,
+            healing: false,
+            hooks,
+            reader: None,
+        };
         self.save_record(task, &record)?;
         Ok(Some(record))
     }

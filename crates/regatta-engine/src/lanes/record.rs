@@ -20,6 +20,9 @@ pub(crate) struct LaneRecord {
     pub(crate) admin: String,
     /// Set once the first checkout is complete. Until then no agent was ever here.
     pub(crate) ready: bool,
+    /// Set while the files of a lane whose directory was gone are brought back: what is there then is ours, not work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) healing: bool,
     /// What a relative `core.hooksPath` held in this lane before the agent began.
     pub(crate) hooks: BTreeMap<String, String>,
     /// The directory below `.readers`, for a lane shared by read-only tasks.

@@ -86,6 +86,28 @@ fn a_lane_whose_record_cannot_be_written_leaves_no_directory_that_nobody_knows()
 }
 
 #[test]
+fn a_healing_that_was_killed_is_done_again_and_deletes_nothing() {
+    let bench = Bench::new();
+    let (lane, head) = bench.lane_with("t", &[("work", "1"), ("more", "2")]);
+    fs::remove_dir_all(&lane.path).unwrap();
+    // As a kill between the directory and the last of its files leaves it.
+    fs::create_dir(&lane.path).unwrap();
+    fs::write(lane.path.join(".git"), format!("gitdir: {}\n", lane.git_dir().display())).unwrap();
+    fs::write(lane.path.join("work"), "1").unwrap();
+    let record = bench.repo.state_dir.join("lanes/t.json");
+    let mut known: serde_json::Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    known["healing"] = true.into();
+    fs::write(&record, known.to_string()).unwrap();
+    let lane = bench.lane("t");
+    assert_eq!(lane.head().unwrap(), head);
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(lane.path.join("more")).unwrap(), "2");
+    // Healed is healed: from now on what is missing was deleted by somebody.
+    fs::remove_file(lane.path.join("more")).unwrap();
+    assert_eq!(bench.git_in(&bench.lane("t").path, &["status", "--porcelain"]).trim(), "D more");
+}
+
+#[test]
 fn salvage_keeps_untracked_staged_and_deleted_work_and_leaves_the_lane_alone() {
     let bench = Bench::new();
     bench.scratch.commit_file("doomed", "x", "more");
