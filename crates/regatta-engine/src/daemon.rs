@@ -190,11 +190,13 @@ async fn serve_in_session(
     end_dead_gates(ctx).await?;
     retire_settled(ctx).await?;
     let mut queued = std::collections::BTreeSet::new();
-    let query = regatta_store::TaskQuery { queue: Some(MAIN_QUEUE.to_owned()), ..Default::default() };
-    for record in until_answered(|| ctx.store.tasks(&query)).await? {
-        if record.state.is_claimed() {
-            queued.insert(record.spec.id);
-        }
+    let query = regatta_store::TaskQuery {
+        queue: Some(MAIN_QUEUE.to_owned()),
+        states: ["claimed", "running", "judging"].map(str::to_owned).into(),
+        ..Default::default()
+    };
+    for brief in until_answered(|| ctx.store.briefs(&query)).await? {
+        queued.insert(brief.id);
     }
     let inherited = inherit(ctx, |claims| claims.iter().any(|claim| queued.contains(&claim.task))).await?;
     let mut engine = Engine::new(ctx.clone(), MAIN_QUEUE.to_owned(), Duty::Queue, limits, last_seq);

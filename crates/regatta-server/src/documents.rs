@@ -10,7 +10,7 @@ use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::TaskReport;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
-use regatta_store::TaskRecord;
+use regatta_store::{TaskBrief, TaskRecord};
 use serde::Serialize;
 
 /// One task, as `list --json` has it.
@@ -277,22 +277,28 @@ pub struct SummaryDocument {
     pub total: u64,
 }
 
-impl From<&TaskRecord> for TaskDocument {
-    fn from(record: &TaskRecord) -> Self {
+impl From<&TaskBrief> for TaskDocument {
+    fn from(brief: &TaskBrief) -> Self {
         Self {
-            id: record.spec.id.clone(),
-            title: record.spec.title.clone(),
-            state: record.state.name(),
-            reason: record.state.reason(),
-            priority: record.spec.priority,
-            attempts: record.attempts,
-            waiting_on: record.waiting_on.clone(),
-            agent: record.spec.agent.clone(),
-            branch: (!record.spec.read_only).then(|| record.spec.id.branch()),
-            updated_at: record.updated_at,
+            id: brief.id.clone(),
+            title: brief.title.clone(),
+            state: brief.state.name(),
+            reason: brief.state.reason(),
+            priority: brief.priority,
+            attempts: brief.attempts,
+            waiting_on: brief.waiting_on.clone(),
+            agent: brief.agent.clone(),
+            branch: (!brief.read_only).then(|| brief.id.branch()),
+            updated_at: brief.updated_at,
             held: None,
             radar: Vec::new(),
         }
+    }
+}
+
+impl From<&TaskRecord> for TaskDocument {
+    fn from(record: &TaskRecord) -> Self {
+        Self::from(&TaskBrief::from(record))
     }
 }
 

@@ -16,7 +16,7 @@ use regatta_core::train::{Car, LandStep};
 
 use crate::{
     Beat, Claim, ClaimRequest, Lander, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported, RequestId,
-    Result, SessionId, SessionInfo, Step, Store, StoreError, TaskQuery, TaskRecord, WorkerReport,
+    Result, SessionId, SessionInfo, Step, Store, StoreError, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 /// A store behind a bad network.
@@ -133,6 +133,10 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskRecord>> {
         lossy!(self, self.inner.tasks(query))
+    }
+
+    async fn briefs(&self, query: &TaskQuery) -> Result<Vec<TaskBrief>> {
+        lossy!(self, self.inner.briefs(query))
     }
 
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {

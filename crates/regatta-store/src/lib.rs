@@ -138,6 +138,9 @@ pub trait Store: Send + Sync {
     /// Tasks in order of arrival.
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskRecord>>;
 
+    /// The same, without what was ordered: cheap enough to list a long queue.
+    async fn briefs(&self, query: &TaskQuery) -> Result<Vec<TaskBrief>>;
+
     /// How many tasks are in each state, by name; only those of `queue` if one is given.
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>>;
 

@@ -361,9 +361,50 @@ pub struct TaskRecord {
     pub updated_at: Timestamp,
 }
 
+/// What a list says of a task: everything but its order, which may be long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskBrief {
+    /// Its name.
+    pub id: TaskId,
+    /// One line for people.
+    pub title: String,
+    /// The entry of `agents:` that does the work.
+    pub agent: String,
+    /// Higher first.
+    pub priority: i32,
+    /// Reads only: no lane of its own, nothing to land.
+    pub read_only: bool,
+    /// Where it is in its life.
+    pub state: TaskState,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Dependencies that are not met yet.
+    pub waiting_on: Vec<TaskId>,
+    /// When its state last changed.
+    pub updated_at: Timestamp,
+}
+
+impl From<&TaskRecord> for TaskBrief {
+    fn from(record: &TaskRecord) -> Self {
+        Self {
+            id: record.spec.id.clone(),
+            title: record.spec.title.clone(),
+            agent: record.spec.agent.clone(),
+            priority: record.spec.priority,
+            read_only: record.spec.read_only,
+            state: record.state.clone(),
+            attempts: record.attempts,
+            waiting_on: record.waiting_on.clone(),
+            updated_at: record.updated_at,
+        }
+    }
+}
+
 /// Which tasks to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskQuery {
+    /// Only these, without regard to case; those that are not there are left out. `None` for all.
+    pub ids: Option<Vec<TaskId>>,
     /// Only of this queue.
     pub queue: Option<String>,
     /// Only in these states, by name; empty for all.
@@ -374,6 +415,8 @@ pub struct TaskQuery {
     pub after: Option<u64>,
     /// At most so many; zero for all.
     pub limit: usize,
+    /// Where there are more than `limit`: those whose state changed last, instead of the first to arrive.
+    pub latest: bool,
 }
 
 /// Permission to land. Every step of a car names it.

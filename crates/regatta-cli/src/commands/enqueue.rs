@@ -23,6 +23,9 @@ use crate::project::{Project, shown};
 use crate::queue::Queue;
 use crate::ui::Ui;
 
+/// More tasks than this are not named one by one.
+const MANY: usize = 20;
+
 /// Put tasks into the daemon's queue: task files, whole plans, directories of them, or ids of files in tasks/.
 ///
 /// All of them or none: with one mistake, one id that is there already, one circle or one dependency on nothing,
@@ -80,10 +83,10 @@ async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded,
         return Ok(loaded);
     }
     let known = match project.has_store() {
-        true => project.store().await?.tasks(&TaskQuery::default()).await?,
+        true => project.store().await?.briefs(&TaskQuery::default()).await?,
         false => Vec::new(),
     };
-    let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.spec.id).collect();
+    let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.id).collect();
     let loaded = parse_for_daemon(project, files, &known);
     match has_errors(&loaded.diagnostics) {
         true => Err(CliError::diagnosed(loaded.diagnostics)),
@@ -195,15 +198,8 @@ async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(),
 }
 
 async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, CliError> {
-    let mut found = Vec::new();
-    for spec in tasks {
-        match store.task(&spec.id).await {
-            Ok(task) => found.push(task),
-            Err(StoreError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(found)
+    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
+    Ok(store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?)
 }
 
 /// Nothing is put in a task's place unless that was asked for.
@@ -257,10 +253,8 @@ pub(crate) async fn tell(
     warnings: &[Diagnostic],
     ui: &Ui,
 ) -> Result<Exit, CliError> {
-    let mut stored = Vec::new();
-    for spec in tasks {
-        stored.push(queue.store.task(&spec.id).await?);
-    }
+    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
+    let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
     if ui.json {
         let documents: Vec<TaskDocument> = stored.iter().map(TaskDocument::from).collect();
         let daemon = queue.takers.daemon_document();
@@ -270,17 +264,29 @@ pub(crate) async fn tell(
     for warning in warnings {
         ui.note(warning.to_string());
     }
-    for task in &stored {
-        let why = super::list::why(task);
+    let n_shown = if ui.verbose || stored.len() <= MANY { stored.len() } else { MANY };
+    let mut text = String::new();
+    for task in stored.iter().take(n_shown) {
+        let why = super::list::why(&task.state, &task.waiting_on);
         let why = if why.is_empty() { why } else { format!("  {why}") };
-        let id = &task.spec.id;
-        let fate = match (task.spec.land, task.spec.read_only) {
+        let id = &task.id;
+        let lands = tasks.iter().any(|spec| spec.id == *id && spec.land);
+        let fate = match (lands, task.read_only) {
             (true, _) => "lands when it passes".to_owned(),
             (false, true) => "only reads".to_owned(),
             (false, false) => format!("stays on {}", id.branch()),
         };
-        ui.line(format!("enqueued {id}  {}  {fate}{why}", task.state.name()));
+        text.push_str(&format!("enqueued {id}  {}  {fate}{why}\n", task.state.name()));
     }
+    if n_shown < stored.len() {
+        let waiting = stored.iter().filter(|task| !task.waiting_on.is_empty()).count();
+        text.push_str(&format!(
+            "and {} more: {} tasks in all, {waiting} of them wait for others (`regatta list`)\n",
+            stored.len() - n_shown,
+            stored.len()
+        ));
+    }
+    ui.out(&text);
     if !ui.quiet {
         ui.line(queue.takers.sentence(MAIN_QUEUE));
     }

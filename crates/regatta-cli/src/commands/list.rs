@@ -10,7 +10,7 @@ use regatta_engine::holds::all_held;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::session::is_certainly_dead;
 use regatta_server::documents::{MarkDocument, TaskDocument};
-use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
+use regatta_store::{Store, StoreError, TaskBrief, TaskQuery};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -21,12 +21,21 @@ use crate::render::state::mark;
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
 
+/// How many tasks a terminal is shown.
+const ON_A_TERMINAL: usize = 200;
+
 /// List tasks: state, attempts, agent and what each waits for.
+///
+/// On a terminal, of more than 200 tasks those whose state changed last are shown, with the number of the others. Into
+/// a pipe or a file, with --json and with --all it is every task.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only tasks in this state; `active` is every state in which something may still happen, `all` is the default.
     #[arg(long, value_name = "STATE", default_value = "all", value_parser = words())]
     status: String,
+    /// Every task, on a terminal too.
+    #[arg(long)]
+    all: bool,
     /// Keep watching: draw it again on every change, or with --json print one array per line.
     #[arg(long, short = 'w')]
     watch: bool,
@@ -38,21 +47,29 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
-    let query = TaskQuery { states: states(&args.status), ..TaskQuery::default() };
+    let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
+    let query = TaskQuery { states: states(&args.status), limit, latest: true, ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
         return watch(store.as_ref(), &project.repo.state_dir, &query, ui).await;
     }
     // Before the first run there is no store, and no task either.
-    let seen = match project.has_store() {
-        true => Seen::load(project.store().await?.as_ref(), &project.repo.state_dir, &query).await?,
-        false => Seen::default(),
+    let store = match project.has_store() {
+        true => Some(project.store().await?),
+        false => None,
+    };
+    let seen = match &store {
+        Some(store) => Seen::load(store.as_ref(), &project.repo.state_dir, &query).await?,
+        None => Seen::default(),
     };
     if ui.json {
         ui.document(&seen.documents());
         return Ok(Exit::Ok);
     }
     ui.out(&draw(&seen, ui));
+    if let Some(store) = &store {
+        ui.out(&others(store.as_ref(), &query, seen.tasks.len()).await?);
+    }
     if seen.tasks.is_empty() && !ui.quiet {
         ui.note(match args.status.as_str() {
             "all" => "no tasks yet: `regatta run PLAN` brings some in, `regatta new ID` makes a task file"
@@ -78,6 +95,25 @@ fn states(word: &str) -> Vec<String> {
     }
 }
 
+/// A line about the tasks that are not shown; empty where all are.
+async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, CliError> {
+    if query.limit == 0 || n_shown < query.limit {
+        return Ok(String::new());
+    }
+    let mut counts = store.counts(None).await?;
+    counts.retain(|(name, _)| query.states.is_empty() || query.states.contains(name));
+    let total: u64 = counts.iter().map(|(_, n)| n).sum();
+    let left = total.saturating_sub(n_shown as u64);
+    if left == 0 {
+        return Ok(String::new());
+    }
+    let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    Ok(format!(
+        "… and {left} more that changed before these; in all {}. `regatta list --all` shows every one\n",
+        counts.join(", ")
+    ))
+}
+
 /// Shows the list once, and again whenever it is another one. Ends when it is interrupted.
 async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) -> Result<Exit, CliError> {
     let mut changes = store.subscribe().await?;
@@ -90,7 +126,10 @@ async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) 
         if last.as_ref() != Some(&now) {
             match (ui.json, ui.terminal) {
                 (true, _) => ui.object(&now),
-                (false, true) => ui.out(&format!("\x1b[H\x1b[2J{}", draw(&seen, ui))),
+                (false, true) => {
+                    let others = others(store, query, seen.tasks.len()).await?;
+                    ui.out(&format!("\x1b[H\x1b[2J{}{others}", draw(&seen, ui)));
+                }
                 (false, false) => ui.out(&format!("{}\n", draw(&seen, ui))),
             }
             last = Some(now);
@@ -104,7 +143,7 @@ async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) 
 /// Tasks, and what is known of them beside the store. Nothing is worked out for it: two small files are read.
 #[derive(Default)]
 struct Seen {
-    tasks: Vec<TaskRecord>,
+    tasks: Vec<TaskBrief>,
     held: BTreeMap<TaskId, String>,
     /// Whom the sighting speaks of.
     involved: BTreeSet<TaskId>,
@@ -113,7 +152,7 @@ struct Seen {
 
 impl Seen {
     async fn load(store: &dyn Store, state_dir: &Path, query: &TaskQuery) -> Result<Self, StoreError> {
-        let tasks = store.tasks(query).await?;
+        let tasks = store.briefs(query).await?;
         let sessions = store.sessions().await?;
         let alive = |session: &str| {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -122,9 +161,9 @@ impl Seen {
         let mut involved = BTreeSet::new();
         if let Some(sighting) = &mut sighting {
             involved = sighting.involved();
-            let over = |task: &&TaskRecord| is_over(&task.state) && involved.contains(&task.spec.id);
+            let over = |task: &&TaskBrief| is_over(&task.state) && involved.contains(&task.id);
             for task in tasks.iter().filter(over) {
-                sighting.findings.retain(|finding| finding.other(&task.spec.id).is_none());
+                sighting.findings.retain(|finding| finding.other(&task.id).is_none());
             }
         }
         Ok(Self { held: all_held(state_dir, alive), tasks, involved, sighting })
@@ -138,23 +177,21 @@ impl Seen {
     fn documents(&self) -> Vec<TaskDocument> {
         let documents = self.tasks.iter().map(|task| TaskDocument {
             held: self.why_held(task).cloned(),
-            radar: self
-                .sighting(&task.spec.id)
-                .map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.spec.id)),
+            radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
             ..TaskDocument::from(task)
         });
         documents.collect()
     }
 
-    fn why_held(&self, task: &TaskRecord) -> Option<&String> {
-        self.held.get(&task.spec.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
+    fn why_held(&self, task: &TaskBrief) -> Option<&String> {
+        self.held.get(&task.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
     }
 
     /// Why a task is where it is, and what is ahead of it.
-    fn why(&self, task: &TaskRecord) -> String {
-        let mut parts = vec![why(task)];
+    fn why(&self, task: &TaskBrief) -> String {
+        let mut parts = vec![why(&task.state, &task.waiting_on)];
         parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));
-        parts.extend(self.sighting(&task.spec.id).and_then(|seen| warning(seen, &task.spec.id)));
+        parts.extend(self.sighting(&task.id).and_then(|seen| warning(seen, &task.id)));
         parts.retain(|part| !part.is_empty());
         parts.join("; ")
     }
@@ -173,14 +210,14 @@ fn warning(sighting: &Sighting, task: &TaskId) -> Option<String> {
 }
 
 /// What a task waits for, or why it is where it is.
-pub(crate) fn why(task: &TaskRecord) -> String {
-    if let Some(reason) = task.state.reason() {
+pub(crate) fn why(state: &TaskState, waiting_on: &[TaskId]) -> String {
+    if let Some(reason) = state.reason() {
         return clean_line(&reason);
     }
-    if let TaskState::Pending { not_before: Some(at) } = &task.state {
+    if let TaskState::Pending { not_before: Some(at) } = state {
         return format!("to be tried again at {at}");
     }
-    match task.waiting_on.as_slice() {
+    match waiting_on {
         [] => String::new(),
         on => format!("waits for {}", on.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ")),
     }
@@ -192,15 +229,15 @@ fn draw(seen: &Seen, ui: &Ui) -> String {
         return String::new();
     }
     let now = regatta_engine::clock::now();
-    let rows: Vec<Vec<String>> = tasks
+    let rows: Vec<[String; 6]> = tasks
         .iter()
         .map(|task| {
             let (glyph, _) = mark(task.state.name());
-            vec![
-                format!("{glyph} {}", task.spec.id),
+            [
+                format!("{glyph} {}", task.id),
                 task.state.name().to_owned(),
                 task.attempts.to_string(),
-                task.spec.agent.clone(),
+                task.agent.clone(),
                 ago(task.updated_at, now),
                 fit(&seen.why(task), 70),
             ]

@@ -149,7 +149,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
             lines.push(format!("{name:<9} {value}"));
         }
     };
-    let why = list::why(task);
+    let why = list::why(&task.state, &task.waiting_on);
     let why = if why.is_empty() { why } else { format!(": {why}") };
     add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));

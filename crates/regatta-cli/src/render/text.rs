@@ -24,35 +24,40 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 
 /// `text` fitted and filled up to exactly `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
-    let fitted = fit(text, width);
+    let mut fitted = fit(text, width);
     let missing = width.saturating_sub(fitted.width());
-    fitted + &" ".repeat(missing)
+    fitted.extend(std::iter::repeat_n(' ', missing));
+    fitted
 }
 
 /// A table with aligned columns; the last column is not filled up.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table<R: AsRef<[String]>>(header: &[&str], rows: &[R]) -> String {
     let columns = header.len();
     let mut widths: Vec<usize> = header.iter().map(|text| text.width()).collect();
     for row in rows {
-        for (n, cell) in row.iter().enumerate().take(columns) {
-            widths[n] = widths[n].max(cell.width());
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
+            *width = (*width).max(cell.width());
         }
     }
-    let line = |cells: Vec<&str>| -> String {
-        let mut text = String::new();
-        for (n, cell) in cells.iter().enumerate() {
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        for (n, cell) in cells.take(columns).enumerate() {
             if n + 1 == columns {
                 text.push_str(cell);
-            } else {
+            } else if cell.contains(char::is_control) {
                 text.push_str(&pad(cell, widths[n]));
                 text.push_str("  ");
+            } else {
+                text.push_str(cell);
+                text.extend(std::iter::repeat_n(' ', widths[n].saturating_sub(cell.width()) + 2));
             }
         }
-        text.trim_end().to_owned() + "\n"
+        text.truncate(text.trim_end().len());
+        text.push('\n');
     };
-    let mut text = line(header.to_vec());
+    line(&mut header.iter().copied());
     for row in rows {
-        text.push_str(&line(row.iter().map(String::as_str).collect()));
+        line(&mut row.as_ref().iter().map(String::as_str));
     }
     text
 }
@@ -72,7 +77,7 @@ mod tests {
 
     #[test]
     fn columns_of_a_table_line_up() {
-        let rows = vec![vec!["a".into(), "x y".into()], vec!["longer".into(), String::new()]];
+        let rows = [["a".to_owned(), "x y".to_owned()], ["longer".to_owned(), String::new()]];
         assert_eq!(table(&["ID", "WHY"], &rows), "ID      WHY\na       x y\nlonger\n");
     }
 }

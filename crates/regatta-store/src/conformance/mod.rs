@@ -119,6 +119,8 @@ macro_rules! conformance {
             read {
                 tasks_are_listed_in_order_of_arrival_and_by_page,
                 tasks_are_found_by_state_queue_and_prefix,
+                a_list_says_of_each_task_what_the_task_says,
+                of_many_tasks_those_that_changed_last_can_be_listed,
                 what_is_not_there_is_not_found,
                 counts_follow_the_order_of_a_tasks_life,
             }

@@ -2,7 +2,7 @@
 
 use super::Fixture;
 use super::node::{Node, id, task};
-use crate::{StoreError, TaskQuery};
+use crate::{StoreError, TaskBrief, TaskQuery};
 
 pub async fn tasks_are_listed_in_order_of_arrival_and_by_page(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
@@ -39,6 +39,40 @@ pub async fn tasks_are_found_by_state_queue_and_prefix(fixture: &dyn Fixture) {
     let queue = Some("other".to_owned());
     assert_eq!(list(TaskQuery { queue: queue.clone(), ..TaskQuery::default() }).await, ["prd_3"]);
     assert_eq!(list(TaskQuery { queue, states, ..TaskQuery::default() }).await, [""; 0]);
+}
+
+pub async fn a_list_says_of_each_task_what_the_task_says(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    let waiting = task("Later").after(&["First", "second"]).priority(-3);
+    node.add(&[task("First").priority(7), task("second"), waiting, task("x").queued("other")]).await;
+    node.finish("second").await;
+    for (query, expected) in [
+        (TaskQuery::default(), 4),
+        (TaskQuery { queue: Some("main".into()), ..TaskQuery::default() }, 3),
+        (TaskQuery { limit: 3, ..TaskQuery::default() }, 3),
+        (TaskQuery { states: vec!["pending".into()], ..TaskQuery::default() }, 3),
+        (TaskQuery { ids: Some(vec![id("LATER"), id("nobody"), id("x")]), ..TaskQuery::default() }, 2),
+        (TaskQuery { ids: Some(Vec::new()), ..TaskQuery::default() }, 0),
+        (TaskQuery { prefix: Some("fir".into()), ..TaskQuery::default() }, 1),
+    ] {
+        let records = node.store.tasks(&query).await.unwrap();
+        let briefs = node.store.briefs(&query).await.unwrap();
+        assert_eq!(briefs.len(), expected, "{query:?}");
+        assert_eq!(briefs, records.iter().map(TaskBrief::from).collect::<Vec<_>>(), "{query:?}");
+    }
+}
+
+pub async fn of_many_tasks_those_that_changed_last_can_be_listed(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&["a", "b", "c", "d", "e"].map(task)).await;
+    node.finish("d").await;
+    node.finish("b").await;
+    let query = TaskQuery { limit: 2, latest: true, ..TaskQuery::default() };
+    let names =
+        |briefs: Vec<TaskBrief>| briefs.into_iter().map(|brief| brief.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(node.store.briefs(&query).await.unwrap()), ["b", "d"], "in order of arrival");
+    let pending = TaskQuery { states: vec!["pending".into()], ..query };
+    assert_eq!(names(node.store.briefs(&pending).await.unwrap()), ["c", "e"], "the last to arrive");
 }
 
 pub async fn what_is_not_there_is_not_found(fixture: &dyn Fixture) {

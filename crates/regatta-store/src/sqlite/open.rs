@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::migrate;
@@ -56,6 +57,8 @@ fn connect(path: &Path) -> Result<Connection> {
         .map_err(|error| StoreError::Invalid(format!("cannot open the store {}: {error}", path.display())))?;
     db.busy_timeout(BUSY)?;
     db.set_prepared_statement_cache_capacity(128);
+    // Plans depend on no bound value: a statement is planned once, and not again for every value it is run with.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(db)
 }
 

@@ -1,37 +1,159 @@
 //! Reading tasks. Nothing here decides anything.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
-use rusqlite::{Connection, params};
+use regatta_core::time::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use serde::Deserialize;
 
 use super::failure::unreadable;
 use super::rows::{COLUMNS, Row, from_json, to_json};
-use crate::{Result, TaskQuery, TaskRecord};
+use crate::{Result, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
     record(db, Row::require(db, task)?)
 }
 
 pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord>> {
-    let sql = format!(
-        "select {COLUMNS} from task t where t.seq > ?1 \
-         and (?2 is null or t.queue = ?2) \
-         and (?3 is null or t.name in (select value from json_each(?3))) \
-         and (?4 is null or substr(t.folded, 1, length(?4)) = ?4) \
-         order by t.seq limit ?5"
-    );
-    let states = (!query.states.is_empty()).then(|| to_json(&query.states));
-    let prefix = query.prefix.as_ref().map(|prefix| prefix.to_ascii_lowercase());
-    let limit = if query.limit == 0 { -1 } else { i64::try_from(query.limit).unwrap_or(-1) };
-    let mut select = db.prepare_cached(&sql)?;
-    let mut rows =
-        select.query(params![query.after.unwrap_or(0).cast_signed(), query.queue, states, prefix, limit])?;
+    let chosen = Chosen::by(query);
+    let mut select =
+        db.prepare_cached(&format!("select {COLUMNS} from task t where {}", chosen.condition))?;
+    let mut rows = select.query(params_from_iter(&chosen.values))?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
         records.push(record(db, Row::read(row)?)?);
     }
     Ok(records)
+}
+
+/// What a list says of an order; the rest of it is stepped over.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    title: Cow<'a, str>,
+    #[serde(borrow)]
+    agent: Cow<'a, str>,
+    read_only: bool,
+}
+
+pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief>> {
+    let chosen = Chosen::by(query);
+    // Of a whole queue it is cheaper to read them all at once.
+    let mut waits = if query.limit == 0 && query.ids.is_none() { Some(waits(db)?) } else { None };
+    let mut select = db.prepare_cached(&format!(
+        "select t.seq, t.id, t.rank, t.state, t.attempts, t.unmet, t.updated_at, s.body \
+         from task t join spec s on s.task = t.seq where {}",
+        chosen.condition
+    ))?;
+    let mut rows = select.query(params_from_iter(&chosen.values))?;
+    let mut briefs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = parse_id(text(row, 1)?)?;
+        let head: Head = from_json("the spec of a task", text(row, 7)?)?;
+        briefs.push(TaskBrief {
+            title: head.title.into_owned(),
+            agent: head.agent.into_owned(),
+            read_only: head.read_only,
+            priority: i32::try_from(-row.get::<_, i64>(2)?)
+                .map_err(|error| unreadable("a priority", error))?,
+            state: from_json("the state of a task", text(row, 3)?)?,
+            attempts: row.get(4)?,
+            waiting_on: match (row.get::<_, u32>(5)?, &mut waits) {
+                (0, _) => Vec::new(),
+                (_, Some(waits)) => waits.remove(&row.get::<_, i64>(0)?).unwrap_or_default(),
+                (_, None) => waiting_on(db, row.get(0)?)?,
+            },
+            updated_at: Timestamp::from_millis(row.get(6)?),
+            id,
+        });
+    }
+    Ok(briefs)
+}
+
+/// The condition behind a query's `where`, with its order and its limit, and the values it is run with.
+struct Chosen {
+    condition: String,
+    values: Vec<Value>,
+}
+
+impl Chosen {
+    fn by(query: &TaskQuery) -> Self {
+        let mut values = Vec::new();
+        let mut parts = Vec::new();
+        let mut add = |part: &dyn Fn(usize) -> String, value: Value| {
+            values.push(value);
+            parts.push(part(values.len()));
+        };
+        if let Some(after) = query.after {
+            add(&|n| format!("t.seq > ?{n}"), Value::Integer(after.cast_signed()));
+        }
+        if let Some(queue) = &query.queue {
+            add(&|n| format!("t.queue = ?{n}"), Value::Text(queue.clone()));
+        }
+        if let Some(ids) = &query.ids {
+            let folded: Vec<String> = ids.iter().map(TaskId::folded).collect();
+            add(
+                &|n| format!("t.folded in (select value from json_each(?{n}))"),
+                Value::Text(to_json(&folded)),
+            );
+        }
+        if !query.states.is_empty() {
+            // Found in an index that holds nothing else, without reading the tasks in other states.
+            let part = |n| {
+                format!("t.seq in (select seq from task where name in (select value from json_each(?{n})))")
+            };
+            add(&part, Value::Text(to_json(&query.states)));
+        }
+        if let Some(prefix) = &query.prefix {
+            let prefix = prefix.to_ascii_lowercase();
+            // Ids are ASCII, so nothing that begins with the prefix is behind this.
+            let part = |n| format!("t.folded >= ?{n} and t.folded < ?{n} || char(127)");
+            add(&part, Value::Text(prefix));
+        }
+        let all = if parts.is_empty() { "true".to_owned() } else { parts.join(" and ") };
+        let limit = match query.limit {
+            0 => String::new(),
+            limit => {
+                values.push(Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX)));
+                format!(" limit ?{}", values.len())
+            }
+        };
+        let condition = match query.latest && query.limit > 0 {
+            true => format!(
+                "t.seq in (select t.seq from task t where {all} order by t.updated_at desc, t.seq desc{limit}) \
+                 order by t.seq"
+            ),
+            false => format!("{all} order by t.seq{limit}"),
+        };
+        Self { condition, values }
+    }
+}
+
+fn text<'a>(row: &'a rusqlite::Row<'_>, n: usize) -> Result<&'a str> {
+    row.get_ref(n)?.as_str().map_err(|error| unreadable("a text", error))
+}
+
+fn parse_id(text: &str) -> Result<TaskId> {
+    TaskId::parse(text).map_err(|error| unreadable(&format!("the task id {text:?}"), error))
+}
+
+/// What every task waits for.
+fn waits(db: &Connection) -> Result<HashMap<i64, Vec<TaskId>>> {
+    let mut query = db.prepare_cached(
+        "select d.child, p.id from dependency d join task p on p.seq = d.parent \
+         where p.fate <> 1 order by d.child, p.seq",
+    )?;
+    let mut rows = query.query([])?;
+    let mut waits: HashMap<i64, Vec<TaskId>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        waits.entry(row.get(0)?).or_default().push(parse_id(text(row, 1)?)?);
+    }
+    Ok(waits)
 }
 
 pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
@@ -81,8 +203,7 @@ fn waiting_on(db: &Connection, seq: i64) -> Result<Vec<TaskId>> {
     let mut rows = query.query([seq])?;
     let mut ids = Vec::new();
     while let Some(row) = rows.next()? {
-        let id: String = row.get(0)?;
-        ids.push(TaskId::parse(&id).map_err(|error| unreadable("a task id", error))?);
+        ids.push(parse_id(text(row, 0)?)?);
     }
     Ok(ids)
 }

@@ -10,8 +10,7 @@ use regatta_core::spec::TaskSpec;
 use regatta_core::state::{Change, TaskState, apply};
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::failure::unreadable;
 use super::writer::Tx;
@@ -200,6 +199,6 @@ pub(super) fn bounded(what: &str, value: &impl Serialize) -> Result<String> {
     Ok(json)
 }
 
-pub(super) fn from_json<T: DeserializeOwned>(what: &str, json: &str) -> Result<T> {
+pub(super) fn from_json<'a, T: Deserialize<'a>>(what: &str, json: &'a str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| unreadable(what, error))
 }

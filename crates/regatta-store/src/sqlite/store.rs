@@ -13,7 +13,7 @@ use super::watch::Watch;
 use super::{SqliteStore, claims, enqueue, events, queue, reads, reports, sessions, train};
 use crate::{
     Beat, Claim, ClaimRequest, Lander, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported, RequestId,
-    Result, SessionId, SessionInfo, Step, Store, TaskQuery, TaskRecord, WorkerReport,
+    Result, SessionId, SessionInfo, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 #[async_trait]
@@ -106,6 +106,11 @@ impl Store for SqliteStore {
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskRecord>> {
         let query = query.clone();
         self.readers.call(move |db| reads::tasks(db, &query)).await
+    }
+
+    async fn briefs(&self, query: &TaskQuery) -> Result<Vec<TaskBrief>> {
+        let query = query.clone();
+        self.readers.call(move |db| reads::briefs(db, &query)).await
     }
 
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
