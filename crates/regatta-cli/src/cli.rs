@@ -83,15 +83,28 @@ fn usage(error: &clap::Error) -> ExitCode {
     let asked_for_help = !error.use_stderr();
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && !asked_for_help {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let hint = "`regatta --help` lists commands and options";
-        let document = json!({ "error": first, "hint": hint, "code": Exit::Usage.code() });
+        let (message, hint) = spoken(&error.to_string());
+        let document = json!({ "error": message, "hint": hint, "code": Exit::Usage.code() });
         eprint_line(&document.to_string());
     } else {
         let _ = error.print();
     }
     if asked_for_help { Exit::Ok.into() } else { Exit::Usage.into() }
+}
+
+/// The whole of what clap says in one line, and its tips and the usage as the next step.
+fn spoken(text: &str) -> (String, String) {
+    let (mut message, mut hint) = (Vec::new(), Vec::new());
+    for paragraph in text.split("\n\n") {
+        let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.starts_with("Usage:") || words.starts_with("tip:") {
+            hint.push(words.trim_start_matches("tip: ").to_owned());
+        } else if !words.is_empty() && !words.starts_with("For more information") {
+            message.push(words.trim_start_matches("error: ").to_owned());
+        }
+    }
+    hint.push("`regatta --help` lists commands and options".to_owned());
+    (message.join(" "), hint.join("; "))
 }
 
 fn show(ui: &Ui, error: &CliError) {
@@ -108,9 +121,7 @@ fn show(ui: &Ui, error: &CliError) {
         ui.note(diagnostic.to_string());
     }
     ui.note(format!("{} {}", ui.paint(Style::Bad, "error:"), error.message));
-    if let Some(hint) = &error.hint {
-        ui.note(format!("{} {hint}", ui.paint(Style::Busy, "hint:")));
-    }
+    ui.note(format!("{} {}", ui.paint(Style::Busy, "hint:"), error.hint));
 }
 
 fn eprint_line(text: &str) {
@@ -121,4 +132,31 @@ fn eprint_line(text: &str) {
 /// The command line as clap sees it, for completions and the reference.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clap_says_is_told_whole() {
+        let check = |args: &[&str], message: &str, hint: &str| {
+            let error = Cli::try_parse_from(std::iter::once(&"regatta").chain(args)).unwrap_err();
+            let (said, step) = spoken(&error.to_string());
+            assert_eq!(said, message);
+            assert!(step.starts_with(hint) && step.ends_with("lists commands and options"), "{step}");
+        };
+        check(
+            &["run"],
+            "the following required arguments were not provided: <PLAN>...",
+            "Usage: regatta run <PLAN>...; ",
+        );
+        check(
+            &["list", "--status", "runing"],
+            "invalid value 'runing' for '--status <STATE>' [possible values: all, active, pending, claimed, running, \
+             judging, landing, done, landed, failed, cancelled, skipped, parked, blocked]",
+            "a similar value exists: 'running'; ",
+        );
+        check(&["lst"], "unrecognized subcommand 'lst'", "some similar subcommands exist: 'ls', 'list'; Usage: ");
+    }
 }

@@ -9,18 +9,19 @@ use regatta_store::StoreError;
 
 use crate::exit::Exit;
 
-/// What a command ends with when it cannot do what it was asked.
+/// What a command ends with when it cannot do what it was asked. It always has a next step.
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) exit: Exit,
     pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+    pub(crate) hint: String,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl CliError {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None, diagnostics: Vec::new() }
+        let hint = usual_step(exit).to_owned();
+        Self { exit, message: message.into(), hint, diagnostics: Vec::new() }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -46,7 +47,7 @@ impl CliError {
 
     /// The next step.
     pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = hint.into();
         self
     }
 
@@ -56,7 +57,31 @@ impl CliError {
             std::io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::CannotWork,
         };
-        Self::new(exit, format!("{doing} {}: {error}", path.display()))
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "look at the path: nothing is there",
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "give this user the right to it, or work in another place"
+            }
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                "make room on that disk: `regatta lane sweep` takes away what nobody needs"
+            }
+            std::io::ErrorKind::IsADirectory => "that is a directory; name a file",
+            _ => usual_step(Exit::CannotWork),
+        };
+        Self::new(exit, format!("{doing} {}: {error}", path.display())).hinted(hint)
+    }
+}
+
+/// Where to look when nobody knows better.
+fn usual_step(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Usage => "`regatta --help` lists commands, `regatta COMMAND --help` what each takes",
+        Exit::NotFound => "`regatta list --status all` shows what there is",
+        Exit::Refused => "`regatta status ID` says what can be done now",
+        Exit::TimedOut => "`regatta list` shows how far it is",
+        Exit::Ok | Exit::TaskFailed | Exit::CannotWork | Exit::Git | Exit::Interrupted => {
+            "`regatta doctor` looks at git, the store, the agents and the disk"
+        }
     }
 }
 

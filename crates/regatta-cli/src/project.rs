@@ -7,7 +7,7 @@ use regatta_core::config::{self, Config};
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
 use regatta_engine::git::Repo;
-use regatta_store::{Store, TaskQuery, TaskRecord};
+use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -42,7 +42,7 @@ impl Project {
     /// Opens the store, making it if it is not there.
     pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
         self.make_state_dir()?;
-        Ok(regatta_store::open(&self.store_url).await?)
+        open_store(&self.store_url).await
     }
 
     /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there.
@@ -58,7 +58,7 @@ impl Project {
             return Err(CliError::not_found(format!("there is no store at {path} yet"))
                 .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
         }
-        Ok(regatta_store::open(&self.store_url).await?)
+        open_store(&self.store_url).await
     }
 
     /// `.regatta`, private to the user and kept out of git.
@@ -128,6 +128,7 @@ pub(crate) fn load_config(
             let shown = shown(path);
             let text = String::from_utf8(text).map_err(|error| {
                 CliError::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+                    .hinted("save it as UTF-8")
             })?;
             match path.file_name() == Some(ROOKERY_FILE.as_ref()) {
                 true => config::parse_rookery(&shown, &text),
@@ -142,6 +143,16 @@ pub(crate) fn load_config(
         true => Err(CliError::diagnosed(diagnostics)),
         false => Ok((config, file, diagnostics)),
     }
+}
+
+async fn open_store(url: &str) -> Result<Arc<dyn Store>, CliError> {
+    let opened = regatta_store::open(url).await;
+    opened.map_err(|error| match error {
+        StoreError::Invalid(_) => CliError::from(error).hinted(
+            "leave --store, $REGATTA_STORE and `store:` out to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
+        ),
+        error => error.into(),
+    })
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
@@ -197,7 +208,7 @@ fn normal(path: &Path) -> PathBuf {
 pub(crate) async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, CliError> {
     if let Ok(id) = TaskId::parse(text) {
         match store.task(&id).await {
-            Err(regatta_store::StoreError::NotFound(_)) => {}
+            Err(StoreError::NotFound(_)) => {}
             other => return Ok(other?),
         }
     }

@@ -7,9 +7,10 @@ use regatta_core::state::TaskState;
 use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::session::{is_certainly_dead, node_name};
-use regatta_server::documents::TaskDocument;
+use regatta_server::documents::{
+    ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument,
+};
 use regatta_store::{MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::lane::lanes;
@@ -17,6 +18,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::ui::Ui;
+
+/// More refusals than this are not named one by one.
+const MANY: usize = 20;
 
 /// An opened store, its lanes, and whoever works on it now.
 pub(crate) struct Queue {
@@ -28,9 +32,37 @@ pub(crate) struct Queue {
     pub(crate) by: String,
 }
 
+/// Which tasks a command is for.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Which {
+    /// The tasks, or the beginnings of their ids.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    tasks: Vec<String>,
+    /// Every task in one of the states that the command is for: see above.
+    #[arg(long, conflicts_with = "tasks")]
+    all: bool,
+}
+
 impl Queue {
+    /// Opens the store and finds the tasks: those that were named, or all in these states.
+    pub(crate) async fn open_for(
+        global: &Global,
+        which: &Which,
+        states: &[&str],
+    ) -> Result<(Self, Vec<TaskRecord>), CliError> {
+        let queue = Self::open(global).await?;
+        let found = match which.all {
+            false => queue.find(&which.tasks).await?,
+            true => {
+                let states = states.iter().map(|state| (*state).to_owned()).collect();
+                queue.store.tasks(&TaskQuery { states, ..TaskQuery::default() }).await?
+            }
+        };
+        Ok((queue, found))
+    }
+
     /// Opens the store that is there.
-    pub(crate) async fn open(global: &Global) -> Result<Self, CliError> {
+    async fn open(global: &Global) -> Result<Self, CliError> {
         let project = Project::open(global)?;
         let store = project.store().await?;
         Self::of(&project, store).await
@@ -42,7 +74,7 @@ impl Queue {
     }
 
     /// The tasks that `texts` name, each once. All of them have to be there.
-    pub(crate) async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, CliError> {
+    async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, CliError> {
         let mut found: Vec<TaskRecord> = Vec::new();
         for text in texts {
             let task = find_task(self.store.as_ref(), text).await?;
@@ -51,20 +83,6 @@ impl Queue {
             }
         }
         Ok(found)
-    }
-
-    /// The tasks that `texts` name, or all in these states.
-    pub(crate) async fn find_or_all(
-        &self,
-        texts: &[String],
-        all: bool,
-        states: &[&str],
-    ) -> Result<Vec<TaskRecord>, CliError> {
-        if !all {
-            return self.find(texts).await;
-        }
-        let states = states.iter().map(|state| (*state).to_owned()).collect();
-        Ok(self.store.tasks(&TaskQuery { states, ..TaskQuery::default() }).await?)
     }
 }
 
@@ -127,8 +145,8 @@ impl Takers {
     }
 
     /// The daemon for programs.
-    pub(crate) fn daemon_document(&self) -> serde_json::Value {
-        self.daemon().map_or(serde_json::Value::Null, |node| json!({ "node": node.node, "pid": node.pid }))
+    pub(crate) fn daemon_document(&self) -> Option<DaemonDocument> {
+        self.daemon().map(|node| DaemonDocument { node: node.node.clone(), pid: node.pid })
     }
 }
 
@@ -145,43 +163,64 @@ pub(crate) struct Changed {
 #[derive(Default)]
 pub(crate) struct Batch {
     changed: Vec<Changed>,
-    refused: Vec<CliError>,
+    refused: Vec<(TaskId, CliError)>,
 }
 
 impl Batch {
-    pub(crate) fn push(&mut self, result: Result<Changed, CliError>) {
+    pub(crate) fn push(&mut self, id: &TaskId, result: Result<Changed, CliError>) {
         match result {
             Ok(changed) => self.changed.push(changed),
-            Err(error) => self.refused.push(error),
+            Err(error) => self.refused.push((id.clone(), error)),
         }
     }
 
-    /// Prints what was done; what was refused is the error.
-    pub(crate) fn finish(mut self, takers: Option<&Takers>, ui: &Ui) -> Result<Exit, CliError> {
+    /// Prints what was done; what was refused is the error. `taken` says whether somebody has to take the tasks now.
+    pub(crate) fn finish(self, queue: &Queue, taken: bool, ui: &Ui) -> Result<Exit, CliError> {
         let (n_changed, n_refused) = (self.changed.len(), self.refused.len());
-        if ui.json && (n_changed > 0 || n_refused == 0) {
-            ui.document(&self.changed.iter().map(document).collect::<Vec<_>>());
-        } else if !ui.json {
-            self.print(takers, ui);
+        if !ui.json {
+            self.print(taken.then_some(&queue.takers), ui);
+        } else if n_changed > 0 || n_refused == 0 {
+            ui.document(&self.document(queue));
         }
-        if n_refused == 0 {
-            return Ok(Exit::Ok);
-        }
-        let first = self.refused.remove(0);
+        let mut refused = self.refused.into_iter().map(|(_, error)| error);
+        let Some(first) = refused.next() else { return Ok(Exit::Ok) };
         if n_refused + n_changed == 1 {
             return Err(first);
         }
-        let others = self.refused.iter().map(|error| error.message.as_str());
-        let all: Vec<&str> = std::iter::once(first.message.as_str()).chain(others).collect();
-        let message = format!("{n_refused} of {} refused: {}", n_refused + n_changed, all.join("; "));
+        let others: Vec<CliError> = refused.collect();
+        let mut all: Vec<&str> = vec![&first.message];
+        all.extend(others.iter().take(MANY - 1).map(|error| error.message.as_str()));
+        let more = if n_refused > MANY { format!("; and {} more", n_refused - MANY) } else { String::new() };
+        let message = format!("{n_refused} of {} refused: {}{more}", n_refused + n_changed, all.join("; "));
         Err(CliError { message, ..first })
     }
 
+    fn document(&self, queue: &Queue) -> ChangesDocument {
+        let changed = |changed: &Changed| ChangedDocument {
+            task: TaskDocument::from(&changed.task),
+            salvaged: changed.salvaged.clone(),
+        };
+        let refused = |(id, error): &(TaskId, CliError)| RefusedDocument {
+            id: id.clone(),
+            error: error.message.clone(),
+            hint: error.hint.clone(),
+        };
+        ChangesDocument {
+            tasks: self.changed.iter().map(changed).collect(),
+            refused: self.refused.iter().map(refused).collect(),
+            daemon: queue.takers.daemon_document(),
+            warnings: Vec::new(),
+        }
+    }
+
     fn print(&self, takers: Option<&Takers>, ui: &Ui) {
+        let mut text = String::new();
         for changed in &self.changed {
             let saved = changed.salvaged.as_ref().map(|name| format!("; what was in its lane is in {name}"));
-            ui.line(format!("{} {}{}", changed.task.spec.id, changed.text, saved.unwrap_or_default()));
+            let saved = saved.unwrap_or_default();
+            text.push_str(&format!("{} {}{saved}\n", changed.task.spec.id, changed.text));
         }
+        ui.out(&text);
         if ui.quiet {
             return;
         }
@@ -189,6 +228,7 @@ impl Batch {
             ui.note("there was nothing to do");
         }
         let mut queues: Vec<&str> = self.changed.iter().map(|changed| changed.task.queue.as_str()).collect();
+        queues.sort_unstable();
         queues.dedup();
         for queue in queues {
             if let Some(takers) = takers {
@@ -196,15 +236,6 @@ impl Batch {
             }
         }
     }
-}
-
-fn document(changed: &Changed) -> serde_json::Value {
-    let mut document =
-        serde_json::to_value(TaskDocument::from(&changed.task)).expect("our own values serialise");
-    if let Some(name) = &changed.salvaged {
-        document["salvaged"] = json!(name);
-    }
-    document
 }
 
 /// `tasks` so that each comes behind those of them that it depends on.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
@@ -277,6 +278,51 @@ pub struct SummaryDocument {
     pub total: u64,
 }
 
+/// What a command did to tasks. Every command that changes tasks prints this one: `enqueue`, `add`, `cancel`,
+/// `requeue`, `retry`, `park`, `unpark`. One that could change nothing prints only its error.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangesDocument {
+    /// What was changed, in the order in which it was done.
+    pub tasks: Vec<ChangedDocument>,
+    /// What was not, and why; the error on standard error says the same in one sentence.
+    pub refused: Vec<RefusedDocument>,
+    /// The daemon that takes what is in its queue, if there is one.
+    pub daemon: Option<DaemonDocument>,
+    /// What was found odd about files and settings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A task that was changed, as it is now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedDocument {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskDocument,
+    /// The ref that holds what was in its lane, if that was saved on the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub salvaged: Option<String>,
+}
+
+/// A task that was not changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedDocument {
+    /// Its name.
+    pub id: TaskId,
+    /// Why.
+    pub error: String,
+    /// The next step.
+    pub hint: String,
+}
+
+/// The daemon of a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DaemonDocument {
+    /// The machine it runs on.
+    pub node: String,
+    /// Its process there.
+    pub pid: u32,
+}
+
 impl From<&TaskBrief> for TaskDocument {
     fn from(brief: &TaskBrief) -> Self {
         Self {
@@ -428,6 +474,15 @@ mod tests {
             let attempt = &status["attempts"][0];
             assert!(fields(attempt).contains(&field.to_owned()), "status --json promises attempts[].{field}");
         }
+        let changes = ChangesDocument {
+            tasks: vec![ChangedDocument { task: TaskDocument::from(&record()), salvaged: None }],
+            refused: Vec::new(),
+            daemon: None,
+            warnings: Vec::new(),
+        };
+        let changes = serde_json::to_value(changes).unwrap();
+        assert_eq!(fields(&changes), ["daemon", "refused", "tasks", "warnings"]);
+        assert_eq!(changes["tasks"][0], list, "a changed task is a task of the list");
         let summary = SummaryDocument::new([("pending".to_owned(), 3), ("landed".to_owned(), 2)]);
         assert_eq!(serde_json::to_value(summary).unwrap()["total"], 5);
     }

@@ -9,42 +9,60 @@ use regatta_store::{Operation, RequestId, Store, StoreError, TaskRecord};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::{Project, find_task};
-use crate::queue::who;
+use crate::queue::{Batch, Changed, Queue, Which, who};
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
 
 /// How long an agent and everything it started may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Call a task off. A running agent is ended with everything it started, and its work is kept in its lane.
+/// Call tasks off. A running agent is ended with everything it started, and its work is kept in its lane.
+///
+/// What depends on a cancelled task is skipped. --all is every task that has not ended, blocked ones among them.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The task, or the beginning of its id.
-    #[arg(value_name = "ID")]
-    task: String,
-    /// Ask a running agent's owner and do not wait until it has ended.
+    #[command(flatten)]
+    which: Which,
+    /// Ask running agents' owners and do not wait until they have ended.
     #[arg(long)]
     no_wait: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
-    let store = project.store().await?;
-    let task = find_task(store.as_ref(), &args.task).await?;
-    if !cancel(store.as_ref(), &task).await? && !args.no_wait {
-        wait(store.as_ref(), &task).await?;
-    }
-    let task = store.task(&task.spec.id).await?;
-    if ui.json {
-        ui.document(&regatta_server::documents::TaskDocument::from(&task));
-    } else if !ui.quiet {
-        match task.state {
-            TaskState::Cancelled { .. } => ui.line(format!("{} cancelled", task.spec.id)),
-            _ => ui.line(format!("{} will be cancelled by the run that holds it", task.spec.id)),
+    let open: Vec<&str> = TaskState::NAMES
+        .into_iter()
+        .filter(|name| !["done", "landed", "failed", "cancelled", "skipped"].contains(name))
+        .collect();
+    let (queue, found) = Queue::open_for(global, &args.which, &open).await?;
+    let store = queue.store.as_ref();
+    let mut batch = Batch::default();
+    let mut asked = Vec::new();
+    // All are asked before one is waited for: their agents end side by side.
+    for task in found {
+        match cancel(store, &task).await {
+            Ok(true) => batch.push(&task.spec.id, changed(store, &task).await),
+            Ok(false) => asked.push(task),
+            Err(error) => batch.push(&task.spec.id, Err(error)),
         }
     }
-    Ok(Exit::Ok)
+    for task in asked {
+        let waited = if args.no_wait { Ok(()) } else { wait(store, &task).await };
+        let result = match waited {
+            Ok(()) => changed(store, &task).await,
+            Err(error) => Err(error),
+        };
+        batch.push(&task.spec.id, result);
+    }
+    batch.finish(&queue, false, ui)
+}
+
+async fn changed(store: &dyn Store, task: &TaskRecord) -> Result<Changed, CliError> {
+    let task = store.task(&task.spec.id).await?;
+    let text = match task.state {
+        TaskState::Cancelled { .. } => "cancelled",
+        _ => "will be cancelled by the run that holds it",
+    };
+    Ok(Changed { task, text: text.to_owned(), salvaged: None })
 }
 
 /// Cancels it, or asks whoever holds it. True if it is cancelled already.

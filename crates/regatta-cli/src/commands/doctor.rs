@@ -63,7 +63,7 @@ impl Finding {
 
     /// An error of a part, with the next step it came with.
     fn from_error(check: &'static str, error: CliError) -> Self {
-        Self { hint: error.hint, ..Self::error(check, error.message) }
+        Self { hint: Some(error.hint), ..Self::error(check, error.message) }
     }
 
     fn hinted(self, hint: impl Into<String>) -> Self {

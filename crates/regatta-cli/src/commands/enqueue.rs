@@ -10,9 +10,8 @@ use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
-use regatta_server::documents::TaskDocument;
+use regatta_server::documents::{ChangedDocument, ChangesDocument};
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery, TaskRecord};
-use serde_json::json;
 
 use super::requeue::{alone, clear_lane};
 use super::validate::parse_files;
@@ -256,9 +255,9 @@ pub(crate) async fn tell(
     let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
     let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
     if ui.json {
-        let documents: Vec<TaskDocument> = stored.iter().map(TaskDocument::from).collect();
+        let tasks = stored.iter().map(|task| ChangedDocument { task: task.into(), salvaged: None }).collect();
         let daemon = queue.takers.daemon_document();
-        ui.document(&json!({ "tasks": documents, "daemon": daemon, "warnings": warnings }));
+        ui.document(&ChangesDocument { tasks, refused: Vec::new(), daemon, warnings: warnings.to_vec() });
         return Ok(Exit::Ok);
     }
     for warning in warnings {

@@ -12,7 +12,7 @@ use regatta_store::{Operation, RequestId, StoreError, TaskRecord};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::{Batch, Changed, Queue, refused};
+use crate::queue::{Batch, Changed, Queue, Which, refused};
 use crate::ui::Ui;
 
 /// The end of time, for what waits until somebody says so.
@@ -20,15 +20,11 @@ pub(crate) const FOREVER: Timestamp = Timestamp::from_millis(253_370_764_800_000
 
 /// Have tasks wait that were not started yet: until a time, for a time, or until `regatta unpark`.
 ///
-/// Nothing is charged. What depends on a parked task waits with it.
+/// Nothing is charged. What depends on a parked task waits with it. --all is every task that is pending.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
-    tasks: Vec<String>,
-    /// Every task that is pending.
-    #[arg(long, conflicts_with = "tasks")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
     /// A span (90m, 1h30m, 2d), a time of day (07:30), a date with a time (2026-05-01 07:30), or RFC 3339.
     /// Without it they wait until they are unparked.
     #[arg(long, value_name = "TIME|DURATION")]
@@ -43,13 +39,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Some(text) => moment(text, clock::now(), &TimeZone::system())?,
         None => FOREVER,
     };
-    let queue = Queue::open(global).await?;
+    let (queue, found) = Queue::open_for(global, &args.which, &["pending"]).await?;
     let detail = args.why.clone().unwrap_or_else(|| format!("parked by {}", queue.by));
     let mut batch = Batch::default();
-    for task in queue.find_or_all(&args.tasks, args.all, &["pending"]).await? {
-        batch.push(park(&queue, &task, until, &detail).await);
+    for task in found {
+        batch.push(&task.spec.id, park(&queue, &task, until, &detail).await);
     }
-    batch.finish(None, ui)
+    batch.finish(&queue, false, ui)
 }
 
 async fn park(queue: &Queue, task: &TaskRecord, until: Timestamp, detail: &str) -> Result<Changed, CliError> {

@@ -12,32 +12,28 @@ use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, Operation, RequestId, TaskQu
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::{Batch, Changed, Queue, dependencies_first, refused};
+use crate::queue::{Batch, Changed, Queue, Which, dependencies_first, refused};
 use crate::ui::Ui;
 
 /// Start tasks over: blocked, failed, cancelled, skipped, done or landed ones are pending again.
 ///
 /// Charged attempts are forgotten, and the next attempt gets a fresh lane: work that is still in the old one is saved
 /// first (`regatta salvage list`). Tasks that were skipped because of one come back with it. A task of a run that is
-/// over goes to the daemon's queue. To go on in the same lane instead, see `regatta retry`.
+/// over goes to the daemon's queue. --all is every task that is blocked, failed or skipped. To go on in the same lane
+/// instead, see `regatta retry`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
-    tasks: Vec<String>,
-    /// Every task that is blocked, failed or skipped.
-    #[arg(long, conflicts_with = "tasks")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let queue = Queue::open(global).await?;
-    let found = queue.find_or_all(&args.tasks, args.all, &["blocked", "failed", "skipped"]).await?;
+    let (queue, found) = Queue::open_for(global, &args.which, &["blocked", "failed", "skipped"]).await?;
     let mut batch = Batch::default();
     for task in dependencies_first(found) {
-        batch.push(requeue(&queue, &task).await);
+        batch.push(&task.spec.id, requeue(&queue, &task).await);
     }
-    batch.finish(Some(&queue.takers), ui)
+    batch.finish(&queue, true, ui)
 }
 
 async fn requeue(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {

@@ -8,31 +8,27 @@ use super::requeue::{Lane, alone, restart};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::{Batch, Changed, Queue, dependencies_first, refused};
+use crate::queue::{Batch, Changed, Queue, Which, dependencies_first, refused};
 use crate::ui::Ui;
 
 /// Try blocked, failed, cancelled, skipped or parked tasks again, in their lanes and with what went wrong as guidance.
 ///
 /// Charged attempts are forgotten; a parked task only stops waiting. Work that conflicted with what landed meanwhile
-/// gets a fresh lane, and is saved first. To start over from nothing, see `regatta requeue`.
+/// gets a fresh lane, and is saved first. --all is every task that is blocked, failed or skipped. To start over from
+/// nothing, see `regatta requeue`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
-    tasks: Vec<String>,
-    /// Every task that is blocked, failed or skipped.
-    #[arg(long, conflicts_with = "tasks")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let queue = Queue::open(global).await?;
-    let found = queue.find_or_all(&args.tasks, args.all, &["blocked", "failed", "skipped"]).await?;
+    let (queue, found) = Queue::open_for(global, &args.which, &["blocked", "failed", "skipped"]).await?;
     let mut batch = Batch::default();
     for task in dependencies_first(found) {
-        batch.push(retry(&queue, &task).await);
+        batch.push(&task.spec.id, retry(&queue, &task).await);
     }
-    batch.finish(Some(&queue.takers), ui)
+    batch.finish(&queue, true, ui)
 }
 
 async fn retry(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {

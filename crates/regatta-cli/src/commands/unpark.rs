@@ -7,29 +7,25 @@ use regatta_store::{Operation, RequestId, StoreError, TaskRecord};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::{Batch, Changed, Queue, refused};
+use crate::queue::{Batch, Changed, Queue, Which, refused};
 use crate::ui::Ui;
 
 /// End the wait of parked tasks, whatever they wait for: they may start at once.
 ///
-/// A pending task that is held back after a failure may start at once too.
+/// A pending task that is held back after a failure may start at once too. --all is every task that is parked.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
-    tasks: Vec<String>,
-    /// Every task that is parked.
-    #[arg(long, conflicts_with = "tasks")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let queue = Queue::open(global).await?;
+    let (queue, found) = Queue::open_for(global, &args.which, &["parked"]).await?;
     let mut batch = Batch::default();
-    for task in queue.find_or_all(&args.tasks, args.all, &["parked"]).await? {
-        batch.push(unpark(&queue, &task).await);
+    for task in found {
+        batch.push(&task.spec.id, unpark(&queue, &task).await);
     }
-    batch.finish(Some(&queue.takers), ui)
+    batch.finish(&queue, true, ui)
 }
 
 async fn unpark(queue: &Queue, task: &TaskRecord) -> Result<Changed, CliError> {

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let mut files = Vec::new();
     for path in args.files {
         let bytes = std::fs::read(&path)
-            .map_err(|error| CliError::usage(format!("reading {}: {error}", path.display())))?;
+            .map_err(|error| CliError { exit: Exit::Usage, ..CliError::io("reading", &path, &error) })?;
         files.push((path, bytes));
     }
     let loaded = parse_files(&project, &files, |settings| settings.strict = args.strict);

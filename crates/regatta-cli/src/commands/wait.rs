@@ -20,22 +20,19 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::{Queue, Which};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::Ui;
 
 /// Wait until tasks have ended: done, landed, failed, cancelled or skipped, or blocked until somebody helps.
 ///
 /// Prints a line at a time: WATCHING ID, TOOL ID name summary, LOG ID text, EXITED ID state, TIMEOUT ID…, ERROR.
-/// Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out.
+/// Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out. --all is every task that
+/// has not ended yet.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required_unless_present = "all")]
-    tasks: Vec<String>,
-    /// Every task that has not ended yet.
-    #[arg(long, conflicts_with = "tasks")]
-    all: bool,
+    #[command(flatten)]
+    which: Which,
     /// What is told: the end only, the agent's tools too, or also what it says. An attempt that is under way is told
     /// from its beginning.
     #[arg(long, value_enum, default_value = "exit")]
@@ -101,13 +98,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn find(args: &Args, global: &Global) -> Result<(Queue, Vec<TaskRecord>), CliError> {
-    let queue = Queue::open(global).await?;
     let open: Vec<&str> = TaskState::NAMES
         .into_iter()
         .filter(|name| !["done", "landed", "failed", "cancelled", "skipped", "blocked"].contains(name))
         .collect();
-    let tasks = queue.find_or_all(&args.tasks, args.all, &open).await?;
-    Ok((queue, tasks))
+    Queue::open_for(global, &args.which, &open).await
 }
 
 fn patience(text: &str) -> Result<Option<Duration>, CliError> {

@@ -17,6 +17,7 @@ fn a_running_agent_is_ended_before_the_state_says_cancelled() {
     let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
     let cancelled = world.run(["cancel", "hangs", "--json"]).exits(0).json();
+    let cancelled = &cancelled["tasks"][0];
     assert_eq!((&cancelled["state"], &cancelled["reason"]), (&"cancelled".into(), &"by ada".into()));
     if let Ok(pid) = std::fs::read_to_string(pid) {
         assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "its process is gone");
@@ -37,6 +38,22 @@ fn what_is_settled_is_refused_with_why() {
     // A skipped task may be called off for good: a retry of its dependency does not bring it back then.
     assert_eq!(world.run(["cancel", "after"]).exits(0).out, "after cancelled\n");
     world.run(["cancel", "nobody"]).exits(4);
+}
+
+#[test]
+fn many_are_called_off_at_once_and_each_refusal_is_told() {
+    let world = World::after_plan();
+    world.write("tasks/a.md", "---\nid: a\nagent: sh\n---\ntrue\n");
+    world.write("tasks/b.md", "---\nid: b\nagent: sh\ndeps: [a]\n---\ntrue\n");
+    world.run(["enqueue", "tasks"]).exits(0);
+    let ran = world.run(["cancel", "good", "a", "--json"]).exits(6);
+    let json = ran.json();
+    assert_eq!((&json["tasks"][0]["id"], &json["tasks"][0]["state"]), (&"a".into(), &"cancelled".into()));
+    assert_eq!((&json["refused"][0]["id"], json["refused"][0]["hint"].is_string()), (&"good".into(), true));
+    assert!(ran.error()["error"].as_str().unwrap().starts_with("1 of 2 refused: good is landed"));
+    world.run(["requeue", "a"]).exits(0);
+    assert_eq!(world.run(["cancel", "--all"]).exits(0).out, "a cancelled\nb cancelled\n");
+    assert_eq!(world.run(["cancel", "--all"]).exits(0).err, "there was nothing to do\n");
 }
 
 #[test]

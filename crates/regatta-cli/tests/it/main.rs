@@ -10,6 +10,7 @@ mod daemon_adoption;
 mod daemon_mishaps;
 mod diff;
 mod doctor;
+mod errors;
 mod events;
 mod help;
 mod init;

@@ -41,8 +41,8 @@ fn requeue_starts_over_with_a_fresh_lane_and_says_where_the_old_work_is() {
 fn retry_goes_on_in_the_lane() {
     let (world, plan) = failed();
     let json = world.run(["retry", "fla", "--json"]).exits(0).json();
-    assert_eq!((&json[0]["id"], &json[0]["state"]), (&json!("flaky"), &json!("pending")));
-    assert_eq!(json[0].get("salvaged"), None);
+    assert_eq!((&json["tasks"][0]["id"], &json["tasks"][0]["state"]), (&json!("flaky"), &json!("pending")));
+    assert_eq!(json["tasks"][0].get("salvaged"), None);
     assert!(world.outside().join("repo.lanes/flaky/work.txt").exists());
     world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
     assert_eq!(world.git(["show", "main:work.txt"]), "work\nwork", "two lines: it went on");
@@ -62,7 +62,8 @@ fn a_skipped_task_comes_back_with_what_it_depends_on_and_not_before() {
     }
     assert_eq!(n_events(&world), before, "what is refused leaves no trace");
     let json = world.run(["requeue", "--all", "--json"]).exits(0).json();
-    let ids: Vec<&str> = json.as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        json["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["flaky", "after"]);
     let nothing = world.run(["requeue", "--all"]).exits(0);
     assert!(nothing.err.contains("nothing to do"), "{}", nothing.err);
@@ -86,7 +87,7 @@ fn one_refusal_holds_up_no_other_and_unknown_ids_hold_up_all() {
     world.run(["requeue", "broken", "nobody"]).exits(4);
     assert_eq!(n_events(&world), before);
     let ran = world.run(["retry", "good", "broken", "--json"]).exits(6);
-    assert_eq!(ran.json()[0]["id"], "broken");
+    assert_eq!(ran.json()["tasks"][0]["id"], "broken");
     assert!(ran.error()["error"].as_str().unwrap().contains("1 of 2 refused: good is landed"), "{}", ran.err);
 }
 
@@ -99,23 +100,26 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
         .exits(0)
         .json();
     assert_eq!(
-        (&json[0]["state"], &json[0]["reason"]),
+        (&json["tasks"][0]["state"], &json["tasks"][0]["reason"]),
         (&json!("parked"), &json!("operator: the database moves"))
     );
     let out = world.run(["park", "schema"]).exits(0).out;
     assert_eq!(out, "schema is parked until `regatta unpark schema`\n");
     let next = world.run(["status", "schema", "--json"]).exits(0).json()["next"].clone();
     assert!(next.as_str().unwrap().contains("regatta unpark schema"), "{next}");
-    assert_eq!(world.run(["unpark", "schema", "--json"]).exits(0).json()[0]["state"], "pending");
+    assert_eq!(world.run(["unpark", "schema", "--json"]).exits(0).json()["tasks"][0]["state"], "pending");
     let error = world.run(["unpark", "schema", "--json"]).exits(6).error();
     assert!(error["error"].as_str().unwrap().contains("waits for no time"), "{error}");
     for bad in ["yesterday", "2001-01-01 00:00", "0"] {
         world.run(["park", "schema", "--until", bad]).exits(2);
     }
     world.run(["add", "another"]).exits(0);
-    assert_eq!(world.run(["park", "--all", "--json"]).exits(0).json().as_array().unwrap().len(), 2);
-    assert_eq!(world.run(["retry", "schema", "--json"]).exits(0).json()[0]["state"], "pending");
-    assert_eq!(world.run(["unpark", "--all", "--json"]).exits(0).json().as_array().unwrap().len(), 1);
+    assert_eq!(world.run(["park", "--all", "--json"]).exits(0).json()["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(world.run(["retry", "schema", "--json"]).exits(0).json()["tasks"][0]["state"], "pending");
+    assert_eq!(
+        world.run(["unpark", "--all", "--json"]).exits(0).json()["tasks"].as_array().unwrap().len(),
+        1
+    );
     world.run(["cancel", "schema"]).exits(0);
     let error = world.run(["park", "schema", "--json"]).exits(6).error();
     assert!(
