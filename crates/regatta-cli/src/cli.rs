@@ -157,6 +157,10 @@ mod tests {
              judging, landing, done, landed, failed, cancelled, skipped, parked, blocked]",
             "a similar value exists: 'running'; ",
         );
-        check(&["lst"], "unrecognized subcommand 'lst'", "some similar subcommands exist: 'ls', 'list'; Usage: ");
+        check(
+            &["lst"],
+            "unrecognized subcommand 'lst'",
+            "some similar subcommands exist: 'ls', 'list'; Usage: ",
+        );
     }
 }

@@ -10,7 +10,8 @@ use regatta_core::attempt::Attempt;
 use regatta_core::config::{Config, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::id::TaskId;
-use regatta_store::{Claim, SessionId, Store};
+use regatta_core::state::TaskState;
+use regatta_store::{Claim, SessionId, Store, StoreError};
 
 use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
@@ -19,6 +20,7 @@ use crate::git::{GitError, Repo, TrustSnapshot, Work, replace_link};
 use crate::landing::train::Memory;
 use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
 use crate::notice::{Notice, Notices};
+use crate::persist::until_answered;
 use crate::process::Supervisor;
 use crate::redact::Redactor;
 use crate::worker::WorkerError;
@@ -334,8 +336,7 @@ impl Context {
         if self.options.keep_lanes {
             return;
         }
-        let id = task.clone();
-        let retired = self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await;
+        let retired = self.retire_idle(task, mode).await;
         let mut left = self.lanes_to_retire();
         match retired {
             Ok(retired) => {
@@ -355,6 +356,31 @@ impl Context {
     /// Lanes that could not be taken away when it was time.
     pub(crate) fn lanes_to_retire(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
         self.lanes_to_retire.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a task's lane away unless somebody works on the task by now, or is about to. That counts as no lane.
+    pub(crate) async fn retire_idle(
+        self: &Arc<Self>,
+        task: &TaskId,
+        mode: RetireMode,
+    ) -> Result<Retired, GitError> {
+        let id = task.clone();
+        let _alone = self.blocking(move |ctx| ctx.lanes.alone(&id)).await?;
+        // Since it was settled somebody may have given it back to the queue, and somebody may have taken it.
+        let idle = match until_answered(|| self.store.task(task)).await.map(|record| record.state) {
+            Ok(TaskState::Landed { .. }) => true,
+            Ok(state) => {
+                let settled = state.is_terminal() || matches!(state, TaskState::Blocked { .. });
+                settled && mode != RetireMode::Landed
+            }
+            Err(StoreError::NotFound(_)) => true,
+            Err(_) => false,
+        };
+        if !idle {
+            return Ok(Retired::NoLane);
+        }
+        let id = task.clone();
+        self.blocking(move |ctx| ctx.lanes.retire(&id, mode, crate::clock::now())).await
     }
 
     /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas.

@@ -2,7 +2,8 @@
 //!
 //! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time. `panic@name` is a defect
 //! there instead, which ends only the worker that comes to it.
-//! Debug builds only.
+//! `REGATTA_PAUSEPOINT=name:PATH` waits there instead: it writes a line into the pipe `PATH.arrive` and reads one from
+//! `PATH.leave`, each time the place is reached. Debug builds only.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,6 +29,7 @@ pub const ALL: &[&str] = &[
     "files-moved",
     "ref-moved",
     "landed",
+    "lane-saved",
     "lane-set-aside",
     "lane-retired",
 ];
@@ -40,6 +42,7 @@ pub fn reach(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
+    pause(name);
     let Ok(wanted) = std::env::var("REGATTA_FAILPOINT") else { return };
     let (is_defect, wanted) = match wanted.strip_prefix("panic@") {
         Some(wanted) => (true, wanted.to_owned()),
@@ -58,4 +61,11 @@ pub fn reach(name: &str) {
             std::thread::park();
         }
     }
+}
+
+fn pause(name: &str) {
+    let Ok(wanted) = std::env::var("REGATTA_PAUSEPOINT") else { return };
+    let Some(path) = wanted.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) else { return };
+    let _ = std::fs::write(format!("{path}.arrive"), "here\n");
+    let _ = std::fs::read(format!("{path}.leave"));
 }

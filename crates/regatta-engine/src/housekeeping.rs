@@ -9,7 +9,6 @@ use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_store::StoreError;
 
-use crate::clock;
 use crate::context::Context;
 use crate::engine::EngineError;
 use crate::lanes::{RetireMode, Retired};
@@ -35,8 +34,7 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
         if left <= most && !disk_is_low() {
             break;
         }
-        let id = task.clone();
-        match ctx.blocking(move |ctx| ctx.lanes.retire(&id, RetireMode::SalvageFirst, clock::now())).await {
+        match ctx.retire_idle(&task, RetireMode::SalvageFirst).await {
             Ok(Retired::Removed { salvaged }) => {
                 let kept =
                     salvaged.map_or_else(String::new, |salvaged| format!("; its work is {}", salvaged.name));
@@ -57,8 +55,6 @@ pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> 
     if left.is_empty() {
         return Ok(());
     }
-    // Where even the lock cannot be had, it is tried again, too.
-    let Ok(_alone) = ctx.blocking(|ctx| ctx.lanes.alone()).await else { return Ok(()) };
     for task in left {
         match how_to_retire(ctx, &task).await? {
             Some(mode) => ctx.clone().retire(&task, mode).await,

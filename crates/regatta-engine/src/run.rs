@@ -116,13 +116,12 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     }
 }
 
-/// Lanes of tasks that a dead engine settled and had no time to take away. Nobody may start a task meanwhile.
+/// Lanes of tasks that a dead engine settled and had no time to take away.
 pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError> {
     if ctx.options.keep_lanes {
         return Ok(());
     }
     let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
-    let _alone = ctx.blocking(|ctx| ctx.lanes.alone()).await?;
     for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
         if let Some(mode) = how_to_retire(ctx, &info.task).await? {
             ctx.clone().retire(&info.task, mode).await;
@@ -306,6 +305,13 @@ async fn prepare_lanes(
         let conflicted = matches!(record.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
         let task = record.spec.id.clone();
         if (!resume || conflicted) && !adopted.iter().any(|(claim, _)| claim.task == task) {
+            let id = task.clone();
+            let _alone = ctx.blocking(move |ctx| ctx.lanes.alone(&id)).await?;
+            let state = until_answered(|| ctx.store.task(&task)).await?.state;
+            if state.is_claimed() || matches!(state, TaskState::Landing { .. }) {
+                // Somebody took it just now; to enqueue it is refused then.
+                continue;
+            }
             ctx.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, clock::now())).await?;
         }
     }

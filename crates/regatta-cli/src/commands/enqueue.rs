@@ -160,11 +160,15 @@ async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(),
     let if_present = if replace { IfPresent::Restart } else { IfPresent::Refuse };
     let new = |spec: &TaskSpec| NewTask { spec: spec.clone(), queue: MAIN_QUEUE.to_owned(), if_present };
     let new: Vec<NewTask> = tasks.iter().map(new).collect();
-    let alone = match replace {
-        true => alone(queue).await?,
-        false => None,
-    };
+    let mut guards = Vec::new();
     if replace {
+        // One after another in the order of their names, so that two calls cannot wait for each other.
+        let mut ids: Vec<TaskId> =
+            present(queue.store.as_ref(), tasks).await?.into_iter().map(|task| task.spec.id).collect();
+        ids.sort();
+        for id in &ids {
+            guards.push(alone(queue, id).await?);
+        }
         let present = present(queue.store.as_ref(), tasks).await?;
         let busy =
             |task: &&TaskRecord| task.state.is_claimed() || matches!(task.state, TaskState::Landing { .. });
@@ -174,7 +178,7 @@ async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(),
         for task in &present {
             // What waits may be started at any moment: its lane is its own.
             if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
-                clear_lane(queue, &task.spec.id, &alone).await?;
+                clear_lane(queue, &task.spec.id).await?;
             }
         }
     }

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn requeue(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
-    let alone = alone(queue).await?;
+    let alone = alone(queue, &seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     let (was, is) = (&seen.state, &task.state);
     if matches!((was, is), (TaskState::Skipped { .. }, TaskState::Pending { .. })) {
@@ -62,10 +62,11 @@ pub(crate) enum Lane {
     Fresh,
 }
 
-/// Lets one command at a time give tasks back; see [`regatta_engine::lanes::Lanes::alone`].
-pub(crate) async fn alone(queue: &Queue) -> Result<Option<Alone>, CliError> {
+/// See [`regatta_engine::lanes::Lanes::alone`]. Where there never was a lane, nobody is in the way.
+pub(crate) async fn alone(queue: &Queue, id: &TaskId) -> Result<Option<Alone>, CliError> {
     let Some(lanes) = queue.lanes.clone() else { return Ok(None) };
-    let alone = tokio::task::spawn_blocking(move || lanes.alone()).await.expect("locking does not panic");
+    let id = id.clone();
+    let alone = tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic");
     Ok(Some(alone?))
 }
 
@@ -74,7 +75,7 @@ pub(crate) async fn restart(
     queue: &Queue,
     task: &TaskRecord,
     lane: Lane,
-    alone: &Option<Alone>,
+    _alone: &Option<Alone>,
 ) -> Result<Changed, CliError> {
     let (store, id) = (queue.store.as_ref(), &task.spec.id);
     for dependency in &task.spec.deps {
@@ -90,7 +91,7 @@ pub(crate) async fn restart(
     // Work that conflicted would conflict again.
     let conflicted = matches!(task.state, TaskState::Blocked { reason: BlockReason::Conflict, .. });
     let salvaged = match lane == Lane::Fresh || conflicted {
-        true => clear_lane(queue, id, alone).await?,
+        true => clear_lane(queue, id).await?,
         false => None,
     };
     let at = clock::now();
@@ -106,12 +107,9 @@ pub(crate) async fn restart(
     Ok(Changed { task: store.task(id).await?, text: "is pending again".to_owned(), salvaged })
 }
 
-/// Takes the lane of a task away that nobody works on; what is in it is saved, and the log says where.
-pub(crate) async fn clear_lane(
-    queue: &Queue,
-    id: &TaskId,
-    _alone: &Option<Alone>,
-) -> Result<Option<String>, CliError> {
+/// Takes the lane of a task away that nobody works on, for whoever is [`alone`] with it; what is in it is saved, and
+/// the log says where.
+pub(crate) async fn clear_lane(queue: &Queue, id: &TaskId) -> Result<Option<String>, CliError> {
     let Some(lanes) = queue.lanes.clone() else { return Ok(None) };
     let task = id.clone();
     let retired =

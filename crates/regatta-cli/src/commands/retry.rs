@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn retry(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
-    let alone = alone(queue).await?;
+    let alone = alone(queue, &seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     match &task.state {
         TaskState::Pending { .. } if matches!(seen.state, TaskState::Skipped { .. }) => {

@@ -65,7 +65,8 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
             Some(true) => drop(daemon.wait().exited(137)),
             // It was not reached so often, or only afterwards.
             Some(false) if times > 1 || !daemon.has_ended() => {
-                let after = ["landed", "lane-set-aside", "lane-retired", "settled"].contains(&name);
+                let after =
+                    ["landed", "lane-saved", "lane-set-aside", "lane-retired", "settled"].contains(&name);
                 assert!(times > 1 || after, "{what} was not reached");
                 drop(daemon.kill());
             }

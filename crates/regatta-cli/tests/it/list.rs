@@ -92,3 +92,36 @@ fn watching_prints_one_array_per_change_until_it_is_ended() {
     watching.until(|line| state(line) == "landed");
     assert_eq!(run.rest().1, 0);
 }
+
+/// The real thing on a terminal of its own.
+fn on_a_terminal(world: &World, line: &str) -> String {
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_regatta")), "/dev/null"]);
+    script.current_dir(world.root()).env_clear().envs(world.env()).stdin(std::process::Stdio::null());
+    String::from_utf8(script.output().expect("script can be started").stdout).unwrap()
+}
+
+#[test]
+fn a_terminal_is_shown_what_changed_last_and_how_many_there_are() {
+    let world = World::new();
+    let tasks: String =
+        (0..230).map(|n| format!("  - {{ id: t{n:03}, agent: sh, prompt: \"true\" }}\n")).collect();
+    let plan = world.plan_file(&format!("---\nregatta: 1\ntasks:\n{tasks}---\n"));
+    let enqueued = world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0).out;
+    assert!(enqueued.contains("enqueued t019") && !enqueued.contains("enqueued t020"), "{enqueued}");
+    assert!(enqueued.contains("and 210 more: 230 tasks in all, 0 of them wait for others"), "{enqueued}");
+    world.run(["park", "t000"]).exits(0);
+    let shown = on_a_terminal(&world, "list");
+    let id = |line: &'_ str| Some(line.split_once(" t")?.1.get(..3)?.to_owned());
+    let ids: Vec<String> = shown.lines().filter_map(id).filter(|id| id.parse::<u32>().is_ok()).collect();
+    assert_eq!((ids.len(), [&*ids[0], &ids[1], &ids[199]]), (200, ["000", "031", "229"]), "{shown}");
+    assert!(
+        shown.contains("… and 30 more that changed before these; in all 229 pending, 1 parked."),
+        "{shown}"
+    );
+    for all in [on_a_terminal(&world, "list --all"), world.run(["list"]).exits(0).out] {
+        assert_eq!(all.lines().filter(|line| line.contains(" t")).count(), 230);
+    }
+    let parked = on_a_terminal(&world, "list --status parked");
+    assert!(parked.contains("t000") && !parked.contains("more"), "{parked}");
+}

@@ -15,6 +15,7 @@ mod events;
 mod help;
 mod init;
 mod lane;
+mod lane_alone;
 mod list;
 mod logs;
 mod new;

@@ -71,7 +71,7 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std
 /// An advisory lock, let go when dropped or when the process dies.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    _file: File,
+    file: File,
 }
 
 impl FileLock {
@@ -90,6 +90,13 @@ impl FileLock {
         Self::lock(path, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Whether the file that is locked is still the one at `path`.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        matches!((self.file.metadata(), fs::metadata(path)), (Ok(ours), Ok(theirs)) if same(&ours, &theirs))
+    }
+
     fn lock(path: &Path, operation: FlockOperation) -> Result<Option<Self>, GitError> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
@@ -97,7 +104,7 @@ impl FileLock {
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(io("open", path))?;
         loop {
             match rustix::fs::flock(&file, operation) {
-                Ok(()) => return Ok(Some(Self { _file: file })),
+                Ok(()) => return Ok(Some(Self { file })),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(io("lock", path)(error.into())),

@@ -7,6 +7,7 @@
 //! `regatta/<id>`, is moved by Regatta. The work of a lane is whatever its HEAD is, even on a branch of the agent's
 //! own. Calls that change a lane assume that no agent runs in it.
 
+mod alone;
 mod branch;
 mod bring_in;
 mod capture;
@@ -34,13 +35,14 @@ use regatta_core::id::TaskId;
 
 use crate::git::{FileLock, GitError, Oid, Repo, Work, absent_is_none, io};
 
+pub use alone::Alone;
 pub use branch::BranchMove;
 pub use bring_in::{BroughtIn, Includes};
 pub(crate) use capture::{Capture, Captured};
 pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
 pub use prepare::Fresh;
-pub use retire::{Alone, KeptBecause, RetireMode, Retired};
+pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
 
 /// All lanes of one repository.

@@ -35,7 +35,7 @@ impl Lanes {
         self.repo.state_dir.join("lanes")
     }
 
-    fn record_path(&self, task: &TaskId) -> PathBuf {
+    pub(super) fn record_path(&self, task: &TaskId) -> PathBuf {
         self.records_dir().join(format!("{task}.json"))
     }
 

@@ -10,11 +10,7 @@ use regatta_core::time::Timestamp;
 use super::lane_head::someone_stands_in;
 use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
-use crate::git::{FileLock, GitError, absent_is_none, io, unique_suffix};
-
-/// See [`Lanes::alone`].
-#[derive(Debug)]
-pub struct Alone(#[expect(dead_code, reason = "held, not looked at")] FileLock);
+use crate::git::{GitError, absent_is_none, io, unique_suffix};
 
 /// What to do with work that is still in the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +90,7 @@ impl Lanes {
             RetireMode::Landed => None,
             _ => self.salvage(&lane, "before the lane went", at)?,
         };
+        failpoint::reach("lane-saved");
         self.unregister(&lane)?;
         Ok(Retired::Removed { salvaged })
     }
@@ -130,12 +127,6 @@ impl Lanes {
     /// Whether a process that can be seen from here has its working directory in the lane.
     pub fn in_use(&self, lane: &Lane) -> bool {
         std::env::current_dir().is_ok_and(|dir| dir.starts_with(&lane.path)) || someone_stands_in(&lane.path)
-    }
-
-    /// Lets one command at a time take lanes away or give their tasks back to the queue: between its look at the
-    /// task and the end of its work nobody else makes the task startable. Dropping it lets the next one in.
-    pub fn alone(&self) -> Result<Alone, GitError> {
-        FileLock::wait(self.repo.state_dir.join("lanes.lock")).map(Alone)
     }
 
     /// Removes a lane whose work is saved: first out of the way by a rename, then from git, then from the disk.

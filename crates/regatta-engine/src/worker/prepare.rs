@@ -31,6 +31,11 @@ impl Worker {
         let task = spec.id.clone();
         let history = until_answered(|| self.ctx.store.attempts(&task)).await?;
         let tip = self.target_tip().await?;
+        if !spec.read_only {
+            // Whoever is taking its old lane away ends first; whoever comes later finds the task claimed.
+            let task = task.clone();
+            drop(self.blocking(move |ctx| ctx.lanes.alone(&task)).await?);
+        }
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
             if self.claim.charged > 0 {

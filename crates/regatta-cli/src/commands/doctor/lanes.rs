@@ -54,6 +54,7 @@ pub(super) async fn look(
     let all = lanes.list()?;
     let mut found = vec![Finding::ok("lanes", format!("{} in {}", all.len(), lanes.root().display()))];
     for lane in all {
+        let _alone = if fix && lane.broken.is_some() { Some(lanes.alone(&lane.task)?) } else { None };
         let task = match store {
             Some(store) => store.task(&lane.task).await.ok(),
             None => None,

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
     let (id, store) = whose(project, &args.task).await?;
     let Some(lanes) = super::lanes(project)? else { return Err(no_lane(&id)) };
-    let alone = alone(&lanes).await?;
+    let alone = alone(&lanes, &id).await?;
     let task = match &store {
         Some(store) => record(store.as_ref(), &id).await?,
         None => None,
@@ -139,9 +139,9 @@ pub(super) fn mode(task: Option<&TaskRecord>) -> RetireMode {
 }
 
 /// See [`Lanes::alone`].
-pub(super) async fn alone(lanes: &Lanes) -> Result<Alone, CliError> {
-    let lanes = lanes.clone();
-    Ok(tokio::task::spawn_blocking(move || lanes.alone()).await.expect("locking does not panic")?)
+pub(super) async fn alone(lanes: &Lanes, id: &TaskId) -> Result<Alone, CliError> {
+    let (lanes, id) = (lanes.clone(), id.clone());
+    Ok(tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic")?)
 }
 
 /// Takes it away, if no process stands in it and nothing in it would be lost.

@@ -55,8 +55,8 @@ async fn one(
     info: LaneInfo,
     dry_run: bool,
 ) -> Result<Decision, CliError> {
-    let alone = alone(lanes).await?;
     let id = &info.task;
+    let alone = alone(lanes, id).await?;
     let task = match store {
         Some(store) => record(store, id).await?,
         None => None,

@@ -1,0 +1,45 @@
+//! Who may take a task's lane away, or begin to work in it: one at a time, in all processes of a project.
+//!
+//! Invariant: a lane goes only while its [`Alone`] is held, after a look under it that found the task in a state in
+//! which nobody works. An engine that has claimed a task waits for it once before it touches the lane: whoever was
+//! taking the lane away has ended by then, and whoever comes later finds the task claimed.
+
+use std::path::PathBuf;
+
+use regatta_core::id::TaskId;
+
+use super::Lanes;
+use crate::git::{FileLock, GitError};
+
+/// Nobody else takes this task's lane away, or begins to work in it, while this lives.
+#[derive(Debug)]
+pub struct Alone {
+    lock: Option<FileLock>,
+    path: PathBuf,
+    record: PathBuf,
+}
+
+impl Lanes {
+    /// Waits until nobody else is at the lane of `task`.
+    pub fn alone(&self, task: &TaskId) -> Result<Alone, GitError> {
+        let path = self.records_dir().join(format!("{task}.alone"));
+        let record = self.record_path(task);
+        loop {
+            let lock = FileLock::wait(path.clone())?;
+            // The one before us may have deleted the file that we waited for.
+            if lock.is_at(&path) {
+                return Ok(Alone { lock: Some(lock), path, record });
+            }
+        }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // A task without a lane leaves no file behind. Deleted while it is locked: see above.
+        if !self.record.exists() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        drop(self.lock.take());
+    }
+}
