@@ -8,6 +8,7 @@ mod config;
 mod daemon;
 mod daemon_adoption;
 mod daemon_mishaps;
+mod daemon_service;
 mod diff;
 mod doctor;
 mod errors;

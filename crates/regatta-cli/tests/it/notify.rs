@@ -4,6 +4,7 @@ mod hook;
 
 use std::path::Path;
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
 use serde_json::{Value, json};
@@ -276,6 +277,87 @@ fn a_daemon_tells_once_that_nothing_is_left_to_do_also_when_it_is_started_again(
     assert_eq!(hook.told(), ["done a", "done b", "idle", "idle", "parked b"]);
 }
 
+#[test]
+fn a_desktop_that_is_not_there_is_said_once() {
+    let mut world = World::new(REGATTA);
+    // Everything that a run needs, and nothing else.
+    let bin = world.outside("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    for name in ["git", "sh", "cat"] {
+        let path = std::env::var_os("PATH").unwrap();
+        let mut places = std::env::split_paths(&path).map(|dir| dir.join(name));
+        let program = places.find(|path| path.is_file()).expect("it is installed");
+        std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
+    }
+    world.env("PATH", &bin);
+    world.config("notify: [{ on: [landed, idle], desktop: true }]\n");
+    let plan = world.plan(&[task("a", "", "echo a >a.txt"), task("b", "", "echo b >b.txt")].concat());
+    let ran = world.run(&plan, &[]).exited(0);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert_eq!(said.matches("there is no notify-send on PATH").count(), 1, "{said}");
+}
+
+#[test]
+fn of_too_many_that_wait_the_oldest_are_not_told_and_that_is_said() {
+    let world = World::new(REGATTA);
+    world.config("notify: [{ on: [parked], log: true }]\n");
+    let daemon = world.daemon();
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+    let tasks: String = (0..300).map(|n| task(&format!("t{n:03}"), "", "true")).collect();
+    world.enqueue(&world.plan(&tasks));
+    world.regatta(["park", "--all"]).exited(0);
+    let mut daemon = world.daemon();
+    daemon.wait_line("too far behind: 44 older ones are not told");
+    daemon.wait_line("t299");
+    daemon.signal("TERM");
+    let said = daemon.wait().exited(0).stdout;
+    let told = |id: &str| said.lines().filter(|line| line.contains("\"said\"") && line.contains(id)).count();
+    assert_eq!((told("t043"), told("t044"), told("t150"), told("t299")), (0, 1, 1, 1));
+}
+
+#[test]
+fn a_daemon_tells_whoever_the_settings_name_after_sighup() {
+    let world = World::new(REGATTA);
+    let (first, second) = (world.outside("first"), world.outside("second"));
+    let tell = |path: &Path| {
+        format!(
+            "land: {{ auto: true }}\nnotify: [{{ on: [landed], command: [sh, -c, \"cat >>{}\"] }}]\n",
+            path.display()
+        )
+    };
+    let land = |id: &str| {
+        world.enqueue(&world.plan(&task(id, "", &format!("echo {id} >{id}.txt"))));
+        world.wait_state(id, "landed");
+    };
+    world.repo().write("regatta.yaml", tell(&first));
+    let mut daemon = world.daemon();
+    land("a");
+    until("the first is told", || so_far(&first).contains("\"a\"").then_some(()));
+    world.repo().write("regatta.yaml", tell(&second));
+    daemon.signal("HUP");
+    daemon.wait_line("settings read again");
+    land("b");
+    until("the second is told", || so_far(&second).contains("\"b\"").then_some(()));
+    world.repo().write("regatta.yaml", "land: { auto: true }\n");
+    daemon.signal("HUP");
+    daemon.wait_line("settings read again");
+    land("c");
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+    let all = format!("{}{}", read(&first), read(&second));
+    assert_eq!(
+        (all.matches("\"kind\":\"landed\"").count(), read(&first).contains("\"b\"")),
+        (2, false),
+        "{all}"
+    );
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Empty where there is nothing yet.
+fn so_far(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
 }

@@ -1,0 +1,94 @@
+//! The daemon as a service: the command lines that the documentation gives to systemd and pm2 are ones that it takes,
+//! and systemd hears when it is ready, reloads and ends.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use regatta_testkit::daemon::until;
+use regatta_testkit::world::World;
+
+use crate::REGATTA;
+
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+
+/// The words behind `regatta` in the only line that begins so.
+fn documented(beginning: &str) -> Vec<&'static str> {
+    let lines: Vec<&str> = OPERATIONS.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
+    let [line] = lines[..] else { panic!("{} lines begin with {beginning}", lines.len()) };
+    line.split_whitespace().collect()
+}
+
+fn heard(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 256];
+    let n = socket.recv(&mut buffer).expect("systemd is told");
+    String::from_utf8_lossy(&buffer[..n]).into_owned()
+}
+
+#[test]
+fn the_unit_starts_it_and_systemd_hears_how_it_is() {
+    let mut world = World::new(REGATTA);
+    let path = world.outside("notify.socket");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    world.env("NOTIFY_SOCKET", &path);
+    let words = documented("ExecStart=/usr/local/bin/regatta ");
+    assert!(OPERATIONS.contains("\nType=notify\n") && OPERATIONS.contains("\nKillMode=process\n"));
+    let daemon = world.begin(&words);
+    assert_eq!(heard(&socket), "READY=1");
+    until("it serves", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
+    // ExecReload.
+    daemon.signal("HUP");
+    assert_eq!([heard(&socket), heard(&socket)], ["RELOADING=1", "READY=1"]);
+    // A file with mistakes is no reason to be not ready for ever.
+    world.repo().write("regatta.yaml", "max_workers: none\n");
+    daemon.signal("HUP");
+    assert_eq!([heard(&socket), heard(&socket)], ["RELOADING=1", "READY=1"]);
+    daemon.signal("TERM");
+    assert_eq!(heard(&socket), "STOPPING=1");
+    daemon.wait().exited(0);
+}
+
+#[test]
+fn an_abstract_socket_will_do_and_one_that_nobody_listens_to_is_no_trouble() {
+    use std::os::linux::net::SocketAddrExt;
+    let mut world = World::new(REGATTA);
+    let name = format!("regatta-test-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let socket = UnixDatagram::bind_addr(&address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    world.env("NOTIFY_SOCKET", format!("@{name}"));
+    let daemon = world.daemon();
+    assert_eq!(heard(&socket), "READY=1");
+    drop(socket);
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
+
+#[test]
+fn the_line_for_pm2_starts_it() {
+    let world = World::new(REGATTA);
+    let words = documented("pm2 start regatta ");
+    let split = words.iter().position(|word| *word == "--").expect("what is regatta's stands behind --");
+    assert!(words[..split].contains(&"--no-treekill"), "{words:?}");
+    let daemon = world.begin(&words[split + 1..]);
+    until("it serves", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
+    // What pm2 sends first.
+    daemon.signal("INT");
+    daemon.wait().exited(0);
+}
+
+#[test]
+fn a_second_one_is_refused_with_the_first_ones_process_in_every_spelling() {
+    let mut world = World::new(REGATTA);
+    let daemon = world.daemon();
+    let pid = daemon.pid().to_string();
+    for words in [&["daemon"][..], &["daemon", "run"], &["daemon", "start"], &["daemon", "run", "--detached"]]
+    {
+        world.regatta(words).exited(6).says(&format!("process {pid}")).says("daemon stop");
+    }
+    world.use_program(env!("CARGO_BIN_EXE_regatta-daemon").as_ref());
+    world.regatta([""; 0]).exited(6).says(&format!("process {pid}"));
+    world.regatta(["start"]).exited(6).says(&format!("process {pid}"));
+    daemon.signal("TERM");
+    daemon.wait().exited(0);
+}
