@@ -205,7 +205,8 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
             format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
         }
         Evidence::Diff { files, tree, .. } => {
-            format!("{files} files changed, tree {}", &tree[..tree.len().min(12)])
+            let plural = if *files == 1 { "" } else { "s" };
+            format!("{files} file{plural} changed, tree {}", &tree[..tree.len().min(12)])
         }
         Evidence::Note { text } => cell(text),
         Evidence::CommitRefused { by, salvage, .. } => {

@@ -102,7 +102,13 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
     let (by, statement) = read(facts);
     let ended_badly = match facts.end {
         AgentEnd::Success => None,
-        AgentEnd::Failed { message } => Some(format!("the agent failed ({}): {message}", facts.exit)),
+        AgentEnd::Failed { message } => {
+            // A command's message begins with how it ended.
+            let exit = facts.exit.to_string();
+            let rest = message.strip_prefix(&exit).unwrap_or(message).trim_start_matches(':').trim();
+            let rest = if rest.is_empty() { String::new() } else { format!(": {rest}") };
+            Some(format!("the agent failed ({exit}){rest}"))
+        }
         AgentEnd::Interrupted { message } => {
             Some(format!("the agent did not finish ({}): {message}", facts.exit))
         }

@@ -1,5 +1,7 @@
 //! `regatta events`: what happened, in order.
 
+use std::collections::VecDeque;
+
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
 use regatta_core::report::describe;
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     /// Only events of this task.
     #[arg(long, value_name = "ID")]
     task: Option<String>,
+    /// Only the last N, and with -f what comes after them.
+    #[arg(long, short = 'n', value_name = "N")]
+    lines: Option<usize>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -44,6 +49,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let redactor = redactor(&project.config);
     let mut changes = store.subscribe().await?;
     let mut after = args.since;
+    if let Some(n) = args.lines {
+        after = before_last(store.as_ref(), after, task.as_ref(), n).await?;
+    }
     loop {
         changes.borrow_and_update();
         show_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
@@ -54,6 +62,29 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
         }
     }
+}
+
+/// The number behind which the last `n` events are.
+async fn before_last(
+    store: &dyn Store,
+    after: u64,
+    task: Option<&TaskId>,
+    n: usize,
+) -> Result<u64, CliError> {
+    let last = store.last_seq().await?;
+    if task.is_none() {
+        // Events are numbered without gaps, but for those that were taken back.
+        return Ok(after.max(last.saturating_sub(n as u64)));
+    }
+    let (mut read, mut seqs) = (after, VecDeque::from([after]));
+    show_after(store, &mut read, task, |event| {
+        seqs.push_back(event.seq);
+        if seqs.len() > n + 1 {
+            seqs.pop_front();
+        }
+    })
+    .await?;
+    Ok(seqs.front().copied().unwrap_or(after))
 }
 
 /// Hands every event after `after` to `each`, and moves `after` on.

@@ -52,7 +52,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
     let next = match orphaned {
-        true => Some(format!("the run that held it is gone: {} takes it over", heir(&task))),
+        true => {
+            let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
+            Some(format!("the {who} that held it is gone: {} takes it over", heir(&task)))
+        }
         false => next_step(&task, &attempts),
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));

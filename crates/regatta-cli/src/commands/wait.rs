@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::park::waits_for_a_word;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -70,6 +71,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             && !ui.quiet
         {
             ui.note(format!("{id}: {}", queue.takers.sentence(&task.queue)));
+        }
+        if waits_for_a_word(&task.state) && !ui.quiet {
+            ui.note(format!("{id}: it is parked until `regatta unpark {id}`"));
         }
         waiting.insert(id, true);
         watched.spawn(watch.clone().follow(task, changes.clone()));

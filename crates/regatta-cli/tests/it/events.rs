@@ -29,6 +29,9 @@ fn one_task_and_what_came_after_a_number_can_be_asked_for() {
     assert!(kinds.contains(&"started") && kinds.contains(&"landing"), "{kinds:?}");
     let last = of(&[]).last().unwrap()["seq"].to_string();
     assert_eq!(of(&["--since", &last]), Vec::<Value>::new());
+    assert_eq!(of(&["-n", "3"]), of(&[])[of(&[]).len() - 3..]);
+    assert_eq!(of(&["-n", "2", "--task", "good"]), good[good.len() - 2..]);
+    assert_eq!((of(&["-n", "0"]).len(), of(&["-n", "99999", "--task", "good"]).len()), (0, good.len()));
     world.run(["events", "--task", "nobody"]).exits(4);
     world.run(["events", "--since", "soon"]).exits(2);
     assert_eq!(World::new().run(["events"]).exits(0).out, "");

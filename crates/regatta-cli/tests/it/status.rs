@@ -17,7 +17,7 @@ fn a_landed_task_shows_its_attempt_evidence_cost_and_commit() {
         "attempt 1 sim · sim",
         "exit 0 · verdict pass · $0.2500 · 10 tokens in, 3 out",
         "Write the good file",
-        "1 files changed",
+        "1 file changed",
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }

@@ -72,7 +72,8 @@ fn markdown(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
 
 async fn no_file(project: &Project, text: &str) -> CliError {
     let Ok(id) = TaskId::parse(text) else {
-        return CliError::not_found(format!("there is no file {text}"))
+        let shown = if text.is_empty() { "\"\"" } else { text };
+        return CliError::not_found(format!("there is no file {shown}"))
             .hinted("`regatta new ID` makes a task file");
     };
     if project.has_store()
@@ -81,6 +82,8 @@ async fn no_file(project: &Project, text: &str) -> CliError {
     {
         return there_already(&[task]);
     }
-    CliError::not_found(format!("there is no file {text}, and no tasks/{id}.md or parcels/{id}.md"))
-        .hinted(format!("`regatta new {id}` makes one; `regatta add \"PROMPT\" --id {id}` needs none"))
+    CliError::not_found(format!(
+        "there is no file {text}, and no tasks/{id}.md, parcels/{id}.md or plans/{id}.md"
+    ))
+    .hinted(format!("`regatta new {id}` makes one; `regatta add \"PROMPT\" --id {id}` needs none"))
 }
