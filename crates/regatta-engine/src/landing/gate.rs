@@ -50,7 +50,7 @@ pub(crate) async fn gate(
     let lane = ctx
         .blocking({
             let candidate = candidate.clone();
-            move |ctx| ctx.lanes.gate(&candidate)
+            move |ctx| ctx.lanes.lease(&candidate)
         })
         .await?;
     ctx.furnish(&lane, std::path::Path::new("")).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn gate(
             failed => said = failed,
         }
     }
-    ctx.blocking(move |ctx| ctx.lanes.discard(&lane)).await?;
+    ctx.blocking(move |_| lane.give_back()).await?;
     if stop.borrow().is_some() {
         return Ok(Gate::Stopped);
     }

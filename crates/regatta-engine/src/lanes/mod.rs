@@ -41,6 +41,7 @@ pub use bring_in::{BroughtIn, Includes};
 pub(crate) use capture::{Capture, Captured};
 pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
+pub use gate::Leased;
 pub use prepare::Fresh;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;

@@ -73,9 +73,18 @@ impl Lanes {
                     self.salvage(&lane, WROTE, at)?;
                 }
                 self.unregister(&lane)?;
+                if is_gate(&record) {
+                    self.forget_holders(&task);
+                }
             }
         }
         self.empty_trash()
+    }
+
+    /// A gate's place is never used again: what stood for its holder goes with it.
+    pub(super) fn forget_holders(&self, task: &TaskId) {
+        fs::remove_file(self.beside_record(task, "lock")).ok();
+        fs::remove_file(self.beside_record(task, "held")).ok();
     }
 
     fn beside_record(&self, task: &TaskId, name: &str) -> PathBuf {
