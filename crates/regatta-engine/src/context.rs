@@ -18,7 +18,7 @@ use crate::engine::EngineError;
 use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work, replace_link};
 use crate::landing::train::Memory;
-use crate::lanes::{Includes, Lane, Lanes, RetireMode, Retired};
+use crate::lanes::{Includes, Lane, Lanes, PoolOptions, RetireMode, Retired};
 use crate::notice::{Notice, Notices};
 use crate::persist::until_answered;
 use crate::process::Supervisor;
@@ -74,6 +74,14 @@ pub struct Assembly {
     pub notices: Notices,
 }
 
+/// A setup that has to run.
+pub(crate) struct DueSetup {
+    /// The command.
+    pub(crate) command: String,
+    /// What stands for it and all it depends on; `None` where nobody can tell.
+    key: Option<String>,
+}
+
 /// The shared parts.
 pub struct Context {
     /// The store.
@@ -124,7 +132,7 @@ impl Context {
         let (repo, config) = (&assembly.repo, &assembly.config);
         let trust = trust(repo, assembly.options.resume, &assembly.notices)?;
         let work = Work::new(repo, trust);
-        let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?;
+        let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?.with_pool(pool_options(config));
         let bin = repo.state_dir.join("bin");
         link_self(&bin, &assembly.regatta_exe)?;
         let environment = Environment::passed_on(assembly.inherited, &bin);
@@ -245,6 +253,15 @@ impl Context {
             Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(".claude")
         })
     }
+}
+
+/// As many trees are kept as may be in use at once, unless the user says otherwise.
+fn pool_options(config: &Config) -> PoolOptions {
+    let lane = &config.lane;
+    let size = usize::try_from(lane.pool.unwrap_or(config.max_workers)).unwrap_or(usize::MAX);
+    let mut options = PoolOptions::new(size, &lane.build_dirs, &lane.setup_inputs);
+    options.min_free_disk_gb = config.limits.min_free_disk_gb;
+    options
 }
 
 /// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.
@@ -407,6 +424,29 @@ impl Context {
             .iter()
             .map(|(path, why)| format!("{} was not brought in: {why}", path.display()))
             .collect())
+    }
+
+    /// The lane's setup, where it has to run, and what it would be remembered by.
+    pub(crate) async fn setup_due(self: &Arc<Self>, lane: &Lane) -> Result<Option<DueSetup>, GitError> {
+        let Some(command) = self.config.lane.setup.clone() else { return Ok(None) };
+        let lane = lane.clone();
+        self.blocking(move |ctx| {
+            let key = ctx.lanes.setup_key(&lane, &command);
+            let is_done = key.as_deref().is_some_and(|key| lane.is_set_up(key));
+            if let (true, Some(key)) = (is_done, &key) {
+                // For the next one who gets this tree.
+                ctx.lanes.mark_set_up(&lane, key.clone())?;
+            }
+            Ok((!is_done).then_some(DueSetup { command, key }))
+        })
+        .await
+    }
+
+    /// Remembers a setup that went well.
+    pub(crate) async fn setup_done(self: &Arc<Self>, lane: &Lane, setup: &DueSetup) -> Result<(), GitError> {
+        let Some(key) = setup.key.clone() else { return Ok(()) };
+        let lane = lane.clone();
+        self.blocking(move |ctx| ctx.lanes.mark_set_up(&lane, key)).await
     }
 
     /// How cars become commits of the target.

@@ -32,6 +32,9 @@ pub const ALL: &[&str] = &[
     "lane-saved",
     "lane-set-aside",
     "lane-retired",
+    "pool-entered",
+    "pool-left",
+    "pool-reset",
 ];
 
 static REACHED: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,5 @@
-//! Kept lanes do not pile up: past a number, or when the disk runs low, the oldest lanes of settled tasks go.
+//! Kept lanes do not pile up: past a number, or when the disk runs low, the oldest lanes of settled tasks go. Before
+//! them go those in the pool, in which there is no work.
 //!
 //! Invariant: only lanes of tasks that nobody works on, and never unsaved work: what is in them is salvaged first.
 
@@ -25,6 +26,13 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let disk_is_low = || Reading::take(lines, ctx.lanes.root()).disk_is_low(lines);
     let most =
         ctx.config.lane.max_kept.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    if disk_is_low() {
+        // What holds no work goes first.
+        let trimmed = ctx.blocking(|ctx| ctx.lanes.trim_pool(0)).await?;
+        if trimmed > 0 {
+            ctx.say(format!("{trimmed} pooled lanes were thrown away to make room"));
+        }
+    }
     if most == usize::MAX && !disk_is_low() {
         return Ok(());
     }

@@ -60,7 +60,7 @@ fn load() -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a disk is not measured to the byte here")]
-fn free_disk(lanes_root: &Path) -> Option<f64> {
+pub(crate) fn free_disk(lanes_root: &Path) -> Option<f64> {
     // The lanes' directory may not be there yet; its nearest ancestor is on the same disk.
     let there = lanes_root.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(there).ok()?;

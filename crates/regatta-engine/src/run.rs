@@ -109,6 +109,7 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     }
     let tidied = ctx.blocking(|ctx| {
         ctx.lanes.sweep(clock::now())?;
+        ctx.lanes.fit_pool()?;
         ctx.lanes.empty_trash()
     });
     if let Err(error) = tidied.await {

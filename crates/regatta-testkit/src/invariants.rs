@@ -104,6 +104,35 @@ pub fn lanes(world: &World) -> Vec<String> {
         .collect();
     wrong.extend(dirs.difference(&known).map(|lane| format!("{lane} is a directory that git does not know")));
     wrong.extend(known.difference(&dirs).map(|lane| format!("{lane} is a worktree without a directory")));
+    wrong.extend(pool(world));
+    wrong
+}
+
+/// Every pooled tree has its record and its manifest and every record its tree, nobody has any of them, and nothing
+/// that a task wrote or brought in is left in one.
+fn pool(world: &World) -> Vec<String> {
+    let names = |dir: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let records = world.root().join(".regatta/pool");
+    let trees = names(&world.lanes().join(".pool"));
+    let with = |ending: &str| -> BTreeSet<String> {
+        names(&records).iter().filter_map(|name| name.strip_suffix(ending)).map(str::to_owned).collect()
+    };
+    let mut wrong = Vec::new();
+    if trees != with(".json") || trees != with(".index") {
+        wrong.push(format!("the pool holds {trees:?} and has records of {:?}", names(&records)));
+    }
+    for number in &trees {
+        let record = fs::read_to_string(records.join(format!("{number}.json"))).unwrap_or_default();
+        if !record.contains("\"held_by\":null") {
+            wrong.push(format!("somebody still has the pooled lane {number}: {record}"));
+        }
+        if world.lanes().join(".pool").join(number).join(".git").exists() {
+            wrong.push(format!("the pooled lane {number} still belongs to somebody"));
+        }
+    }
     wrong
 }
 
@@ -228,8 +257,9 @@ pub fn lost_lines(world: &World) -> Vec<String> {
     for entry in list(&world.repo().outside()).filter(|entry| taken(&entry.file_name())) {
         strike_out_dir(&entry.path(), &mut missing);
     }
-    // What is on its way to be deleted does not count.
-    for entry in list(&world.lanes()).filter(|entry| entry.file_name() != ".trash") {
+    // What is on its way to be deleted, or to the next task, does not count.
+    let counts = |entry: &fs::DirEntry| entry.file_name() != ".trash" && entry.file_name() != ".pool";
+    for entry in list(&world.lanes()).filter(counts) {
         strike_out_dir(&entry.path(), &mut missing);
     }
     if !missing.is_empty() {

@@ -290,7 +290,7 @@ impl World {
         for dir in [self.lanes(), self.lanes().join(".readers"), self.lanes().join(".trash")] {
             for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
                 let path = entry.path();
-                if !matches!(entry.file_name().to_str(), Some(".readers" | ".trash" | ".kept")) {
+                if !matches!(entry.file_name().to_str(), Some(".readers" | ".trash" | ".kept" | ".pool")) {
                     found.push(path.strip_prefix(self.lanes()).unwrap_or(&path).display().to_string());
                 }
             }

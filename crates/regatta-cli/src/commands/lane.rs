@@ -18,7 +18,11 @@ use crate::ui::Ui;
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum LaneCommand {
     /// List every lane: whose it is, where, and whether it is whole.
-    List,
+    List {
+        /// Also those in the pool, which nobody has and the next task gets.
+        #[arg(long)]
+        pooled: bool,
+    },
     /// Print where a task's lane is, as for `cd "$(regatta lane path ID)"`.
     Path {
         /// The task, or the beginning of its id.
@@ -27,14 +31,15 @@ pub(crate) enum LaneCommand {
     },
     /// Take a task's lane away. Refused while somebody works in it, and while it holds work that is saved nowhere else.
     Retire(retire::Args),
-    /// Take the lanes away of tasks that have ended, where nothing in them would be lost, and what removals left over.
+    /// Take the lanes away of tasks that have ended, where nothing in them would be lost, those in the pool, and what
+    /// removals left over.
     Sweep(sweep::Args),
 }
 
 pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
     match command {
-        LaneCommand::List => list(&project, ui).await,
+        LaneCommand::List { pooled } => list(&project, pooled, ui).await,
         LaneCommand::Path { task } => path(&project, &task, ui).await,
         LaneCommand::Retire(args) => retire::run(&project, args, ui).await,
         LaneCommand::Sweep(args) => sweep::run(&project, args, ui).await,
@@ -48,17 +53,18 @@ pub(crate) fn lanes(project: &Project) -> Result<Option<Lanes>, CliError> {
     Ok(Some(Lanes::new(&project.repo, &work, &project.lanes_root())?))
 }
 
-async fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
-    let found = match lanes(project)? {
-        Some(lanes) => lanes.list()?,
-        None => Vec::new(),
+async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError> {
+    let (found, pooled) = match lanes(project)? {
+        Some(lanes) => (lanes.list()?, if pooled { lanes.pooled() } else { Vec::new() }),
+        None => (Vec::new(), Vec::new()),
     };
     if ui.json {
         let object = |lane: &regatta_engine::lanes::LaneInfo| json!({ "task": lane.task, "path": lane.path, "base": lane.base, "head": lane.head, "broken": lane.broken });
-        ui.document(&found.iter().map(object).collect::<Vec<_>>());
+        let in_pool = |lane: &regatta_engine::lanes::PooledLane| json!({ "task": null, "path": lane.path, "base": lane.base, "head": null, "broken": null, "pooled": lane.number, "held_by": lane.held_by });
+        ui.document(&found.iter().map(object).chain(pooled.iter().map(in_pool)).collect::<Vec<_>>());
         return Ok(Exit::Ok);
     }
-    let rows: Vec<Vec<String>> = found
+    let mut rows: Vec<Vec<String>> = found
         .iter()
         .map(|lane| {
             let head = lane.head.as_ref().map_or("-", |head| head.short());
@@ -71,6 +77,10 @@ async fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
             ]
         })
         .collect();
+    rows.extend(pooled.iter().map(|lane| {
+        let where_it_is = lane.path.display().to_string();
+        vec!["(pool)".to_owned(), lane.base.short().to_owned(), "-".to_owned(), where_it_is]
+    }));
     if rows.is_empty() && !ui.quiet {
         ui.note("no lanes");
     } else if !rows.is_empty() {

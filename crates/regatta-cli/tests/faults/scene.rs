@@ -1,10 +1,11 @@
 //! What all faults share: how long to go on, dice, a story with its expected end, and the verdict on it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use regatta_testkit::daemon::within;
 use regatta_testkit::invariants::{pen, violations};
+use regatta_testkit::repo::ScratchRepo;
 use regatta_testkit::world::{Running, World, task};
 
 use crate::REGATTA;
@@ -58,15 +59,29 @@ pub(crate) fn pass(time: Duration) {
 
 /// A world whose daemon lands what passes its gate.
 pub(crate) fn world() -> World {
-    let world = World::new(REGATTA);
-    settings(&world, 4);
+    world_with(POOLED)
+}
+
+/// Lanes are used again, however small the repository is.
+pub(crate) const POOLED: &str = "build_dirs: [target]";
+
+/// A world with these settings of its lanes, on a disk: in the system's temporary directory files may not tell when
+/// they were changed, and no lane would be used again.
+pub(crate) fn world_with(lane: &str) -> World {
+    let disk = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let world = World::around(REGATTA, ScratchRepo::below(disk));
+    configure(&world, 4, lane);
     world
 }
 
 /// Writes and commits the settings.
 pub(crate) fn settings(world: &World, max_workers: usize) {
+    configure(world, max_workers, POOLED);
+}
+
+fn configure(world: &World, max_workers: usize, lane: &str) {
     world.config(&format!(
-        "max_workers: {max_workers}\nland: {{ auto: true, test_command: \"test ! -f bad.txt\" }}\n"
+        "max_workers: {max_workers}\nlane: {{ {lane} }}\nland: {{ auto: true, test_command: \"test ! -f bad.txt\" }}\n"
     ));
 }
 

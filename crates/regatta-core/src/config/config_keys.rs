@@ -76,6 +76,9 @@ static LANE_KEYS: &[Key] = &[
     Key::new("link", Kind::OneOrMore, "none", "Untracked paths to link into every lane. Never committed.").example("[node_modules]"),
     Key::new("setup", Kind::Text, "none", "Command to run in a new lane.").example("\"npm ci\""),
     Key::new("setup_timeout", Kind::Duration, "10m", "How long that command may take."),
+    Key::new("setup_inputs", Kind::OneOrMore, "none", "Files that command depends on, names or globs. With them it is not run again in a lane from the pool where these files are the same and what it left in `build_dirs` is still there.").example("[package-lock.json]"),
+    Key::new("build_dirs", Kind::OneOrMore, "none", "Ignored directories that stay in a lane when it is used again, names or paths. They hold whatever earlier tasks left in them.").example("[target, node_modules]"),
+    Key::new("pool", Kind::Int { min: 0, max: 1000 }, "`max_workers`", "How many lanes that are done with are kept, cleaned, to become the next ones in milliseconds; 0 keeps none. They are the first to go when the disk runs low.").example("8"),
     Key::new("max_kept", Kind::Int { min: 0, max: 100_000 }, "no limit", "How many lanes of settled tasks may stay; past that the oldest go, their work salvaged first.").example("50"),
     Key::new("keep", Kind::OneOf(&["never", "failed", "always"]), "failed", "Which lanes stay when their task is settled: none, those of tasks that neither landed nor are done, or all.").env("REGATTA_LANE_KEEP"),
 ];

@@ -92,6 +92,9 @@ impl Config {
             ("lane.link", Value::Texts(list)) => lane.link = texts(list),
             ("lane.setup", Value::Text(text)) => lane.setup = some(text),
             ("lane.setup_timeout", Value::Duration(span)) => lane.setup_timeout = *span,
+            ("lane.setup_inputs", Value::Texts(list)) => lane.setup_inputs = texts(list),
+            ("lane.build_dirs", Value::Texts(list)) => lane.build_dirs = texts(list),
+            ("lane.pool", Value::Int(n)) => lane.pool = Some(count(*n)),
             ("lane.max_kept", Value::Int(n)) => lane.max_kept = Some(count(*n)),
             ("lane.keep", Value::Text(word)) => {
                 lane.keep = match word.as_str() {

@@ -173,6 +173,12 @@ pub struct Lane {
     /// How long it may take.
     #[serde(serialize_with = "as_text")]
     pub setup_timeout: Option<Duration>,
+    /// What the outcome of that command depends on.
+    pub setup_inputs: Vec<String>,
+    /// Ignored directories that stay when a lane is used again.
+    pub build_dirs: Vec<String>,
+    /// How many lanes are kept to be used again; as many as there may be workers where nothing is said.
+    pub pool: Option<u32>,
     /// How many lanes of settled tasks may stay.
     pub max_kept: Option<u32>,
     /// Which lanes stay when their task is settled.
@@ -321,6 +327,9 @@ impl Default for Lane {
             link: Vec::new(),
             setup: None,
             setup_timeout,
+            setup_inputs: Vec::new(),
+            build_dirs: Vec::new(),
+            pool: None,
             max_kept: None,
             keep: Keep::Failed,
         }

@@ -61,6 +61,9 @@ pub enum GitError {
     /// Something that is no lane stands where the lane should be.
     #[error("make a lane at {}: {why}", .path.display())]
     LaneInTheWay { path: PathBuf, why: String },
+    /// Somebody else has it by now.
+    #[error("touch {}: it was given to somebody else meanwhile", .path.display())]
+    Fenced { path: PathBuf },
     /// There is no lane of that task.
     #[error("find the lane of {task}")]
     NoLane { task: String },

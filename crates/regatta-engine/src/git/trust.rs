@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::config::{self, Setting};
 use super::{
@@ -37,6 +38,8 @@ struct Manifest {
     sign_commits: bool,
     signing_key: Option<String>,
     excludes_file: Option<String>,
+    #[serde(default)]
+    attributes_file: Option<String>,
     /// Urls of submodules that the user initialised, by name, and of `origin`.
     urls: BTreeMap<String, String>,
 }
@@ -80,6 +83,7 @@ impl TrustSnapshot {
             sign_commits: config::last(&settings, "commit.gpgsign").is_some_and(Setting::is_true),
             signing_key: text("user.signingkey"),
             excludes_file: text("core.excludesfile"),
+            attributes_file: text("core.attributesfile"),
             urls: urls(&settings),
         };
         let json = serde_json::to_vec_pretty(&manifest).expect("a manifest of strings is valid JSON");
@@ -136,6 +140,24 @@ impl TrustSnapshot {
             (None, None, None) => return Vec::new(),
         };
         fs::read(path).unwrap_or_default()
+    }
+
+    /// What of all this shapes a checkout: one made under another recipe may hold other bytes for the same commit.
+    pub(crate) fn checkout_recipe(&self) -> String {
+        let private = self.private_dir();
+        let env = &self.repo.env;
+        let own = match (&self.manifest.attributes_file, env.get("XDG_CONFIG_HOME"), env.get("HOME")) {
+            (Some(path), ..) => Some(expand_home(path, env)),
+            (None, Some(config), _) => Some(Path::new(config).join("git/attributes")),
+            (None, None, Some(home)) => Some(Path::new(home).join(".config/git/attributes")),
+            (None, None, None) => None,
+        };
+        let mut hash = Sha256::new();
+        for file in [Some(private.join("config")), Some(private.join("info/attributes")), own] {
+            let content = file.and_then(|file| fs::read(file).ok());
+            hash.update(Sha256::digest(content.unwrap_or_default()));
+        }
+        trusted_hooks::hex(&hash.finalize()[..16])
     }
 
     /// Where a submodule comes from: as the user initialised it, else as `.gitmodules` says.

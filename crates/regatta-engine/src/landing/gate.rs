@@ -59,11 +59,15 @@ pub(crate) async fn gate(
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session));
     let mut said = None;
     let (mut tries, mut trouble) = (0, false);
-    if let Some(setup) = &ctx.config.lane.setup {
+    if let Some(due) = ctx.setup_due(&lane).await? {
+        let setup = &due.command;
         let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(ctx, setup, limit, stop.clone()).await;
         trouble = matches!(ran.exit, Exit::NeverStarted { .. } | Exit::Lost);
         said = failure("lane.setup", setup, candidate, &ran);
+        if said.is_none() {
+            ctx.setup_done(&lane, &due).await?;
+        }
     }
     while said.is_none() && stop.borrow().is_none() {
         tries += 1;

@@ -61,7 +61,7 @@ impl Lanes {
     }
 
     fn discard(&self, lane: &Lane) -> Result<(), GitError> {
-        self.unregister(lane)?;
+        self.let_go(lane)?;
         self.forget_holders(&lane.task);
         Ok(())
     }

@@ -18,6 +18,7 @@ mod heal;
 mod lane_head;
 mod look;
 mod message;
+mod pool;
 mod prepare;
 mod reader;
 mod record;
@@ -42,6 +43,7 @@ pub(crate) use capture::{Capture, Captured};
 pub use commit::{CommitOutcome, CommitRequest, Committed};
 pub use commit_hooks::{HookCall, HookResult, Hooks};
 pub use gate::Leased;
+pub use pool::{PoolOptions, PooledLane};
 pub use prepare::Fresh;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
@@ -52,6 +54,8 @@ pub struct Lanes {
     repo: Repo,
     work: Work,
     root: PathBuf,
+    /// How trees are kept for the next lane; `None` keeps none.
+    pool: Option<Arc<PoolOptions>>,
 }
 
 /// One task's worktree.
@@ -67,6 +71,10 @@ pub struct Lane {
     pub warnings: Vec<String>,
     git_dir: PathBuf,
     repo: Repo,
+    /// Its record has the same, unless somebody else made a lane in this place since.
+    fence: u64,
+    /// The setup that went well in its tree before, and whose outcome is still there.
+    set_up: Option<String>,
     /// A checkout that is shared, or made for one gate, is not taken away while somebody has this.
     _held: Option<Arc<FileLock>>,
 }
@@ -104,6 +112,11 @@ impl Lane {
         })
     }
 
+    /// Whether a setup with this key went well in its tree, and what it built is still there.
+    pub fn is_set_up(&self, key: &str) -> bool {
+        self.set_up.as_deref() == Some(key)
+    }
+
     /// Its own directory below `.git/worktrees`: what a sandbox must let the agent write.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
@@ -121,7 +134,14 @@ impl Lanes {
                 return Err(GitError::LanesInside { lanes: root, inside });
             }
         }
-        Ok(Self { repo: repo.clone(), work: work.clone(), root })
+        Ok(Self { repo: repo.clone(), work: work.clone(), root, pool: None })
+    }
+
+    /// The same lanes, made from and going into a pool.
+    #[must_use]
+    pub fn with_pool(mut self, options: PoolOptions) -> Self {
+        self.pool = Some(Arc::new(options));
+        self
     }
 
     /// `<repo>.lanes` beside the project.
@@ -195,7 +215,8 @@ impl Lanes {
         };
         let git_dir = self.repo.common_dir.join("worktrees").join(&record.admin);
         let (task, base, repo) = (task.clone(), record.base.clone(), self.repo.clone());
-        Lane { task, path, base, warnings: Vec::new(), git_dir, repo, _held: None }
+        let (fence, warnings) = (record.fence, Vec::new());
+        Lane { task, path, base, warnings, git_dir, repo, fence, set_up: None, _held: None }
     }
 }
 

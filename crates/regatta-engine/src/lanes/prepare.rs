@@ -108,24 +108,15 @@ impl Lanes {
 
     /// Makes a lane where there is none, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
+        let mut notes = Vec::new();
+        if let Some(lane) = self.create_from_pool(task, reader.as_deref(), base, &mut notes)? {
+            return self.finish(lane, reader, notes);
+        }
         let lane = {
             let _one_at_a_time = self.lock_admin()?;
-            let mut record = LaneRecord {
-                base: base.clone(),
-                admin: String::new(),
-                ready: false,
-                healing: false,
-                hooks: Default::default(),
-                reader: reader.clone(),
-            };
-            let path = self.lane(task, &record).path;
-            record.admin = self.admin_name(task, &path);
-            let lane = self.lane(task, &record);
-            self.clear_unfinished(&lane)?;
-            // The record comes first: a directory without one is nobody's, and nobody would take it away.
-            self.save_record(task, &record)?;
-            fs::create_dir_all(&path).map_err(io("create", &path))?;
-            self.register(&path, &record.admin, base)?;
+            let (lane, record) = self.begin(task, reader.clone(), base)?;
+            fs::create_dir_all(&lane.path).map_err(io("create", &lane.path))?;
+            self.register(&lane.path, &record.admin, base)?;
             failpoint::reach("lane-registered");
             lane
         };
@@ -136,10 +127,22 @@ impl Lanes {
             self.unregister(&lane)?;
             return Err(error);
         }
-        let lane = Lane { warnings: self.populate_submodules(&lane)?, ..lane };
+        self.finish(lane, reader, notes)
+    }
+
+    /// Makes a lane ready whose files are there.
+    fn finish(
+        &self,
+        lane: Lane,
+        reader: Option<String>,
+        mut warnings: Vec<String>,
+    ) -> Result<Lane, GitError> {
+        warnings.extend(self.populate_submodules(&lane)?);
         let admin = lane.git_dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.save_record(task, &self.record_for(&lane, admin, reader)?)?;
-        Ok(lane)
+        let mut record = self.record_for(&lane, admin, reader)?;
+        record.filled = self.put_manifest_by(&lane)?;
+        self.save_record(&lane.task, &record)?;
+        Ok(Lane { warnings, ..lane })
     }
 
     /// A finished record, with what the hooks are before an agent begins.
@@ -148,7 +151,8 @@ impl Lanes {
             Some(HookSource::InLane(dir)) => hook_fingerprint(&lane.path.join(dir))?,
             _ => Default::default(),
         };
-        Ok(LaneRecord { base: lane.base.clone(), admin, ready: true, healing: false, hooks, reader })
+        let begun = LaneRecord::begun(&lane.base, reader);
+        Ok(LaneRecord { admin, ready: true, hooks, fence: lane.fence, ..begun })
     }
 
     /// Where the record was lost but the lane is there: take it over with all that is in it.
@@ -165,21 +169,14 @@ impl Lanes {
             let why = "a directory of that name exists and is no worktree of this repository".to_owned();
             return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
         };
-        let hooks = Default::default();
-        let record = LaneRecord {
-            base: base.clone(),
-            admin: admin.to_owned(),
-            ready: true,
-            healing: false,
-            hooks,
-            reader: None,
-        };
+        let begun = LaneRecord::begun(base, None);
+        let record = LaneRecord { admin: admin.to_owned(), ready: true, ..begun };
         self.save_record(task, &record)?;
         Ok(Some(record))
     }
 
     /// Clears what a first checkout that never ended left behind; no agent was ever there.
-    fn clear_unfinished(&self, lane: &Lane) -> Result<(), GitError> {
+    pub(super) fn clear_unfinished(&self, lane: &Lane) -> Result<(), GitError> {
         if let Ok(mut entries) = fs::read_dir(&lane.path)
             && entries.next().is_some()
         {

@@ -72,7 +72,7 @@ impl Lanes {
                 if !is_gate(&record) && record.ready && info.broken.is_none() {
                     self.salvage(&lane, WROTE, at)?;
                 }
-                self.unregister(&lane)?;
+                self.let_go(&lane)?;
                 if is_gate(&record) {
                     self.forget_holders(&task);
                 }

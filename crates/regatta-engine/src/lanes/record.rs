@@ -10,6 +10,7 @@ use regatta_core::id::TaskId;
 use serde::{Deserialize, Serialize};
 
 use super::Lanes;
+use super::pool::{Filled, SetUp};
 use crate::git::{GitError, Oid, absent_is_none, io, replace_file};
 
 /// The facts that must not be read back from a place the agent can write.
@@ -28,6 +29,24 @@ pub(crate) struct LaneRecord {
     /// The directory below `.readers`, for a lane shared by read-only tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
+    /// Grows with every lane that is made: whoever has another one has a lane that is gone.
+    #[serde(default)]
+    pub(crate) fence: u64,
+    /// What the manifest of its files rests on; without it they are not used again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) filled: Option<Filled>,
+    /// The setup that went well in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) setup: Option<SetUp>,
+}
+
+impl LaneRecord {
+    /// Of a lane that is about to be made.
+    pub(super) fn begun(base: &Oid, reader: Option<String>) -> Self {
+        let (admin, hooks) = Default::default();
+        let base = base.clone();
+        Self { base, admin, ready: false, healing: false, hooks, reader, fence: 0, filled: None, setup: None }
+    }
 }
 
 impl Lanes {
@@ -37,6 +56,11 @@ impl Lanes {
 
     pub(super) fn record_path(&self, task: &TaskId) -> PathBuf {
         self.records_dir().join(format!("{task}.json"))
+    }
+
+    /// The manifest of the lane's files.
+    pub(super) fn index_copy(&self, task: &TaskId) -> PathBuf {
+        self.records_dir().join(format!("{task}.index"))
     }
 
     fn brought_in_path(&self, task: &TaskId) -> PathBuf {
@@ -62,6 +86,7 @@ impl Lanes {
     pub(super) fn forget_record(&self, task: &TaskId) {
         fs::remove_file(self.brought_in_path(task)).ok();
         fs::remove_file(self.records_dir().join(format!("{task}.exclude"))).ok();
+        fs::remove_file(self.index_copy(task)).ok();
         fs::remove_file(self.record_path(task)).ok();
     }
 

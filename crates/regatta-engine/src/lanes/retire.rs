@@ -91,7 +91,7 @@ impl Lanes {
             _ => self.salvage(&lane, "before the lane went", at)?,
         };
         failpoint::reach("lane-saved");
-        self.unregister(&lane)?;
+        self.let_go(&lane)?;
         Ok(Retired::Removed { salvaged })
     }
 
@@ -159,7 +159,7 @@ impl Lanes {
         self.set_aside(path, ".kept").map(drop)
     }
 
-    fn set_aside(&self, path: &Path, below: &str) -> Result<Option<PathBuf>, GitError> {
+    pub(super) fn set_aside(&self, path: &Path, below: &str) -> Result<Option<PathBuf>, GitError> {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
@@ -179,7 +179,7 @@ impl Lanes {
         Ok(Some(aside))
     }
 
-    fn delete_aside(&self, aside: &Path) -> Result<(), GitError> {
+    pub(super) fn delete_aside(&self, aside: &Path) -> Result<(), GitError> {
         // Where two delete the same, it is gone for both.
         let meta = absent_is_none(aside.symlink_metadata()).map_err(io("look at", aside))?;
         let removed = match meta {
@@ -201,7 +201,7 @@ impl Lanes {
 }
 
 /// Deletes a directory even where tools made parts of it read-only, as module caches are.
-fn remove_tree(dir: &Path) -> std::io::Result<()> {
+pub(super) fn remove_tree(dir: &Path) -> std::io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             make_writable(dir);

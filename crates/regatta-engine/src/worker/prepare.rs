@@ -235,16 +235,18 @@ impl Worker {
     /// Brings the user's files in and runs the lane's setup. Only in a lane that was just made.
     async fn furnish(&self, lane: &Lane) -> Result<(), WorkerError> {
         let config = &self.ctx.config.lane;
-        for warning in self.ctx.furnish(lane, &self.claim.spec.workdir).await? {
+        let brought_in = self.ctx.furnish(lane, &self.claim.spec.workdir).await?;
+        for warning in lane.warnings.iter().cloned().chain(brought_in) {
             self.note(EventBody::Noted { text: warning }).await;
         }
-        let Some(setup) = &config.setup else { return Ok(()) };
+        let Some(due) = self.ctx.setup_due(lane).await? else { return Ok(()) };
+        let setup = &due.command;
         let dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt).join("setup");
         let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
         let ran =
             shell.run(&self.ctx, setup, config.setup_timeout.unwrap_or(NO_LIMIT), self.stop.clone()).await;
         if ran.exit.success() {
-            return Ok(());
+            return Ok(self.ctx.setup_done(lane, &due).await?);
         }
         if self.stopped().is_some() {
             return Err(WorkerError::Stopped);

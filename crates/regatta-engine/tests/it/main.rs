@@ -9,5 +9,6 @@ mod git;
 mod landing;
 mod lanes;
 mod planted;
+mod pool;
 mod process;
 mod tail;

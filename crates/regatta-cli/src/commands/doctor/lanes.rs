@@ -52,7 +52,12 @@ pub(super) async fn look(
         Err(error) => return Ok(vec![Finding::from_error("lanes", error)]),
     };
     let all = lanes.list()?;
-    let mut found = vec![Finding::ok("lanes", format!("{} in {}", all.len(), lanes.root().display()))];
+    let pooled = match lanes.pooled().len() {
+        0 => String::new(),
+        n => format!(", and {n} in the pool for the next tasks"),
+    };
+    let mut found =
+        vec![Finding::ok("lanes", format!("{} in {}{pooled}", all.len(), lanes.root().display()))];
     for lane in all {
         let _alone = if fix && lane.broken.is_some() { Some(lanes.alone(&lane.task)?) } else { None };
         let task = match store {

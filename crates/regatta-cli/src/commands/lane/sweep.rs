@@ -26,7 +26,7 @@ struct Decision {
 }
 
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
-    let (mut decisions, mut leftovers) = (Vec::new(), 0);
+    let (mut decisions, mut leftovers, mut pooled) = (Vec::new(), 0, 0);
     if let Some(lanes) = super::lanes(project)? {
         let store = match project.has_store() {
             true => Some(project.store().await?),
@@ -37,15 +37,18 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
             decisions.push(one(&lanes, store.as_deref(), info, args.dry_run).await?);
         }
         leftovers = left_over(&lanes);
+        pooled = lanes.pooled().iter().filter(|lane| lane.held_by.is_none()).count();
         if !args.dry_run {
             let lanes = lanes.clone();
             // Readers and gates that nobody is in go too, and so does the trash.
-            tokio::task::spawn_blocking(move || lanes.sweep(regatta_engine::clock::now()))
-                .await
-                .expect("git work does not panic")?;
+            let sweeping = tokio::task::spawn_blocking(move || {
+                lanes.sweep(regatta_engine::clock::now())?;
+                lanes.trim_pool(0)
+            });
+            sweeping.await.expect("git work does not panic")?;
         }
     }
-    show(&decisions, leftovers, args.dry_run, ui);
+    show(&decisions, pooled, leftovers, args.dry_run, ui);
     Ok(Exit::Ok)
 }
 
@@ -105,13 +108,13 @@ fn left_over(lanes: &Lanes) -> usize {
     std::fs::read_dir(lanes.root().join(".trash")).map_or(0, |entries| entries.count())
 }
 
-fn show(decisions: &[Decision], leftovers: usize, dry_run: bool, ui: &Ui) {
+fn show(decisions: &[Decision], pooled: usize, leftovers: usize, dry_run: bool, ui: &Ui) {
     if ui.json {
         let lanes: Vec<_> = decisions
             .iter()
             .map(|decision| json!({ "task": decision.task, "goes": decision.goes, "why": decision.why }))
             .collect();
-        ui.document(&json!({ "dry_run": dry_run, "lanes": lanes, "leftovers": leftovers }));
+        ui.document(&json!({ "dry_run": dry_run, "lanes": lanes, "pooled": pooled, "leftovers": leftovers }));
         return;
     }
     for decision in decisions {
@@ -123,11 +126,15 @@ fn show(decisions: &[Decision], leftovers: usize, dry_run: bool, ui: &Ui) {
         };
         ui.line(format!("{}  {word}: {}", decision.task, decision.why));
     }
+    if pooled > 0 {
+        let word = if dry_run { "would go" } else { "went" };
+        ui.line(format!("{pooled} in the pool {word}: nothing in them is work"));
+    }
     if leftovers > 0 {
         let word = if dry_run { "would be deleted" } else { "deleted" };
         ui.line(format!("{leftovers} left over from earlier removals {word}"));
     }
-    if decisions.is_empty() && leftovers == 0 && !ui.quiet {
+    if decisions.is_empty() && pooled == 0 && leftovers == 0 && !ui.quiet {
         ui.note("no lanes");
     }
 }

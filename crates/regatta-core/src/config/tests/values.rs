@@ -54,6 +54,9 @@ fn every_key_reaches_its_place() {
         link: vec!["node_modules".into()],
         setup: Some("npm ci".into()),
         setup_timeout: Some(Duration::from_secs(60)),
+        setup_inputs: Vec::new(),
+        build_dirs: Vec::new(),
+        pool: None,
         max_kept: None,
         keep: Keep::Always,
     };

@@ -1,0 +1,39 @@
+//! What the user wants of the pool.
+
+use super::pattern::Pattern;
+
+/// A tree with fewer files is made anew as fast, unless build directories are to be kept in it.
+const LEAST_FILES: usize = 256;
+
+/// How many trees are kept, and what may stay in them.
+#[derive(Clone, Debug, Default)]
+pub struct PoolOptions {
+    /// At most so many; none turns the pool off.
+    pub size: usize,
+    /// No tree is kept while less disk is free.
+    pub min_free_disk_gb: Option<f64>,
+    build_dirs: Vec<Pattern>,
+    setup_inputs: Vec<Pattern>,
+}
+
+impl PoolOptions {
+    /// At most `size` trees, which keep `build_dirs`; setup depends on `setup_inputs`.
+    pub fn new(size: usize, build_dirs: &[String], setup_inputs: &[String]) -> Self {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let (build_dirs, setup_inputs) = (patterns(build_dirs), patterns(setup_inputs));
+        Self { size, min_free_disk_gb: None, build_dirs, setup_inputs }
+    }
+
+    pub(super) fn build_dirs(&self) -> &[Pattern] {
+        &self.build_dirs
+    }
+
+    pub(super) fn setup_inputs(&self) -> &[Pattern] {
+        &self.setup_inputs
+    }
+
+    /// Whether a tree of so many files is worth keeping.
+    pub(super) fn wants(&self, n_files: usize) -> bool {
+        n_files >= LEAST_FILES || !self.build_dirs.is_empty()
+    }
+}

@@ -1,0 +1,153 @@
+//! From a lane that is done with into the pool.
+
+use std::fs;
+use std::path::Path;
+
+use super::Stamp;
+use super::holders::holder;
+use super::manifest::Manifest;
+use super::slot::{Filled, Lease, Slot, is_dependable};
+use super::tree::{Cleaned, Doubt, Rules, clean};
+use crate::failpoint;
+use crate::git::{GitError, Oid, io, unique_suffix};
+use crate::lanes::record::LaneRecord;
+use crate::lanes::{Lane, Lanes};
+use crate::process::Identity;
+
+impl Lanes {
+    /// Lets a lane go whose work is saved: into the pool where it is worth that, else from the disk.
+    pub(in crate::lanes) fn let_go(&self, lane: &Lane) -> Result<(), GitError> {
+        let record = self.load_record(&lane.task)?;
+        if record.as_ref().is_some_and(|record| record.fence != lane.fence) {
+            return Err(GitError::Fenced { path: lane.path.clone() });
+        }
+        match record.and_then(|record| self.manifest_for_pool(lane, record)) {
+            Some((slot, manifest)) if self.put(lane, &slot, &manifest)? => Ok(()),
+            _ => self.unregister(lane),
+        }
+    }
+
+    /// What is to be remembered of the lane's tree; `None` where it is not worth keeping, or cannot be judged later.
+    fn manifest_for_pool(&self, lane: &Lane, record: LaneRecord) -> Option<(Slot, Manifest)> {
+        let options = self.pool.as_deref()?;
+        let filled = record.filled.filter(|filled| record.ready && filled.recipe == self.recipe())?;
+        let is_plain = is_dependable(&self.root) && !lane.git_dir.join("modules").exists();
+        let has_room = options
+            .min_free_disk_gb
+            .is_none_or(|least| crate::machine::free_disk(&self.root).is_none_or(|free| free >= least));
+        if !is_plain || !has_room || self.is_full() || holder(&lane.path).is_some() {
+            return None;
+        }
+        let manifest = self.load_manifest(&self.index_copy(&lane.task), &record.base, filled.written)?;
+        let is_wanted = options.wants(manifest.len()) && !manifest.has_submodule();
+        let held_by = Some(Identity::current().ok()?);
+        let slot = Slot { fence: 0, held_by, base: record.base, filled, setup: record.setup };
+        is_wanted.then_some((slot, manifest))
+    }
+
+    /// Moves the tree into the pool and cleans it; false where others filled the pool first.
+    fn put(&self, lane: &Lane, slot: &Slot, manifest: &Manifest) -> Result<bool, GitError> {
+        let lease = {
+            let _one_at_a_time = self.lock_admin()?;
+            let lock = self.lock_pool()?;
+            if self.is_full() {
+                return Ok(false);
+            }
+            let number = self.next_number(&lock)?;
+            let slot = Slot { fence: number, ..slot.clone() };
+            let tree = self.slot_tree(number);
+            let pool = self.root.join(".pool");
+            fs::create_dir_all(&pool).map_err(io("create", &pool))?;
+            let (copy, kept) = (self.index_copy(&lane.task), self.slot_index(number));
+            fs::rename(&copy, &kept).map_err(io("move", &copy))?;
+            self.save_slot(number, &slot)?;
+            fs::rename(&lane.path, &tree).map_err(io("move", &lane.path))?;
+            failpoint::reach("pool-entered");
+            if lane.git_dir.is_dir() {
+                fs::remove_dir_all(&lane.git_dir).map_err(io("remove", &lane.git_dir))?;
+            }
+            if let Some(worktrees) = lane.git_dir.parent() {
+                fs::remove_dir(worktrees).ok();
+            }
+            self.forget_record(&lane.task);
+            Lease { number, fence: slot.fence }
+        };
+        self.work.drop_shadow(&lane.path);
+        // What the user brought in and what was built goes now, not when somebody needs the tree.
+        match self.clean_slot(lease, manifest)? {
+            Ok(cleaned) => {
+                let lock = self.lock_pool()?;
+                let mut slot = self.require_ours(lease, &lock)?;
+                slot.held_by = None;
+                slot.setup = slot.setup.filter(|_| !cleaned.inputs_touched);
+                self.save_slot(lease.number, &slot)?;
+            }
+            Err(doubt) => self.give_up(lease, &doubt)?,
+        }
+        Ok(true)
+    }
+
+    fn is_full(&self) -> bool {
+        self.slot_numbers().len() >= self.pool.as_ref().map_or(0, |options| options.size)
+    }
+
+    /// Cleans a tree that is ours.
+    pub(super) fn clean_slot(
+        &self,
+        lease: Lease,
+        manifest: &Manifest,
+    ) -> Result<Result<Cleaned, Doubt>, GitError> {
+        let options = self.pool.clone().unwrap_or_default();
+        let (build_dirs, setup_inputs) = (options.build_dirs(), options.setup_inputs());
+        let rules = Rules { build_dirs, setup_inputs, dir_mode: self.mode_of_new_dirs()? };
+        Ok(clean(&self.slot_tree(lease.number), manifest, &rules))
+    }
+
+    /// A tree that is in doubt is thrown away; one with something mounted in it is only set aside.
+    pub(super) fn give_up(&self, lease: Lease, doubt: &Doubt) -> Result<(), GitError> {
+        match doubt {
+            Doubt::Odd(_) => self.throw_away(lease),
+            Doubt::Mounted(_) => {
+                let lock = self.lock_pool()?;
+                self.require_ours(lease, &lock)?;
+                self.keep_aside(&self.slot_tree(lease.number))?;
+                self.forget_slot(lease.number);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads a manifest that was put by; `None` where it is not one.
+    pub(super) fn load_manifest(&self, path: &Path, oid: &Oid, written: Stamp) -> Option<Manifest> {
+        Manifest::parse(fs::read(path).ok()?, oid, written)
+    }
+
+    /// What a directory's mode is here, whatever mask and parent make of it.
+    fn mode_of_new_dirs(&self) -> Result<u32, GitError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let probe = self.root.join(".pool").join(format!("probe-{}", unique_suffix()));
+        fs::create_dir(&probe).map_err(io("create", &probe))?;
+        let mode = probe.symlink_metadata().map_err(io("look at", &probe));
+        fs::remove_dir(&probe).ok();
+        Ok(mode?.permissions().mode() & 0o7777)
+    }
+
+    /// Puts the lane's index by as the manifest of its files. To be called before any agent is there.
+    pub(in crate::lanes) fn put_manifest_by(&self, lane: &Lane) -> Result<Option<Filled>, GitError> {
+        if self.pool.is_none() || self.repo.reftable {
+            return Ok(None);
+        }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        let written = Stamp(now.tv_sec as u32, now.tv_nsec as u32);
+        let (index, copy) = (lane.git_dir.join("index"), self.index_copy(&lane.task));
+        fs::copy(&index, &copy).map_err(io("copy", &index))?;
+        Ok(Some(Filled { written, recipe: self.recipe() }))
+    }
+
+    /// All that shapes a checkout beside its commit: settings, attributes of the user's own, the mask of modes.
+    pub(super) fn recipe(&self) -> String {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap_or_default().trim();
+        format!("{}-{mask}", self.work.trust().checkout_recipe())
+    }
+}
