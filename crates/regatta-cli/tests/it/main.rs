@@ -31,6 +31,7 @@ mod run_input;
 mod run_kept;
 mod run_landing;
 mod run_liars;
+mod run_pool;
 mod run_processes;
 mod run_repositories;
 mod run_retries;

@@ -34,6 +34,6 @@ impl PoolOptions {
 
     /// Whether a tree of so many files is worth keeping.
     pub(super) fn wants(&self, n_files: usize) -> bool {
-        n_files >= LEAST_FILES || !self.build_dirs.is_empty()
+        self.size > 0 && (n_files >= LEAST_FILES || !self.build_dirs.is_empty())
     }
 }

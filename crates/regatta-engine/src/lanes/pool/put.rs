@@ -3,16 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-use super::Stamp;
 use super::holders::holder;
 use super::manifest::Manifest;
 use super::slot::{Filled, Lease, Slot, is_dependable};
 use super::tree::{Cleaned, Doubt, Rules, clean};
+use super::{PoolOptions, Stamp};
 use crate::failpoint;
 use crate::git::{GitError, Oid, io, unique_suffix};
 use crate::lanes::record::LaneRecord;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
+
+/// Longer than a tick of any kernel.
+const LONGEST_TICK: std::time::Duration = std::time::Duration::from_millis(50);
 
 impl Lanes {
     /// Lets a lane go whose work is saved: into the pool where it is worth that, else from the disk.
@@ -134,14 +137,13 @@ impl Lanes {
 
     /// Puts the lane's index by as the manifest of its files. To be called before any agent is there.
     pub(in crate::lanes) fn put_manifest_by(&self, lane: &Lane) -> Result<Option<Filled>, GitError> {
-        if self.pool.is_none() || self.repo.reftable {
+        let (index, copy) = (lane.git_dir.join("index"), self.index_copy(&lane.task));
+        let wanted = |options: &PoolOptions| n_entries(&index).is_some_and(|n_files| options.wants(n_files));
+        if self.repo.reftable || !self.pool.as_deref().is_some_and(wanted) {
             return Ok(None);
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        let written = Stamp(now.tv_sec as u32, now.tv_nsec as u32);
-        let (index, copy) = (lane.git_dir.join("index"), self.index_copy(&lane.task));
         fs::copy(&index, &copy).map_err(io("copy", &index))?;
-        Ok(Some(Filled { written, recipe: self.recipe() }))
+        Ok(Some(Filled { written: next_tick(), recipe: self.recipe() }))
     }
 
     /// All that shapes a checkout beside its commit: settings, attributes of the user's own, the mask of modes.
@@ -150,4 +152,26 @@ impl Lanes {
         let mask = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap_or_default().trim();
         format!("{}-{mask}", self.work.trust().checkout_recipe())
     }
+}
+
+/// How many files an index names.
+fn n_entries(index: &Path) -> Option<usize> {
+    use std::io::Read as _;
+    let mut header = [0; 12];
+    fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
+    Some(u32::from_be_bytes(header[8..].try_into().ok()?) as usize)
+}
+
+/// Waits for the clock that stamps files to go on, some milliseconds at most: all that was written is older then.
+fn next_tick() -> Stamp {
+    let now = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        Stamp(now.tv_sec as u32, now.tv_nsec as u32)
+    };
+    let (begun, started) = (now(), std::time::Instant::now());
+    // A clock that is set back must not keep anybody.
+    while now() <= begun && started.elapsed() < LONGEST_TICK {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    now()
 }
