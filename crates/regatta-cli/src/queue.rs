@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// The tasks that `texts` name, each once. All of them have to be there.
-    async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, CliError> {
+    pub(crate) async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, CliError> {
         let mut found: Vec<TaskRecord> = Vec::new();
         for text in texts {
             let task = find_task(self.store.as_ref(), text).await?;

@@ -76,7 +76,7 @@ async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit,
     for task in queue.find(&args.tasks).await? {
         match send(&project, &queue, &task, again).await {
             Ok(()) => sent.push(task.spec.id.clone()),
-            Err(error) => batch.push(Err(error)),
+            Err(error) => batch.push(&task.spec.id, Err(error)),
         }
     }
     if !args.no_wait && !sent.is_empty() {
@@ -87,9 +87,9 @@ async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit,
         let task = store.task(id).await?;
         all_in &= matches!(task.state, TaskState::Landed { .. }) || args.no_wait;
         let text = became(&task);
-        batch.push(Ok(Changed { task, text, salvaged: None }));
+        batch.push(id, Ok(Changed { task, text, salvaged: None }));
     }
-    let exit = batch.finish(None, ui)?;
+    let exit = batch.finish(&queue, false, ui)?;
     Ok(if all_in { exit } else { Exit::TaskFailed })
 }
 
