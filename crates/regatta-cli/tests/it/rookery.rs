@@ -115,11 +115,10 @@ fn its_readme_can_be_typed_word_for_word() {
     type_in(&world, "regatta worktree sweep --dry-run").exited(0);
     type_in(&world, "regatta worktree sweep").exited(0);
     type_in(&world, "regatta worktree retire nothing").exited(4);
-    for line in
-        ["regatta land hello-world", "regatta land retry hello-world", "regatta land history hello-world"]
-    {
-        type_in(&world, line).exited(6).says("hint:");
-    }
+    type_in(&world, "regatta land hello-world").exited(0).says("landed");
+    assert_eq!(world.landed("hello-world.txt").as_deref(), Some("hello-world\n"));
+    type_in(&world, "regatta land history hello-world").exited(0);
+    type_in(&world, "regatta land retry hello-world").exited(6).says("hint:");
     type_in(&world, "regatta daemon-stop").exited(0).says("stopped");
     serving.wait().exited(0);
     world.assert_no_process();
