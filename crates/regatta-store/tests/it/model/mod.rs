@@ -249,7 +249,8 @@ proptest! {
 fn act_brings_back(act: &Act) -> bool {
     match act {
         Act::Enqueue { if_present, .. } => *if_present != IfPresent::Refuse,
-        Act::Operate { operation, .. } => *operation == 2 || *operation == 0,
+        // Cancelled, requeued, and what is done may be sent to the train by hand.
+        Act::Operate { operation, .. } => matches!(operation, 0 | 2 | 4),
         _ => false,
     }
 }
