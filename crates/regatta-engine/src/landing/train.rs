@@ -5,12 +5,13 @@
 //! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
 //! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::causes::with_causes;
 use regatta_core::id::TaskId;
+use regatta_core::radar::{Place, conflicts, spread};
 use regatta_core::state::BlockReason;
 use regatta_core::train::{Car, CarStep, GateOutcome, Intent, LandStep, order};
 use regatta_store::{Lander, StoreError};
@@ -26,6 +27,7 @@ use crate::context::Context;
 use crate::git::{GitError, Oid};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
+use crate::radar::last_sighting;
 use crate::worker::Stop;
 use crate::{clock, failpoint};
 
@@ -72,6 +74,7 @@ pub(crate) async fn round(
         stop,
         cars: Vec::new(),
         begun: Vec::new(),
+        deps: HashMap::new(),
         tests: Vec::new(),
         gates: JoinSet::new(),
         retiring: JoinSet::new(),
@@ -118,6 +121,8 @@ pub(super) struct Train {
     pub(super) cars: Vec<Car>,
     /// Those that were about to be moved, whether or not they wait: they come first.
     pub(super) begun: Vec<Car>,
+    /// What each car depends on, by approval.
+    deps: HashMap<Approval, Vec<TaskId>>,
     tests: Vec<Test>,
     gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
@@ -217,8 +222,8 @@ impl Train {
 
     /// Reads the cars anew; whether they are others than before. Tests of cars that are gone are ended.
     async fn load_cars(&mut self) -> Result<bool, LandError> {
-        let mut cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
-        order(&mut cars);
+        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
+        let mut cars = self.in_order(cars).await?;
         self.begun = cars.iter().filter(|car| matches!(car.step, CarStep::Gated { .. })).cloned().collect();
         self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
         cars.retain(|car| !self.waiting.contains_key(&car.task));
@@ -227,6 +232,26 @@ impl Train {
         self.cars = cars;
         self.end_useless_tests().await;
         Ok(other)
+    }
+
+    /// What a car depends on before it; then priority, then approval; and those that the radar saw conflict apart.
+    async fn in_order(&mut self, mut cars: Vec<Car>) -> Result<Vec<Car>, LandError> {
+        order(&mut cars);
+        let mut places = Vec::with_capacity(cars.len());
+        for car in &cars {
+            let key = approval(car);
+            if !self.deps.contains_key(&key) {
+                let deps = until_answered(|| self.ctx.store.task(&car.task)).await?.spec.deps;
+                self.deps.insert(key.clone(), deps);
+            }
+            let deps = self.deps[&key].clone();
+            places.push(Place { task: car.task.clone(), priority: car.priority, deps });
+        }
+        let conflicts = match cars.len() {
+            0 | 1 => Default::default(),
+            _ => last_sighting(&self.ctx.state_dir).map(|seen| conflicts(&seen.findings)).unwrap_or_default(),
+        };
+        Ok(spread(&places, &conflicts).into_iter().map(|n| cars[n].clone()).collect())
     }
 
     /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
