@@ -5,7 +5,7 @@
 //! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
 //! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -251,6 +251,11 @@ impl Train {
             0 | 1 => Default::default(),
             _ => last_sighting(&self.ctx.state_dir).map(|seen| conflicts(&seen.findings)).unwrap_or_default(),
         };
+        let here: BTreeSet<&TaskId> = cars.iter().map(|car| &car.task).collect();
+        if conflicts.is_empty() && !places.iter().any(|place| place.deps.iter().any(|dep| here.contains(dep)))
+        {
+            return Ok(cars);
+        }
         Ok(spread(&places, &conflicts).into_iter().map(|n| cars[n].clone()).collect())
     }
 
