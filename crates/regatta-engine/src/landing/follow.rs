@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::failpoint;
-use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, io, unique_suffix};
+use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, copy_index, io, unique_suffix};
 use crate::process::{Identity, carrying};
 
 const MARK: &str = "regatta landing";
@@ -78,7 +78,7 @@ impl<'a> Follower<'a> {
         let scratch = checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
         let mut follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock, sparse: None };
         follower.sparse = follower.load_sparse(repo)?;
-        fs::copy(index, &follower.scratch).map_err(io("copy", index))?;
+        copy_index(index, &follower.scratch)?;
         Ok(follower)
     }
 
@@ -193,7 +193,7 @@ impl<'a> Follower<'a> {
         let list: Vec<u8> =
             paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
         let aside = self.scratch.with_extension("before");
-        fs::copy(&self.scratch, &aside).map_err(io("copy", &self.scratch))?;
+        copy_index(&self.scratch, &aside)?;
         let staged = self
             .git(None)?
             .args(["update-index", "--add", "--remove", "-z", "--stdin"])

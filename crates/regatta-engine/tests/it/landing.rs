@@ -384,3 +384,26 @@ fn git_that_a_killed_landing_left_in_the_checkout_is_waited_for() {
     assert_eq!(followed, [root]);
     assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
 }
+
+#[test]
+fn a_change_of_the_same_length_in_the_same_moment_is_the_users() {
+    let bench = Bench::new();
+    bench.scratch.commit_file("same.txt", "one\n", "before");
+    let (_, head) = bench.lane_with("t", &[("same.txt", "two\n")]);
+    // Written right after the checkout, with the very times the index has: only its content tells.
+    let root = bench.scratch.root();
+    let index = fs::metadata(root.join(".git/index")).unwrap().modified().unwrap();
+    let path = root.join("same.txt");
+    let known = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, "ten\n").unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(known.max(index)).unwrap();
+    bench.scratch.git(["update-index", "-q", "--refresh"]);
+    let old = bench.rev("main");
+    let waits = land(&bench, &old, &head);
+    assert!(
+        matches!(waits, Published::WaitingForCheckout { why: WaitingFor::LocalChanges, .. }),
+        "{waits:?}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), "ten\n");
+}
