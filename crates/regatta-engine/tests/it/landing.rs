@@ -44,8 +44,17 @@ fn land(bench: &Bench, old: &Oid, new: &Oid) -> Published {
 fn a_lane_on_the_tip_lands_as_it_is() {
     let bench = Bench::new();
     let (lane, head) = bench.lane_with("t", &[("x", "1")]);
-    let built = build(&bench.work, &request(&bench, Strategy::Rebase, &lane.base, &head)).unwrap();
-    assert_eq!(clean(built), (head, true));
+    let plain =
+        CandidateRequest { trailers: Vec::new(), ..request(&bench, Strategy::Rebase, &lane.base, &head) };
+    assert_eq!(clean(build(&bench.work, &plain).unwrap()), (head.clone(), true));
+    // With something to say about it, all but its message stays.
+    let told = request(&bench, Strategy::Rebase, &lane.base, &head);
+    let (commit, fast_forward) = clean(build(&bench.work, &told).unwrap());
+    assert!(!fast_forward);
+    let show = |commit: &Oid, format: &str| bench.scratch.git(["log", "-1", format, commit.as_str()]);
+    assert_eq!(show(&commit, "--format=%P %T %an %ad"), show(&head, "--format=%P %T %an %ad"));
+    let message = show(&head, "--format=%B");
+    assert_eq!(show(&commit, "--format=%B"), format!("{}\n\nRegatta-Task: t", message.trim_end()));
 }
 
 #[test]
