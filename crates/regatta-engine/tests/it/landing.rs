@@ -382,14 +382,16 @@ fn git_that_a_killed_landing_left_in_the_checkout_is_waited_for() {
     let (_, new) = bench.lane_with("t", &[("new", "1")]);
     bench.scratch.git(["update-ref", "refs/heads/main", new.as_str()]);
     let root = bench.scratch.root();
+    let done = bench.scratch.outside().join("done");
     let mut orphan = std::process::Command::new("sh")
-        .args(["-c", "sleep 0.5; printf 1 >new"])
+        .args(["-c", &format!("sleep 0.5; printf 1 >new; touch '{}'", done.display())])
         .current_dir(root)
         .env("GIT_INDEX_FILE", root.join(".git/index.regatta-7-1"))
         .spawn()
         .unwrap();
     let followed = resume_follow(&bench.repo, &bench.work, "main", &old, &new).unwrap();
-    assert!(orphan.try_wait().unwrap().is_some(), "it was not waited for");
+    assert!(done.exists(), "it was not waited for");
+    orphan.wait().unwrap();
     assert_eq!(followed, [root]);
     assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
 }
