@@ -389,6 +389,11 @@ fn git_that_a_killed_landing_left_in_the_checkout_is_waited_for() {
         .env("GIT_INDEX_FILE", root.join(".git/index.regatta-7-1"))
         .spawn()
         .unwrap();
+    // For a moment after its start a process has no environment that anybody could see.
+    let environ = format!("/proc/{}/environ", orphan.id());
+    while !fs::read_to_string(&environ).unwrap().contains("index.regatta-7-1") {
+        std::thread::yield_now();
+    }
     let followed = resume_follow(&bench.repo, &bench.work, "main", &old, &new).unwrap();
     assert!(done.exists(), "it was not waited for");
     orphan.wait().unwrap();
