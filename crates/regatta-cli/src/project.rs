@@ -100,6 +100,14 @@ impl Project {
     }
 }
 
+/// Where this program is. One that was replaced while it runs, by an upgrade, is where the new one is.
+pub(crate) fn this_program() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let text = path.to_string_lossy();
+    let replaced = text.strip_suffix(" (deleted)").map(PathBuf::from).filter(|new| new.is_file());
+    Ok(replaced.unwrap_or(path))
+}
+
 /// The directory a command starts from.
 pub(crate) fn start_dir(global: &Global) -> Result<PathBuf, CliError> {
     match &global.project {

@@ -167,7 +167,7 @@ pub(crate) async fn assemble(
     session: SessionId,
     notices: Notices,
 ) -> Result<Arc<Context>, CliError> {
-    let exe = std::env::current_exe()
+    let exe = crate::project::this_program()
         .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
     let assembly = Assembly {
         repo: project.repo.clone(),
@@ -337,7 +337,7 @@ async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     let log = log.map_err(|error| CliError::io("opening", &path, &error))?;
     let errors = log.try_clone().map_err(|error| CliError::io("opening", &path, &error))?;
-    let exe = std::env::current_exe().map_err(|error| CliError::io("finding", &path, &error))?;
+    let exe = crate::project::this_program().map_err(|error| CliError::io("finding", &path, &error))?;
     let mut command = Command::new(exe);
     command.arg("--project").arg(&project.repo.toplevel);
     if let Some(config) = &global.config {

@@ -219,8 +219,8 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     let store = project.create_store().await?;
     let (notices, watching) = notices();
     let target = project.target()?;
-    let exe =
-        std::env::current_exe().map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
+    let exe = crate::project::this_program()
+        .map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
     let keep_lanes = args.keep_lanes
         || project.config.lane.keep == regatta_core::config::Keep::Always
         || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1");
