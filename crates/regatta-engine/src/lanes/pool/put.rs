@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::time::ClockId;
 
 use super::holders::holder;
 use super::manifest::Manifest;
@@ -14,8 +17,10 @@ use crate::lanes::record::LaneRecord;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
+/// How long those who worked in a lane may take to leave it.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Longer than a tick of any kernel.
-const LONGEST_TICK: std::time::Duration = std::time::Duration::from_millis(50);
+const LONGEST_TICK: Duration = Duration::from_millis(50);
 
 impl Lanes {
     /// Lets a lane go whose work is saved: into the pool where it is worth that, else from the disk.
@@ -38,7 +43,7 @@ impl Lanes {
         let has_room = options
             .min_free_disk_gb
             .is_none_or(|least| crate::machine::free_disk(&self.root).is_none_or(|free| free >= least));
-        if !is_plain || !has_room || self.is_full() || holder(&lane.path).is_some() {
+        if !is_plain || !has_room || self.is_full() || is_still_held(&lane.path) {
             return None;
         }
         let manifest = self.load_manifest(&self.index_copy(&lane.task), &record.base, filled.written)?;
@@ -154,6 +159,18 @@ impl Lanes {
     }
 }
 
+/// Whether a process stays in the lane. The last ones that worked in it may be on their way out.
+fn is_still_held(dir: &Path) -> bool {
+    let started = Instant::now();
+    while holder(dir).is_some() {
+        if started.elapsed() > PATIENCE {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
 /// How many files an index names.
 fn n_entries(index: &Path) -> Option<usize> {
     use std::io::Read as _;
@@ -162,16 +179,18 @@ fn n_entries(index: &Path) -> Option<usize> {
     Some(u32::from_be_bytes(header[8..].try_into().ok()?) as usize)
 }
 
-/// Waits for the clock that stamps files to go on, some milliseconds at most: all that was written is older then.
+/// Waits for the clock that stamps files to come past this moment, some milliseconds at most: all that was written is
+/// older then, and all that is written from now on is not.
 fn next_tick() -> Stamp {
-    let now = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let read = |clock| {
+        let now = rustix::time::clock_gettime(clock);
         Stamp(now.tv_sec as u32, now.tv_nsec as u32)
     };
-    let (begun, started) = (now(), std::time::Instant::now());
+    // Some kernels stamp by the exact clock, but never before the coarse one.
+    let (this_moment, started) = (read(ClockId::Realtime), Instant::now());
     // A clock that is set back must not keep anybody.
-    while now() <= begun && started.elapsed() < LONGEST_TICK {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    while read(ClockId::RealtimeCoarse) <= this_moment && started.elapsed() < LONGEST_TICK {
+        std::thread::sleep(Duration::from_millis(1));
     }
-    now()
+    read(ClockId::RealtimeCoarse)
 }

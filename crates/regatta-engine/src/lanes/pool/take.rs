@@ -42,12 +42,10 @@ impl Lanes {
         }
         // What goes wrong with the pool is no reason to have no lane.
         let Ok(Some(taken)) = self.take(base, notes) else { return Ok(None) };
-        let lane = match self.move_in(task, reader, base, &taken) {
-            Ok(lane) => lane,
-            Err(error) => {
-                self.throw_away(taken.lease).ok();
-                return Err(error);
-            }
+        let Ok(lane) = self.move_in(task, reader, base, &taken) else {
+            // What stands in the way of this stands in the way of a fresh one too, which then tells it.
+            self.throw_away(taken.lease).ok();
+            return Ok(None);
         };
         match self.reset(&lane, base, &taken) {
             Ok(Some(build_dirs)) => {
