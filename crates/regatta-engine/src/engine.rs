@@ -18,6 +18,7 @@ use regatta_store::{ClaimRequest, Operation, ReadyKey, RequestId, StoreError, Ta
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::alarms::Alarms;
 use crate::context::{Context, fresh_token, token_hash};
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
@@ -178,6 +179,10 @@ pub(crate) struct Engine {
     /// Ready, and behind the declared writes of a task that is not settled.
     reserved_for_others: BTreeSet<TaskId>,
     last_start: Option<Instant>,
+    /// When those who wait for a time may go on.
+    alarms: Alarms,
+    /// How long that was off for the next of them at the last look.
+    next_alarm: Option<Duration>,
     cancels_looked_at: Option<Instant>,
     /// A look was put off.
     cancels_are_due: bool,
@@ -220,6 +225,8 @@ impl Engine {
             holds,
             reserved_for_others: BTreeSet::new(),
             last_start: None,
+            alarms: Alarms::default(),
+            next_alarm: None,
             cancels_looked_at: None,
             cancels_are_due: false,
             house_is_due: true,
@@ -551,9 +558,18 @@ impl Engine {
     /// Whoever waited for a time that has come is pending again.
     async fn ring_timers(&mut self) -> Result<(), EngineError> {
         let now = clock::now();
-        for (task, due) in until_answered(|| self.ctx.store.timers(&self.queue, PAGE)).await? {
-            if due > now {
-                break;
+        let waiting = until_answered(|| self.ctx.store.timers(&self.queue, PAGE)).await?;
+        self.alarms.keep(&waiting);
+        self.next_alarm = None;
+        for (task, due) in waiting {
+            let mut pause = Duration::ZERO;
+            if !self.alarms.knows(&task, due) && due > now {
+                pause = due.since(until_answered(|| self.ctx.store.task(&task)).await?.updated_at);
+            }
+            let left = self.alarms.left(&task, due, pause, now, Instant::now());
+            if !left.is_zero() {
+                self.next_alarm = Some(self.next_alarm.map_or(left, |next: Duration| next.min(left)));
+                continue;
             }
             let request = RequestId::fresh();
             match until_answered(|| self.ctx.store.operate(&task, &Operation::Due, &request, now)).await {
@@ -573,7 +589,8 @@ impl Engine {
     /// How long to sleep if nothing else wakes us.
     async fn next_timer(&self) -> Result<Duration, EngineError> {
         let timers = until_answered(|| self.ctx.store.timers(&self.queue, 1)).await?;
-        let due = timers.first().map(|(_, due)| due.since(clock::now()).max(Duration::from_millis(1)));
+        let due = timers.first().map(|(_, due)| due.since(clock::now()).max(ONE));
+        let due = due.into_iter().chain(self.next_alarm.map(|left| left.max(ONE))).min();
         let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
         let look = look.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + ONE);
         let pause = self.ctx.config.limits.stagger.zip(self.last_start);

@@ -3,6 +3,7 @@
 //! Knows no SQL and no terminal, and serves no HTTP: it is told things as values and tells things as [`notice::Notice`]s.
 
 pub mod agents;
+mod alarms;
 pub mod clock;
 mod commands;
 pub mod context;

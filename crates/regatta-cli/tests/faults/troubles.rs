@@ -1,5 +1,5 @@
 //! What the machine around a daemon does to it: a store that somebody holds, a directory that takes nothing, a full
-//! disk, floods. A clock that is set back has no case: nothing is decided by one, and tests set no machine's clock.
+//! disk, floods, a clock that is set back and forth.
 
 use std::fs;
 use std::path::Path;
@@ -34,6 +34,27 @@ fn a_store_that_somebody_holds_for_seconds_stops_nothing_for_good() {
     let end = wrong_end(&world);
     judge(&world, daemon, "the store was held", end);
     println!("store held by another process for {} s: everything landed", held.as_secs());
+}
+
+#[test]
+fn a_clock_that_is_set_back_and_forth_delays_nothing_and_loses_nothing() {
+    let mut world = world();
+    let clock = world.outside("clock");
+    let set = |hours: i64| fs::write(&clock, (hours * 3_600_000).to_string()).expect("the clock can be set");
+    set(0);
+    world.env("REGATTA_CLOCK", &clock);
+    let plan = story(&world);
+    let daemon = world.daemon();
+    world.enqueue(&plan);
+    // The task that fails at first is held back for a second: by the clock that has just been set back, for hours.
+    until("it is to be tried again", || (world.events_of("d", "retrying") > 0).then_some(()));
+    set(-5);
+    until("it is tried again", || (world.events_of("d", "claimed") > 1).then_some(()));
+    set(3);
+    world.wait_settled(Duration::from_secs(300));
+    let end = wrong_end(&world);
+    judge(&world, daemon, "the clock was set back and forth", end);
+    println!("clock set back five hours and forth eight: nothing waited longer, everything landed");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn rebase(
     let commits = &survey.commits;
     let on_tip = survey.linear && commits[0].parents[0] == request.target_tip;
     if on_tip {
-        return on_its_own_base(work, request, commits, last);
+        return on_its_own_base(work, request, last);
     }
     if !survey.linear {
         if work.is_ancestor(&request.target_tip, &request.head)? {
@@ -146,12 +146,8 @@ fn author_of(commit: &LoggedCommit) -> Author<'_> {
 fn on_its_own_base(
     work: &Work,
     request: &CandidateRequest,
-    commits: &[LoggedCommit],
     last: &LoggedCommit,
 ) -> Result<Candidate, GitError> {
-    if commits.len() == 1 && last.tree == work.tree_of(&request.target_tip)? {
-        return Ok(Candidate::AlreadyIn);
-    }
     let message = with_trailers(&last.message, &request.trailers);
     if message == last.message || work.trust().signing().is_some() {
         return Ok(as_it_is(last));
