@@ -12,7 +12,7 @@ use super::slot::{Filled, Lease, Slot, is_dependable};
 use super::tree::{Cleaned, Doubt, Rules, clean};
 use super::{PoolOptions, Stamp};
 use crate::failpoint;
-use crate::git::{GitError, Oid, io, unique_suffix};
+use crate::git::{GitError, Oid, io};
 use crate::lanes::record::LaneRecord;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
@@ -130,14 +130,12 @@ impl Lanes {
         Manifest::parse(fs::read(path).ok()?, oid, written)
     }
 
-    /// What a directory's mode is here, whatever mask and parent make of it.
+    /// What the mode of a directory is that is made here, whatever mask and parent make of it.
     fn mode_of_new_dirs(&self) -> Result<u32, GitError> {
         use std::os::unix::fs::PermissionsExt as _;
-        let probe = self.root.join(".pool").join(format!("probe-{}", unique_suffix()));
-        fs::create_dir(&probe).map_err(io("create", &probe))?;
-        let mode = probe.symlink_metadata().map_err(io("look at", &probe));
-        fs::remove_dir(&probe).ok();
-        Ok(mode?.permissions().mode() & 0o7777)
+        const OF_THE_PARENT: u32 = 0o2000;
+        let root = self.root.metadata().map_err(io("look at", &self.root))?.permissions().mode();
+        Ok(0o777 & !mask() | root & OF_THE_PARENT)
     }
 
     /// Puts the lane's index by as the manifest of its files. To be called before any agent is there.
@@ -153,9 +151,7 @@ impl Lanes {
 
     /// All that shapes a checkout beside its commit: settings, attributes of the user's own, the mask of modes.
     pub(super) fn recipe(&self) -> String {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap_or_default().trim();
-        format!("{}-{mask}", self.work.trust().checkout_recipe())
+        format!("{}-{:o}", self.work.trust().checkout_recipe(), mask())
     }
 }
 
@@ -169,6 +165,14 @@ fn is_still_held(dir: &Path) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     false
+}
+
+/// The mask of modes that files of this process are made with.
+fn mask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    // Nobody has such a one: where it cannot be read, every tree is in doubt.
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o777)
 }
 
 /// How many files an index names.

@@ -146,29 +146,16 @@ impl Lanes {
         found.collect()
     }
 
-    /// Takes away what a killed process left half written: files aside, probes, manifests of nothing.
-    fn clear_leftovers(&self) -> Result<(), GitError> {
-        let names = |dir: &Path| -> Vec<String> {
-            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-        };
-        let (slots, trees) = (self.slots_dir(), self.root.join(".pool"));
-        if !slots.is_dir() && !trees.is_dir() {
-            return Ok(());
-        }
-        let _lock = self.lock_pool()?;
-        for name in names(&slots).iter().filter(|name| name.ends_with(".tmp") && writer_is_gone(name)) {
-            fs::remove_file(slots.join(name)).ok();
-        }
-        for name in names(&trees).iter().filter(|name| name.starts_with("probe-") && writer_is_gone(name)) {
-            fs::remove_dir(trees.join(name)).ok();
-        }
+    /// What a process that was killed while it wrote left beside the records. All writing is done under the lock.
+    fn strays(&self) -> Vec<PathBuf> {
         let known = self.slot_numbers();
-        for number in numbers(&slots, ".index").into_iter().filter(|number| !known.contains(number)) {
-            fs::remove_file(self.slot_index(number)).ok();
-        }
-        fs::remove_dir(trees).ok();
-        Ok(())
+        let is_stray = |name: &str| match name.strip_suffix(".index").or(name.strip_suffix(".json")) {
+            Some(number) => !number.parse().is_ok_and(|number| known.contains(&number)),
+            None => !matches!(name, "lock" | "counter"),
+        };
+        let entries = fs::read_dir(self.slots_dir()).into_iter().flatten().flatten();
+        let strays = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_stray));
+        strays.map(|entry| entry.path()).collect()
     }
 
     /// Throws away what is more than the user wants, and what a killed process held.
@@ -179,9 +166,8 @@ impl Lanes {
     /// Throws trees away past `most`, the oldest first, and all that a killed process held. Says how many went.
     /// Nothing in them is work.
     pub fn trim_pool(&self, most: usize) -> Result<usize, GitError> {
-        self.clear_leftovers()?;
         let tree_numbers = || numbers(&self.root.join(".pool"), "");
-        if self.slot_numbers().is_empty() && tree_numbers().is_empty() {
+        if self.slot_numbers().is_empty() && tree_numbers().is_empty() && self.strays().is_empty() {
             return Ok(0);
         }
         let mut going = Vec::new();
@@ -206,20 +192,14 @@ impl Lanes {
                 self.set_aside(&self.slot_tree(*number), ".trash")?;
                 self.forget_slot(*number);
             }
+            for stray in self.strays() {
+                fs::remove_file(stray).ok();
+            }
+            fs::remove_dir(self.root.join(".pool")).ok();
         }
         self.empty_trash()?;
         Ok(going.len())
     }
-}
-
-/// Whether the process whose number stands behind the last but one dash, or dot, of this name is gone: see
-/// `unique_suffix`.
-fn writer_is_gone(name: &str) -> bool {
-    let name = name.strip_suffix(".tmp").unwrap_or(name);
-    let writer = name.rsplit_once('-').and_then(|(head, _)| head.rsplit(['-', '.']).next());
-    writer
-        .and_then(|pid| pid.parse::<u32>().ok())
-        .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
 }
 
 /// Names in `dir` that are a number and this ending.

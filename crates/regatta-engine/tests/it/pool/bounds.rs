@@ -155,11 +155,17 @@ fn what_a_killed_process_held_goes_and_is_nobodys_lane() {
     // A directory of which nobody knows anything, and a record without one.
     write(&bench.lanes.root().join(".pool/77/x"), "x\n");
     fs::copy(&record, bench.repo.state_dir.join("pool/88.json")).unwrap();
+    // What was being written when somebody was killed.
+    write(&bench.repo.state_dir.join("pool/99.index"), "x");
+    write(&bench.repo.state_dir.join("pool/99.json.1-1.tmp"), "x");
     let lane = bench.lane("c");
     assert_eq!(differences(&bench, &lane), Vec::<String>::new());
     assert_eq!(bench.lanes.pooled().len(), 2, "it took the one that was free");
     bench.lanes.fit_pool().unwrap();
     assert_eq!((bench.lanes.pooled().len(), pooled_dirs(&bench)), (0, 0));
+    let left = fs::read_dir(bench.repo.state_dir.join("pool")).unwrap().flatten();
+    let left: BTreeSet<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert_eq!(left, BTreeSet::from(["counter", "lock"].map(str::to_owned)));
 }
 
 #[test]
