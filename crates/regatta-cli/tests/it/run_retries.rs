@@ -1,5 +1,6 @@
 //! What follows from a failure, by its class.
 
+use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
 use serde_json::Value;
 
@@ -7,6 +8,37 @@ use crate::REGATTA;
 
 fn attempts(task: &Value) -> &Vec<Value> {
     task["attempts"].as_array().expect("attempts are a list")
+}
+
+#[test]
+fn a_retry_goes_on_with_the_conversation_of_the_attempt_before() {
+    let mut world = World::new(REGATTA);
+    let (home, calls, fake) = (world.outside("home"), world.outside("calls"), world.outside("claude"));
+    std::fs::create_dir_all(home.join(".claude/projects/lane")).unwrap();
+    world.env("HOME", &home);
+    // Keeps a conversation as claude does, fails at first, and is done when it is gone on with.
+    script(
+        &fake,
+        &format!(
+            r#"echo "$*" >>'{calls}'
+for last; do case "$before" in --session-id|--resume) id=$last;; esac; before=$last; done
+echo >"$HOME/.claude/projects/lane/$id.jsonl"
+echo '{{"type":"system","subtype":"init","session_id":"'$id'","model":"m"}}'
+case "$*" in *--resume*) echo b >b.txt; bad=false;; *) bad=true;; esac
+echo '{{"type":"result","subtype":"success","is_error":'$bad',"result":"x","session_id":"'$id'","num_turns":1}}'"#,
+            calls = calls.display()
+        ),
+    );
+    let plan = world.plan_with(
+        "defaults: { agent: claude, max_attempts: 2, verdict_adapter: exit-code }",
+        &task("b", "", "do it"),
+    );
+    world.run(&plan, &["--claude-exe", &fake.display().to_string()]).exited(0);
+    world.assert_states(["b landed"]);
+    let told = std::fs::read_to_string(&calls).unwrap();
+    let session = text(&world.task("b")["attempts"][0]["session"]).to_owned();
+    let second = told.lines().find(|line| line.contains("--resume")).unwrap_or_default();
+    assert!(second.contains(&session), "{session} is not gone on with: {told}");
 }
 
 #[test]

@@ -29,7 +29,9 @@ impl Worker {
     pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
         let spec = self.claim.spec.clone();
         let task = spec.id.clone();
-        let history = until_answered(|| self.ctx.store.attempts(&task)).await?;
+        let mut history = until_answered(|| self.ctx.store.attempts(&task)).await?;
+        // What went before: the claim has begun a record of this one already.
+        history.retain(|attempt| attempt.n < self.claim.attempt);
         let tip = self.target_tip().await?;
         if !spec.read_only {
             // Whoever is taking its old lane away ends first; whoever comes later finds the task claimed.
