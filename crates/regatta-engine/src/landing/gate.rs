@@ -1,5 +1,6 @@
 //! The gate: `land.test_command`, run on exactly the commit that would land.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use regatta_core::exit::Exit;
@@ -12,6 +13,9 @@ use crate::commands::{NO_LIMIT, Ran, Shell};
 use crate::context::Context;
 use crate::git::Oid;
 use crate::worker::Stop;
+
+/// Outputs of gates that are kept.
+const MOST_OUTPUTS: usize = 200;
 
 /// What the gate said.
 pub(crate) enum Gate {
@@ -53,7 +57,7 @@ pub(crate) async fn gate(
             move |ctx| ctx.lanes.lease(&candidate)
         })
         .await?;
-    ctx.furnish(&lane, std::path::Path::new("")).await?;
+    ctx.furnish(&lane, Path::new("")).await?;
     let name = candidate.short();
     let dir = ctx.state_dir.join("gates").join(name);
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session));
@@ -79,7 +83,13 @@ pub(crate) async fn gate(
             failed => said = failed,
         }
     }
-    ctx.blocking(move |_| lane.give_back()).await?;
+    let done_with = said.is_none().then_some(dir);
+    let gates = ctx.state_dir.join("gates");
+    ctx.blocking(move |_| {
+        forget_output(&gates, done_with.as_deref());
+        lane.give_back()
+    })
+    .await?;
     if stop.borrow().is_some() {
         return Ok(Gate::Stopped);
     }
@@ -94,6 +104,21 @@ pub(crate) async fn gate(
     })
 }
 
+/// What a gate said that passed interests nobody; of those that failed the last ones are kept.
+fn forget_output(gates: &Path, passed: Option<&Path>) {
+    if let Some(dir) = passed {
+        let _ = std::fs::remove_dir_all(dir);
+    }
+    let entries = std::fs::read_dir(gates).into_iter().flatten().flatten();
+    let mut kept: Vec<_> =
+        entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    kept.sort();
+    let surplus = kept.len().saturating_sub(MOST_OUTPUTS);
+    for (_, dir) in kept.into_iter().take(surplus) {
+        let _ = std::fs::remove_dir_all(dir);
+    }
+}
+
 /// What to tell of a command that failed.
 fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<String> {
     if ran.exit.success() {
@@ -101,5 +126,9 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
     }
     let last = ran.output.trim_end().lines().rev().take(5).collect::<Vec<_>>();
     let tail = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-    Some(format!("{what} `{command}` ended with {} on {}: {tail}", ran.exit, candidate.short()))
+    let at = candidate.short();
+    Some(format!(
+        "{what} `{command}` ended with {} on {at} (all it said: .regatta/gates/{at}): {tail}",
+        ran.exit
+    ))
 }
