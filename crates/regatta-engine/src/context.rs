@@ -223,7 +223,8 @@ impl Context {
         }
     }
 
-    /// The conversation for the next attempt, and whether it exists: the last one where its file is still there.
+    /// The conversation for the next attempt, and whether it exists: the last one of this agent, where it can be gone
+    /// on with. Being wrong costs nothing: an agent that does not find it says so, and the next attempt begins anew.
     pub fn conversation(
         &self,
         profile: &AgentProfile,
@@ -231,17 +232,22 @@ impl Context {
         history: &[Attempt],
         task_env: &BTreeMap<String, String>,
     ) -> (String, bool) {
-        if profile.kind == Kind::Claude {
-            let last = history.iter().rev().find(|attempt| attempt.agent == profile.name);
-            if let Some(session) = last.and_then(|attempt| attempt.session.clone()) {
+        let last = history.iter().rev().find(|attempt| attempt.agent == profile.name);
+        let session = last.and_then(|attempt| attempt.session.as_ref().map(|session| (attempt, session)));
+        let Some((attempt, session)) = session.filter(|(_, session)| agents::is_session_id(session)) else {
+            return (fresh_uuid(), false);
+        };
+        let goes_on = match profile.kind {
+            Kind::Claude => {
                 let config_dir = self.claude_config_dir(profile, task_env);
-                return match agents::claude::session_file_exists(&config_dir, workdir, &session) {
-                    true => (session, true),
-                    false => (fresh_uuid(), false),
-                };
+                agents::claude::session_file_exists(&config_dir, workdir, session)
             }
-        }
-        (fresh_uuid(), false)
+            Kind::Codex | Kind::Gemini => true,
+            // Gone on with from another directory it hangs.
+            Kind::Opencode => attempt.lane.as_deref().is_some_and(|lane| workdir.starts_with(lane)),
+            Kind::Command | Kind::Sim => false,
+        };
+        if goes_on { (session.clone(), true) } else { (fresh_uuid(), false) }
     }
 
     fn claude_config_dir(&self, profile: &AgentProfile, task_env: &BTreeMap<String, String>) -> PathBuf {

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// One line that says what is to be done.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The agent that does it: an entry of `agents` in regatta.yaml, or claude, sh, sim.
+    /// The agent that does it: an entry of `agents` in regatta.yaml, or claude, codex, gemini, opencode, sh, sim.
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// A plan with two tasks, the second of which depends on the first.
@@ -139,7 +139,7 @@ fn plan_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
 /// A prompt that the kind of agent understands.
 pub(crate) fn body(title: &str, kind: AgentKind, file: &str) -> String {
     match kind {
-        AgentKind::Claude => format!(
+        AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => format!(
             "# {title}\n\n\
              Say what is to be true afterwards, which files matter, and how to check it. The agent works alone in its own\n\
              git worktree; what it leaves is committed, checked and landed.\n"

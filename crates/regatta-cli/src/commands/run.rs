@@ -190,25 +190,22 @@ fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliE
     }
     for spec in &loaded.tasks {
         let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
-        let program = match agent.kind {
-            AgentKind::Sim => continue,
-            AgentKind::Claude => {
-                let named = args.claude_exe.as_ref().map(|path| path.display().to_string());
-                named
-                    .or_else(|| agent.exe.clone())
-                    .or_else(|| agent.argv.first().cloned())
-                    .unwrap_or_else(|| "claude".into())
-            }
-            AgentKind::Command => agent.argv.first().cloned().unwrap_or_default(),
-        };
+        let Some(program) = agent.program() else { continue };
+        let named = args.claude_exe.as_ref().filter(|_| agent.kind == AgentKind::Claude);
+        let program = named.map_or_else(|| program.to_owned(), |path| path.display().to_string());
         if regatta_engine::agents::find_program(&program, &project.repo.toplevel).is_none() {
             return Err(CliError::new(
                 Exit::CannotWork,
                 format!("task {} needs the agent {}, but its program {program:?} was not found", spec.id, spec.agent),
             )
-            .hinted(match agent.kind {
-                AgentKind::Claude => "install it (npm install -g @anthropic-ai/claude-code), or give --claude-exe PATH",
-                _ => "put it on PATH, or correct `agents:` in regatta.yaml; `regatta doctor` shows what is found",
+            .hinted(match (agent.kind, agent.kind.install()) {
+                (AgentKind::Claude, Some(install)) => format!("install it ({install}), or give --claude-exe PATH"),
+                (_, Some(install)) => {
+                    format!("install it ({install}), or name it with `exe` of this agent in regatta.yaml")
+                }
+                (_, None) => {
+                    "put it on PATH, or correct `agents:` in regatta.yaml; `regatta doctor` shows what is found".into()
+                }
             }));
         }
     }

@@ -80,9 +80,11 @@ fn check(agent: &Agent, name: &Spot<String>, fields: &Fields, report: &mut Repor
         report.error(argv.key_pos, &fields.path_of("argv"), message).hint =
             Some("name the program with `exe` and further arguments with `args`".into());
     }
-    if let (Some(exe), true) = (fields.field("exe"), agent.kind != AgentKind::Claude) {
-        let message =
-            format!("`exe` is only for agents of kind claude, and `{}` is of kind {kind}", name.value);
+    if let (Some(exe), None) = (fields.field("exe"), agent.kind.program()) {
+        let message = format!(
+            "`exe` is only for kinds with a program of their own, and `{}` is of kind {kind}",
+            name.value
+        );
         report.error(exe.key_pos, &fields.path_of("exe"), message);
     }
     for path in [agent.exe.as_ref(), agent.argv.first()].into_iter().flatten() {
@@ -97,7 +99,7 @@ fn check(agent: &Agent, name: &Spot<String>, fields: &Fields, report: &mut Repor
 }
 
 fn kind(word: &str) -> Option<AgentKind> {
-    [AgentKind::Claude, AgentKind::Command, AgentKind::Sim].into_iter().find(|kind| kind.as_str() == word)
+    AgentKind::ALL.into_iter().find(|kind| kind.as_str() == word)
 }
 
 /// What to say where a task or a flag names an agent that is not there.

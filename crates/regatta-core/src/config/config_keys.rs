@@ -4,7 +4,7 @@ use super::keys::{Key, Kind};
 use super::task_keys::Place;
 
 /// The kinds of agent this version can run.
-pub(crate) const AGENT_KINDS: &[&str] = &["claude", "command", "sim"];
+pub(crate) const AGENT_KINDS: &[&str] = &["claude", "codex", "gemini", "opencode", "command", "sim"];
 /// Ways to land.
 pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge", "pr"];
 
@@ -28,7 +28,7 @@ pub static CONFIG_KEYS: &[Key] = &[
     Key::new(
         "agents",
         Kind::Named(AGENT_KEYS),
-        "`claude`, `sim` and `sh`",
+        "`claude`, `codex`, `gemini`, `opencode`, `sim` and `sh`",
         "The programs that do the work, by name. Those built in can be changed here.",
     )
     .example("{ claude: { kind: claude, args: [] }, sh: { kind: command, argv: [sh] } }"),
@@ -62,10 +62,15 @@ static AGENT_KEYS: &[Key] = &[
         "kind",
         Kind::OneOf(AGENT_KINDS),
         "for the built-in ones, their own",
-        "`claude` speaks Claude Code's stream, `command` is any program that reads the prompt from its standard input, `sim` is the simulated agent.",
+        "`claude` (Claude Code), `codex`, `gemini` (Gemini CLI) and `opencode` are understood by their event streams, `command` is any program that reads the prompt from its standard input, `sim` is the simulated agent.",
     ),
     Key::new("argv", Kind::Texts, "", "Program and arguments. Only for `command`, and required there."),
-    Key::new("exe", Kind::Text, "claude", "The program to run. Only for `claude`."),
+    Key::new(
+        "exe",
+        Kind::Text,
+        "the kind's name",
+        "The program to run. Not for `command`, which has `argv`, nor for `sim`.",
+    ),
     Key::new("args", Kind::Texts, "none", "Arguments added to those of Regatta."),
     Key::new("model", Kind::Word, "the program's", "The model, where the program has a choice."),
     Key::new("env", Kind::Variables, "none", "Variables for the program."),

@@ -38,7 +38,7 @@ pub static TASK_KEYS: &[Key] = &[
     Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents` in `regatta.yaml` that does the work.")
         .places(ONE_PLAN),
     Key::new("model", Kind::Word, "the agent's", "The model, where the agent has a choice.").places(ONE_PLAN),
-    Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`.").places(ONE_PLAN),
+    Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`, `opencode run --agent NAME` or `codex exec --profile NAME`; gemini has none and is not started.").places(ONE_PLAN),
     Key::new("priority", Kind::Int { min: -9999, max: 9999 }, "0", "Higher starts first.").places(ONE_PLAN),
     Key::new("deps", Kind::Names, "none", "Tasks that have to be landed, or done where they land nothing, before this one starts.")
         .alias(&["depends_on"])

@@ -97,6 +97,12 @@ pub struct Agent {
 pub enum AgentKind {
     /// Claude Code, by its JSON stream.
     Claude,
+    /// Codex, by its JSON events.
+    Codex,
+    /// Gemini CLI, by its JSON stream.
+    Gemini,
+    /// opencode, by its JSON events.
+    Opencode,
     /// Any program; the prompt arrives on its standard input.
     Command,
     /// The simulated agent, for demonstrations and tests.
@@ -104,10 +110,44 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
+    /// All of them, as `regatta.yaml` may name them.
+    pub const ALL: [AgentKind; 6] = [
+        AgentKind::Claude,
+        AgentKind::Codex,
+        AgentKind::Gemini,
+        AgentKind::Opencode,
+        AgentKind::Command,
+        AgentKind::Sim,
+    ];
+
+    /// The program of a kind that has one of its own.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            AgentKind::Claude => Some("claude"),
+            AgentKind::Codex => Some("codex"),
+            AgentKind::Gemini => Some("gemini"),
+            AgentKind::Opencode => Some("opencode"),
+            AgentKind::Command | AgentKind::Sim => None,
+        }
+    }
+
+    /// How to get that program.
+    pub fn install(self) -> Option<&'static str> {
+        match self {
+            AgentKind::Claude => Some("npm install -g @anthropic-ai/claude-code"),
+            AgentKind::Codex => Some("npm install -g @openai/codex"),
+            AgentKind::Gemini => Some("npm install -g @google/gemini-cli"),
+            AgentKind::Opencode => Some("npm install -g opencode-ai"),
+            AgentKind::Command | AgentKind::Sim => None,
+        }
+    }
+
     /// Where its verdict is read from when nobody says.
     pub fn verdict_adapter(self) -> VerdictAdapter {
         match self {
-            AgentKind::Claude => VerdictAdapter::Chain,
+            AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => {
+                VerdictAdapter::Chain
+            }
             AgentKind::Command | AgentKind::Sim => VerdictAdapter::ExitCode,
         }
     }
@@ -116,6 +156,9 @@ impl AgentKind {
     pub fn as_str(self) -> &'static str {
         match self {
             AgentKind::Claude => "claude",
+            AgentKind::Codex => "codex",
+            AgentKind::Gemini => "gemini",
+            AgentKind::Opencode => "opencode",
             AgentKind::Command => "command",
             AgentKind::Sim => "sim",
         }
@@ -123,6 +166,15 @@ impl AgentKind {
 }
 
 impl Agent {
+    /// The program it is; `None` for the simulated one, which is Regatta itself.
+    pub fn program(&self) -> Option<&str> {
+        let named = self.exe.as_deref().or(self.argv.first().map(String::as_str)).or(self.kind.program());
+        match self.kind {
+            AgentKind::Sim => None,
+            _ => Some(named.unwrap_or_default()),
+        }
+    }
+
     /// One of `kind` with nothing else said.
     pub fn of_kind(kind: AgentKind) -> Self {
         Self { kind, argv: Vec::new(), exe: None, model: None, args: Vec::new(), env: BTreeMap::new() }
@@ -131,9 +183,9 @@ impl Agent {
     /// The agents that are there without any configuration.
     pub fn built_in() -> BTreeMap<String, Agent> {
         let sh = Agent { argv: vec!["sh".into()], ..Agent::of_kind(AgentKind::Command) };
-        let claude = Agent::of_kind(AgentKind::Claude);
-        let sim = Agent::of_kind(AgentKind::Sim);
-        BTreeMap::from([("claude".into(), claude), ("sim".into(), sim), ("sh".into(), sh)])
+        let known = AgentKind::ALL.into_iter().filter(|kind| *kind != AgentKind::Command);
+        let named = known.map(|kind| (kind.as_str().to_owned(), Agent::of_kind(kind)));
+        named.chain([("sh".to_owned(), sh)]).collect()
     }
 }
 

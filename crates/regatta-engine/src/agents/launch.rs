@@ -10,13 +10,17 @@ use serde::{Deserialize, Serialize};
 
 /// Variables by which an agent tells the tools it runs that they are inside it. An agent that Regatta starts is
 /// inside none, even where Regatta itself was started by one.
-const NESTING_VARS: [&str; 6] = [
+const NESTING_VARS: [&str; 10] = [
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_CODE_SESSION_ID",
     "CLAUDE_CODE_SSE_PORT",
     "CLAUDE_CODE_CHILD_SESSION",
     "AI_AGENT",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "GEMINI_CLI",
+    "OPENCODE",
 ];
 
 /// Where an agent without a conversation finds what went wrong the last time.
@@ -28,6 +32,12 @@ pub const GUIDANCE_VAR: &str = "REGATTA_GUIDANCE";
 pub enum Kind {
     /// Claude Code.
     Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// opencode.
+    Opencode,
     /// Any program that takes its prompt on stdin and says by its exit code how it went.
     Command,
     /// The simulated agent inside Regatta.
@@ -56,6 +66,9 @@ impl AgentProfile {
     pub fn of(name: &str, agent: &Agent) -> Self {
         let kind = match agent.kind {
             AgentKind::Claude => Kind::Claude,
+            AgentKind::Codex => Kind::Codex,
+            AgentKind::Gemini => Kind::Gemini,
+            AgentKind::Opencode => Kind::Opencode,
             AgentKind::Command => Kind::Command,
             AgentKind::Sim => Kind::Sim,
         };
@@ -104,7 +117,7 @@ pub struct Brief<'a> {
     pub guidance: Option<&'a str>,
     /// The task's model; wins over the profile's.
     pub model: Option<&'a str>,
-    /// The agent's own sub-persona (`claude --agent`).
+    /// The agent's own sub-persona (`claude --agent`, `codex --profile`, `opencode run --agent`).
     pub persona: Option<&'a str>,
     /// The agent must not change anything.
     pub read_only: bool,
@@ -112,6 +125,8 @@ pub struct Brief<'a> {
     pub session: SessionPlan<'a>,
     /// The agent is asked to report with `regatta done`.
     pub reports: bool,
+    /// A verdict in its last words counts too.
+    pub answers: bool,
     /// Regatta runs as root, and so will the agent.
     pub is_root: bool,
     /// Takes the place of the profile's program (`--claude-exe`).
@@ -120,13 +135,73 @@ pub struct Brief<'a> {
     pub regatta: &'a Path,
 }
 
-/// Which conversation an attempt belongs to, by its UUID.
+/// Which conversation an attempt belongs to, by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPlan<'a> {
-    /// Begin it under this id.
+    /// Begin it, under this id where the agent lets us choose.
     New(&'a str),
     /// Go on with it.
     Resume(&'a str),
+}
+
+/// Why an agent cannot do what was ordered in the way it was ordered, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    /// A read-only agent that may run nothing cannot run `regatta done` either.
+    pub(super) fn cannot_report(agent: &str) -> Self {
+        Self(format!(
+            "{agent} cannot run `regatta done` in a read-only task; set `verdict_adapter: json-result` or `chain`"
+        ))
+    }
+}
+
+/// Arguments of one meaning, in all their spellings.
+pub(super) struct Flags {
+    /// Those that stand alone.
+    pub(super) alone: &'static [&'static str],
+    /// Those that take a value: `--flag value`, `--flag=value`, and `-fvalue` for short ones.
+    pub(super) valued: &'static [&'static str],
+}
+
+impl Flags {
+    pub(super) fn any_in(&self, args: &[String]) -> bool {
+        args.iter().any(|arg| self.alone.contains(&arg.as_str()) || self.is_valued(arg).is_some())
+    }
+
+    /// The others of `args`.
+    pub(super) fn left_out_of<'a>(&self, args: Vec<&'a str>) -> Vec<&'a str> {
+        let mut kept = Vec::new();
+        let mut rest = args.into_iter();
+        while let Some(arg) = rest.next() {
+            match self.is_valued(arg) {
+                Some(Valued::Apart) => drop(rest.next()),
+                Some(Valued::Joined) => {}
+                None if self.alone.contains(&arg) => {}
+                None => kept.push(arg),
+            }
+        }
+        kept
+    }
+
+    fn is_valued(&self, arg: &str) -> Option<Valued> {
+        self.valued.iter().find_map(|flag| {
+            let rest = arg.strip_prefix(flag)?;
+            let is_short = !flag.starts_with("--");
+            match rest {
+                "" => Some(Valued::Apart),
+                _ => (is_short || rest.starts_with('=')).then_some(Valued::Joined),
+            }
+        })
+    }
+}
+
+/// Where a flag's value stands.
+enum Valued {
+    Apart,
+    Joined,
 }
 
 /// A process to start. The prompt is never in `argv`.

@@ -80,6 +80,10 @@ impl Ledger {
         (self.tokens_in, self.tokens_out)
     }
 
+    pub(super) fn is_open(&self, tool: &str) -> bool {
+        self.open.contains(tool)
+    }
+
     pub(super) fn open_tools(&self) -> usize {
         self.open.len()
     }

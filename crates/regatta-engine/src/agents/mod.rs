@@ -8,29 +8,46 @@
 //! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the two
 //! exceptions are [`claude::session_file_exists`], which looks at the disk, and [`sim::main`], which *is* an agent.
 //!
-//! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts.
+//! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
+//! docs/guide/adding-an-agent.md.
 
 pub mod claude;
+pub mod codex;
 pub mod command;
 mod decoder;
 mod event;
+mod failure;
+pub mod gemini;
+mod json;
 mod launch;
 mod ledger;
 mod lines;
+pub mod opencode;
+mod reset;
 pub mod sim;
+mod words;
 
 pub use decoder::{AgentEnd, Decoder, Ending};
 pub use event::AgentEvent;
-pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, SessionPlan, find_program};
+pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, Refusal, SessionPlan, find_program};
 pub use lines::{LineBuffer, MAX_LINE};
 
 /// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:
 /// what the user exported wins over our defaults, as does what the profile sets.
-pub fn invocation(profile: &AgentProfile, brief: &Brief<'_>, is_set: &dyn Fn(&str) -> bool) -> Invocation {
+///
+/// A refusal is for good: the agent has no way to keep to what the task orders.
+pub fn invocation(
+    profile: &AgentProfile,
+    brief: &Brief<'_>,
+    is_set: &dyn Fn(&str) -> bool,
+) -> Result<Invocation, Refusal> {
     match profile.kind {
-        Kind::Claude => claude::invocation(profile, brief, is_set),
-        Kind::Command => command::invocation(profile, brief),
-        Kind::Sim => sim::invocation(profile, brief),
+        Kind::Claude => Ok(claude::invocation(profile, brief, is_set)),
+        Kind::Codex => codex::invocation(profile, brief, is_set),
+        Kind::Gemini => gemini::invocation(profile, brief, is_set),
+        Kind::Opencode => opencode::invocation(profile, brief, is_set),
+        Kind::Command => Ok(command::invocation(profile, brief)),
+        Kind::Sim => Ok(sim::invocation(profile, brief)),
     }
 }
 
@@ -38,7 +55,15 @@ pub fn invocation(profile: &AgentProfile, brief: &Brief<'_>, is_set: &dyn Fn(&st
 pub fn decoder(kind: Kind) -> Box<dyn Decoder> {
     match kind {
         Kind::Claude => Box::new(claude::ClaudeDecoder::default()),
+        Kind::Codex => Box::new(codex::CodexDecoder::default()),
+        Kind::Gemini => Box::new(gemini::GeminiDecoder::default()),
+        Kind::Opencode => Box::new(opencode::OpencodeDecoder::default()),
         Kind::Command => Box::new(command::PlainDecoder::default()),
         Kind::Sim => Box::new(sim::SimDecoder::default()),
     }
+}
+
+/// True where `id` may go into an argv as the id of a conversation: what an agent printed could be an option.
+pub fn is_session_id(id: &str) -> bool {
+    json::is_session_id(id)
 }

@@ -35,11 +35,13 @@ impl Worker {
             read_only: spec.read_only,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
+            answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
             is_root: rustix::process::geteuid().is_root(),
             exe: (profile.kind == Kind::Claude).then_some(ctx.options.claude_exe.as_deref()).flatten(),
             regatta: &ctx.regatta_exe,
         };
-        let invocation = agents::invocation(profile, &brief, &|name| environment.has(name));
+        let invocation = agents::invocation(profile, &brief, &|name| environment.has(name))
+            .map_err(|refusal| WorkerError::Impossible(refusal.to_string()))?;
         for name in &invocation.env_remove {
             environment.remove(name);
         }
@@ -75,7 +77,8 @@ impl Worker {
         };
         let shim = ctx.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
-        if profile.kind == Kind::Claude {
+        // Others tell the id of a new conversation themselves.
+        if resume || profile.kind == Kind::Claude {
             self.record.session = Some(session);
         }
         self.record.started_at = Some(clock::now());

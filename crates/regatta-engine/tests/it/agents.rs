@@ -1,11 +1,17 @@
 //! Agents: what real ones printed, how they are started, and the simulated one.
 
 mod argv;
+mod argv_of_others;
+mod endings;
 mod garbage;
 mod other_kinds;
 mod transcripts;
 
 use regatta_core::time::Timestamp;
+use regatta_engine::agents::Kind;
+
+const EVERY_KIND: [Kind; 6] =
+    [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Opencode, Kind::Command, Kind::Sim];
 
 /// When the transcripts were recorded.
 fn recorded_at() -> Timestamp {

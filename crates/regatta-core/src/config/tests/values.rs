@@ -9,7 +9,10 @@ use crate::verdict::VerdictAdapter;
 fn an_empty_file_is_the_defaults() {
     assert_eq!(config(""), Config::default());
     let defaults = Config::default();
-    assert_eq!(defaults.agents.keys().map(String::as_str).collect::<Vec<_>>(), ["claude", "sh", "sim"]);
+    assert_eq!(
+        defaults.agents.keys().map(String::as_str).collect::<Vec<_>>(),
+        ["claude", "codex", "gemini", "opencode", "sh", "sim"]
+    );
     assert_eq!(defaults.agents["sh"].argv, ["sh"]);
     assert_eq!((defaults.max_workers, defaults.default_agent.as_str()), (4, "claude"));
 }
@@ -79,4 +82,16 @@ fn a_mistake_costs_only_its_own_key() {
         parse("regatta.yaml", "max_workers: many\ntarget: trunk\nland: { strategy: x, retries: 7 }\n");
     assert_eq!(diagnostics.len(), 2);
     assert_eq!((config.max_workers, config.target.as_deref(), config.land.retries), (4, Some("trunk"), 7));
+}
+
+#[test]
+fn an_agent_that_regatta_knows_may_be_named_twice_with_another_account_or_program() {
+    let text = "agents:\n  codex: { model: gpt-5 }\n  second: { kind: codex, exe: ./bin/codex, env: { CODEX_HOME: ~/.codex-2 } }\n  g: { kind: gemini }\n  o: { kind: opencode }\n";
+    let config = config(text);
+    let kind = |name: &str| config.agents[name].kind;
+    assert_eq!((kind("codex"), kind("second")), (AgentKind::Codex, AgentKind::Codex));
+    assert_eq!((kind("g"), kind("o")), (AgentKind::Gemini, AgentKind::Opencode));
+    assert_eq!(config.agents["codex"].program(), Some("codex"));
+    assert_eq!(config.agents["second"].program(), Some("./bin/codex"));
+    assert_eq!((config.agents["sim"].program(), config.agents["sh"].program()), (None, Some("sh")));
 }

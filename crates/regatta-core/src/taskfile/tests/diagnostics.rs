@@ -85,7 +85,7 @@ tasks:
     let task = "---\nid: BUILD\nagent: [claude]\nverdict_adapter: exitcode\nidle_timeout: 10 minutes\nmodel: --print\n---\n";
     let orchestra = "---\npo_plan_version: 0.1\ntasks:\n  - id: a\n    agent: dev\n    timeout_sec: 5\n    concurrency_group: db\n---\n";
     let config = Config::default();
-    let settings = LoadSettings { strict: true, agent_override: Some("codex"), ..LoadSettings::new(&config) };
+    let settings = LoadSettings { strict: true, agent_override: Some("robot"), ..LoadSettings::new(&config) };
     let sources = [
         Source::new("plan.md", plan),
         Source::new("task.md", task),

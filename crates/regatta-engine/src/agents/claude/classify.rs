@@ -7,9 +7,9 @@
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
 
-use super::reset::reset_time;
 use crate::agents::decoder::{AgentEnd, never_started, short_of_resources};
 use crate::agents::event::one_line;
+use crate::agents::reset::reset_time;
 
 const INSTALL_HINT: &str =
     "install Claude Code, or name the program with --claude-exe or `argv` of this agent in regatta.yaml";

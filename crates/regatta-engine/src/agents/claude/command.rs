@@ -5,7 +5,8 @@
 
 use std::ffi::OsString;
 
-use crate::agents::launch::{AgentProfile, Brief, Invocation, SessionPlan, program, prompt_with_guidance};
+use crate::agents::launch::{AgentProfile, Brief, Invocation, SessionPlan, program};
+use crate::agents::words::{self, Report};
 
 /// Set unless the profile or the user's environment says otherwise.
 const DEFAULTS: [(&str, &str); 4] = [
@@ -23,22 +24,6 @@ const READING_TOOLS: &str = "Read,Glob,Grep,WebFetch,WebSearch";
 const REPORTING_TOOLS: &str = "Bash(regatta done:*),Bash(regatta progress:*),Bash(regatta stuck:*)";
 /// Denied outright: a denial beats whatever the project's own settings allow.
 const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit,EnterWorktree";
-
-const WORKER: &str = "\
-You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \
-Nobody is watching and nobody will answer a question.
-
-Stay inside the current directory: it is your lane, and other agents work in theirs. \
-Do not switch branches, push, merge or touch other worktrees. \
-You need not commit: Regatta commits what it finds here, checks it and lands it.
-
-While you work, tell people where you are with `regatta progress \"<what you are doing>\"`, now and then.
-When you are finished, your last action is `regatta done --verdict pass --summary \"<one or two sentences>\"`. \
-Use `--verdict warn` if it works with reservations, `--verdict block` if the task cannot be done as asked, and say why in the summary. \
-Run it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
-If only a person can help (access, a decision, missing facts), run `regatta stuck \"<what you need>\"` and stop.";
-
-const READ_ONLY: &str = "This task is read-only: look, run nothing that writes, change no file.";
 
 /// Argv, stdin and environment of one attempt.
 pub(in crate::agents) fn invocation(
@@ -73,7 +58,7 @@ pub(in crate::agents) fn invocation(
     if let Some(persona) = brief.persona {
         add(&["--agent", persona]);
     }
-    if let Some(system) = system_prompt(brief) {
+    if let Some(system) = words::rules(brief, Report::Command) {
         add(&["--append-system-prompt", &system]);
     }
     for arg in extra_args(&profile.args, brief.read_only) {
@@ -85,13 +70,7 @@ pub(in crate::agents) fn invocation(
     if brief.is_root && !brief.read_only {
         defaults.push(("IS_SANDBOX", "1"));
     }
-    Invocation::new(profile, argv, stdin(brief), &defaults)
-}
-
-fn system_prompt(brief: &Brief<'_>) -> Option<String> {
-    let parts = [brief.reports.then_some(WORKER), brief.read_only.then_some(READ_ONLY)];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
+    Invocation::new(profile, argv, words::prompt(brief, Report::Command), &defaults)
 }
 
 /// The profile's own arguments; those that would lift the permissions are left out of a read-only attempt.
@@ -107,20 +86,4 @@ fn extra_args(args: &[String], read_only: bool) -> Vec<&str> {
         }
     }
     kept
-}
-
-/// A conversation that goes on needs only the news; a new one needs everything.
-fn stdin(brief: &Brief<'_>) -> String {
-    let (SessionPlan::Resume(_), Some(guidance)) = (brief.session, brief.guidance) else {
-        return prompt_with_guidance(brief);
-    };
-    let report = if brief.reports { " When it holds, finish with `regatta done` as before." } else { "" };
-    format!(
-        "Your task ({}) is not finished: this is attempt {}.\n\n{}\n\n\
-         Your earlier changes are still in this directory. Put right what is named above, and check it the way it \
-         was checked.{report}\n",
-        brief.task,
-        brief.attempt,
-        guidance.trim(),
-    )
 }

@@ -4,18 +4,18 @@
 //! field and nothing else.
 
 use std::collections::VecDeque;
-use std::path::Path;
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::classify::{Signs, Terminal, classify};
-use super::reset::from_epoch_seconds;
 use crate::agents::decoder::{Decoder, Ending};
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::json::{summary, text};
 use crate::agents::ledger::Ledger;
 use crate::agents::lines::MAX_LINE;
+use crate::agents::reset::from_epoch_seconds;
 
 /// Events that are understood and of no interest here; whatever else is unknown is shown as such.
 const SILENT_TYPES: [&str; 8] = [
@@ -152,7 +152,7 @@ impl ClaudeDecoder {
                 }
                 Some("tool_use") => {
                     let name = text(block, "name").unwrap_or("?");
-                    let summary = self.summary(block.get("input").unwrap_or(&Value::Null));
+                    let summary = summary(block.get("input").unwrap_or(&Value::Null), self.cwd.as_deref());
                     events.push(AgentEvent::ToolStarted {
                         id: text(block, "id").unwrap_or_default().to_owned(),
                         name: one_line(name),
@@ -220,27 +220,6 @@ impl ClaudeDecoder {
         });
         self.terminal = Some(terminal);
     }
-
-    /// The one thing in a tool's input that tells people what it does.
-    fn summary(&self, input: &Value) -> String {
-        const TELLING: [&str; 12] = [
-            "file_path",
-            "notebook_path",
-            "command",
-            "pattern",
-            "path",
-            "url",
-            "query",
-            "description",
-            "skill",
-            "subject",
-            "task_id",
-            "prompt",
-        ];
-        let Some(found) = TELLING.iter().find_map(|key| text(input, key)) else { return String::new() };
-        let inside = self.cwd.as_deref().and_then(|cwd| Path::new(found).strip_prefix(cwd).ok());
-        one_line(inside.and_then(Path::to_str).filter(|path| !path.is_empty()).unwrap_or(found))
-    }
 }
 
 fn tool_results(value: &Value, events: &mut Vec<AgentEvent>) {
@@ -288,10 +267,6 @@ fn tokens(usage: &Value) -> (u64, u64) {
     let count = |key| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
     let cached = count("cache_read_input_tokens").saturating_add(count("cache_creation_input_tokens"));
     (count("input_tokens").saturating_add(cached), count("output_tokens"))
-}
-
-fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
-    value.get(key)?.as_str()
 }
 
 fn number(value: &Value, key: &str) -> u32 {

@@ -3,7 +3,6 @@
 mod classify;
 mod command;
 mod decode;
-mod reset;
 mod session;
 
 pub(super) use command::invocation;

@@ -6,10 +6,12 @@ use std::path::Path;
 use regatta_core::id::TaskId;
 use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, SessionPlan, invocation};
 
-const UUID: &str = "398d1177-83ca-4030-b7de-39deb75b63e2";
-const NASTY: &str = "--help\n-rf 'quoted \"$(touch pwned)`id`\" ; & | ~ \\ \u{e9}";
+use super::EVERY_KIND;
 
-fn profile(kind: Kind) -> AgentProfile {
+pub(super) const UUID: &str = "398d1177-83ca-4030-b7de-39deb75b63e2";
+pub(super) const NASTY: &str = "--help\n-rf 'quoted \"$(touch pwned)`id`\" ; & | ~ \\ \u{e9}";
+
+pub(super) fn profile(kind: Kind) -> AgentProfile {
     AgentProfile {
         name: "agent".into(),
         kind,
@@ -20,7 +22,7 @@ fn profile(kind: Kind) -> AgentProfile {
     }
 }
 
-fn brief(task: &TaskId) -> Brief<'_> {
+pub(super) fn brief(task: &TaskId) -> Brief<'_> {
     Brief {
         task,
         attempt: 1,
@@ -31,25 +33,26 @@ fn brief(task: &TaskId) -> Brief<'_> {
         read_only: false,
         session: SessionPlan::New(UUID),
         reports: false,
+        answers: false,
         is_root: false,
         exe: None,
         regatta: Path::new("/bin/regatta"),
     }
 }
 
-fn task() -> TaskId {
+pub(super) fn task() -> TaskId {
     TaskId::parse("add-oauth").unwrap()
 }
 
-fn start(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
-    invocation(profile, brief, &|_| false)
+pub(super) fn start(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
+    invocation(profile, brief, &|_| false).unwrap()
 }
 
-fn argv(invocation: &Invocation) -> Vec<&str> {
+pub(super) fn argv(invocation: &Invocation) -> Vec<&str> {
     invocation.argv.iter().map(|arg| arg.to_str().unwrap()).collect()
 }
 
-fn env<'i>(invocation: &'i Invocation, name: &str) -> Option<&'i str> {
+pub(super) fn env<'i>(invocation: &'i Invocation, name: &str) -> Option<&'i str> {
     invocation.env_set.iter().find(|(set, _)| set == name).map(|(_, value)| value.as_str())
 }
 
@@ -68,7 +71,7 @@ fn a_first_attempt_begins_a_session_with_the_prompt_on_stdin() {
 #[test]
 fn no_part_of_a_prompt_ever_reaches_the_argv() {
     let task = task();
-    for kind in [Kind::Claude, Kind::Command, Kind::Sim] {
+    for kind in EVERY_KIND {
         for session in [SessionPlan::New(UUID), SessionPlan::Resume(UUID)] {
             for guidance in [None, Some("pwned: `touch pwned`")] {
                 let brief = Brief { session, guidance, reports: true, ..brief(&task) };
@@ -192,7 +195,7 @@ fn the_environment_has_our_defaults_unless_the_user_has_other_ideas() {
     profile.env.insert("CLAUDE_CODE_MAX_RETRIES".into(), "9".into());
     profile.env.insert("AI_AGENT".into(), "mine".into());
     let root = Brief { is_root: true, ..brief(&task) };
-    let invocation = regatta_engine::agents::invocation(&profile, &root, &|name| name == "TZ");
+    let invocation = regatta_engine::agents::invocation(&profile, &root, &|name| name == "TZ").unwrap();
     assert_eq!(env(&invocation, "CLAUDE_CODE_MAX_RETRIES"), Some("9"));
     assert_eq!(env(&invocation, "TZ"), None);
     assert_eq!(env(&invocation, "IS_SANDBOX"), Some("1"));

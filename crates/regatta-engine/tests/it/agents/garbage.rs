@@ -3,7 +3,7 @@
 use regatta_core::exit::Exit;
 use regatta_engine::agents::{AgentEnd, AgentEvent, Kind, decoder};
 
-use super::recorded_at;
+use super::{EVERY_KIND, recorded_at};
 
 const RESULT: &[u8] = br#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#;
 
@@ -28,7 +28,7 @@ fn torn_binary_and_unheard_of_lines_are_never_fatal() {
         b"{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":-99999999999999}}",
         deep.as_bytes(),
     ];
-    for kind in [Kind::Claude, Kind::Command, Kind::Sim] {
+    for kind in EVERY_KIND {
         let mut decoder = decoder(kind);
         for line in lines {
             decoder.line(line);
@@ -77,7 +77,7 @@ fn a_turn_begun_after_a_result_must_have_a_result_of_its_own() {
 #[test]
 fn a_line_of_fifty_megabytes_is_passed_over_and_not_kept() {
     let huge = format!(r#"{{"type":"user","message":"{}"}}"#, "x".repeat(50 << 20));
-    for kind in [Kind::Claude, Kind::Command, Kind::Sim] {
+    for kind in EVERY_KIND {
         let mut decoder = decoder(kind);
         let events = decoder.line(huge.as_bytes());
         assert!(serde_json::to_string(&events).unwrap().len() < 100 * 1024, "{kind:?}");

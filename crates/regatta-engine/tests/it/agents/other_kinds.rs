@@ -4,7 +4,7 @@ use regatta_core::exit::{Exit, Limit};
 use regatta_core::time::Timestamp;
 use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
 
-use super::recorded_at;
+use super::{EVERY_KIND, recorded_at};
 
 fn end(kind: Kind, lines: &[&str], exit: &Exit) -> Ending {
     let mut decoder = decoder(kind);
@@ -34,7 +34,7 @@ fn a_command_ends_as_its_exit_says() {
 
 #[test]
 fn a_program_that_is_not_there_is_permanent_and_a_shortage_is_not() {
-    for kind in [Kind::Claude, Kind::Command, Kind::Sim] {
+    for kind in EVERY_KIND {
         let missing = Exit::NeverStarted { error: "No such file or directory (os error 2)".into() };
         let AgentEnd::Permanent { hint, .. } = end(kind, &[], &missing).end else { panic!("{kind:?}") };
         assert!(!hint.is_empty());

@@ -1,4 +1,6 @@
-//! Reset times in prose: "resets 4:12am (UTC)", "resets Nov 18, 5pm (UTC)".
+//! Reset times in prose: "resets 4:12am (UTC)", "try again at Nov 18th, 2026 2:22 AM", "reset after 4h17m26s".
+
+use std::time::Duration;
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -8,6 +10,9 @@ use regatta_core::time::Timestamp;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
+/// No allowance is renewed later than that; a number beyond it is no wait.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+
 /// The instant that the text names, on or after `now`. `None` where it names none, or one in a zone other than UTC:
 /// Regatta starts agents with `TZ=UTC`, and a guess would be worse than a backoff.
 pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
@@ -15,11 +20,11 @@ pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
         let digits: String = epoch.chars().take_while(char::is_ascii_digit).collect();
         return digits.parse().ok().and_then(from_epoch_seconds);
     }
-    let lower = text.to_ascii_lowercase();
-    let (_, rest) = lower.split_once("resets ")?;
+    let lower = text.to_ascii_lowercase().replace(" am", "am").replace(" pm", "pm");
+    let (_, rest) = lower.split_once("resets ").or_else(|| lower.split_once("try again at "))?;
     let (when, zone) = match rest.split_once('(') {
         Some((when, zone)) => (when, zone.split(')').next()?.trim()),
-        None => (rest.lines().next()?, "utc"),
+        None => (rest.lines().next()?.trim_end_matches('.'), "utc"),
     };
     if !matches!(zone, "utc" | "gmt" | "etc/utc") {
         return None;
@@ -27,6 +32,37 @@ pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     let now = jiff::Timestamp::from_millisecond(now.millis()).ok()?.to_zoned(TimeZone::UTC);
     let at = next_occurrence(when, &now)?;
     Some(Timestamp::from_millis(at.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond()))
+}
+
+/// The instant at which a spent allowance is whole again, however the text says it.
+pub(super) fn renewal(text: &str, now: Timestamp) -> Option<Timestamp> {
+    reset_time(text, now).or_else(|| wait(text).map(|wait| now.plus(wait)))
+}
+
+/// How long the text says to wait: "try again in 1 day 2 hours", "reset after 4h17m26s", "retry after 1.5s".
+pub(super) fn wait(text: &str) -> Option<Duration> {
+    const OPENINGS: [&str; 5] = ["try again in ", "retry in ", "retry after ", "reset after ", "reset in "];
+    let lower = text.to_ascii_lowercase();
+    let mut rest = OPENINGS.iter().find_map(|opening| lower.split_once(opening))?.1;
+    let mut seconds = None;
+    loop {
+        rest = rest.trim_start_matches([' ', ',']);
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let Ok(amount) = rest[..digits].parse::<f64>() else { break };
+        rest = rest[digits..].trim_start();
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "d" | "day" | "days" => 86_400.0,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "ms" => 0.001,
+            _ => break,
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + amount * unit);
+        rest = &rest[letters..];
+    }
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|wait| *wait < LONGEST)
 }
 
 /// An instant from `resetsAt`: seconds since the epoch, or milliseconds where the number could be nothing else.
@@ -94,7 +130,7 @@ mod tests {
     fn check(text: &str, expected: Option<&str>) {
         let now = Timestamp::try_from("2026-11-15T02:12:27Z".to_owned()).unwrap();
         let expected = expected.map(|at| Timestamp::try_from(at.to_owned()).unwrap());
-        assert_eq!(reset_time(text, now), expected, "{text:?}");
+        assert_eq!(renewal(text, now), expected, "{text:?}");
     }
 
     #[test]
@@ -115,6 +151,21 @@ mod tests {
         check("resets Jan 2nd, 5pm (UTC)", Some("2027-01-02T17:00:00Z"));
         check("resets Jan 2, 2028, 5pm (UTC)", Some("2028-01-02T17:00:00Z"));
         check("Claude AI usage limit reached|1794715947", Some("2026-11-15T04:12:27Z"));
+    }
+
+    #[test]
+    fn a_time_in_the_words_of_other_agents_is_understood() {
+        check("try again at Nov 18th, 2026 2:22 AM.", Some("2026-11-18T02:22:00Z"));
+        check("or try again at 4:21 AM.", Some("2026-11-15T04:21:00Z"));
+        check("Your quota will reset after 1h2m33s.", Some("2026-11-15T03:15:00Z"));
+        check("Try again in 1 day 2 hours 3 minutes.", Some("2026-11-16T04:15:27Z"));
+        check("Please try again in 59.5s.", Some("2026-11-15T02:13:26.500Z"));
+        check("Please try again in 400ms", Some("2026-11-15T02:12:27.400Z"));
+        for text in
+            ["try again in a moment", "try again in 5 parsecs", "retry after 1e400s", "try again in ."]
+        {
+            check(text, None);
+        }
     }
 
     #[test]

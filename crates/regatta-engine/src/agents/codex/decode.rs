@@ -1,0 +1,204 @@
+//! The events of `codex exec --json`, line by line, into the normal form.
+//!
+//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes one costs that
+//! field and nothing else.
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+use serde_json::Value;
+
+use super::classify::{Terminal, cause, classify};
+use crate::agents::decoder::{Decoder, Ending};
+use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::json::{count, object, session_id, text};
+use crate::agents::ledger::Ledger;
+
+/// Longest id of an item that is remembered.
+const MAX_ID: usize = 128;
+
+/// Reads the output of one `codex exec --json`.
+#[derive(Debug, Default)]
+pub struct CodexDecoder {
+    ledger: Ledger,
+    terminal: Option<Terminal>,
+    /// There was at least one event.
+    spoke: bool,
+    /// The last thing it said: its answer, once the turn is over.
+    answer: String,
+    /// Why the request failed that codex is about to repeat.
+    retrying: Option<String>,
+    turns: u32,
+}
+
+impl Decoder for CodexDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        if line.trim_ascii().is_empty() {
+            return Vec::new();
+        }
+        let events = match object(line) {
+            Some(value) => self.event(&value).unwrap_or_else(|| vec![AgentEvent::unknown(line)]),
+            None => vec![AgentEvent::unknown(line)],
+        };
+        for event in &events {
+            self.ledger.note(event);
+        }
+        events
+    }
+
+    fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
+        let retrying = self.retrying.as_deref();
+        let end = classify(self.terminal.as_ref(), retrying, self.spoke, exit, stderr_tail, now);
+        self.ledger.ending(end)
+    }
+
+    fn open_tools(&self) -> usize {
+        self.ledger.open_tools()
+    }
+}
+
+impl CodexDecoder {
+    /// `None` where nobody knows such an event.
+    fn event(&mut self, value: &Value) -> Option<Vec<AgentEvent>> {
+        let events = match text(value, "type")? {
+            "thread.started" => {
+                self.terminal = None;
+                vec![AgentEvent::Started { session: session_id(value, "thread_id"), model: None }]
+            }
+            "turn.started" => {
+                self.terminal = None;
+                self.turns += 1;
+                Vec::new()
+            }
+            "turn.completed" => vec![self.completed(value)],
+            "turn.failed" => self.failed(value),
+            "error" => vec![self.error(text(value, "message").unwrap_or_default())],
+            "item.started" => self.item(value.get("item")?, Stage::Started)?,
+            "item.updated" => Vec::new(),
+            "item.completed" => self.item(value.get("item")?, Stage::Completed)?,
+            _ => return None,
+        };
+        self.spoke = true;
+        Some(events)
+    }
+
+    /// Codex counts the tokens of the whole conversation, earlier attempts included.
+    fn completed(&mut self, value: &Value) -> AgentEvent {
+        let usage = value.get("usage").unwrap_or(&Value::Null);
+        self.terminal = Some(Terminal { ok: true, words: String::new() });
+        self.retrying = None;
+        AgentEvent::Result {
+            ok: true,
+            text: self.answer.clone(),
+            turns: Some(self.turns),
+            cost_usd: None,
+            tokens_in: count(usage, "input_tokens"),
+            tokens_out: count(usage, "output_tokens"),
+            denials: Vec::new(),
+        }
+    }
+
+    fn failed(&mut self, value: &Value) -> Vec<AgentEvent> {
+        let error = value.get("error").unwrap_or(&Value::Null);
+        let words = clip(text(error, "message").unwrap_or("the turn failed"), MAX_TEXT);
+        let is_news = self.ledger.error.as_ref().is_none_or(|(_, said)| *said != words);
+        let mut events = Vec::new();
+        if is_news {
+            events.push(self.error(&words));
+        }
+        events.push(AgentEvent::Result {
+            ok: false,
+            text: words.clone(),
+            turns: Some(self.turns),
+            cost_usd: None,
+            tokens_in: 0,
+            tokens_out: 0,
+            denials: Vec::new(),
+        });
+        self.terminal = Some(Terminal { ok: false, words });
+        events
+    }
+
+    /// `Reconnecting... 2/5 (why)` is a retry and no end.
+    fn error(&mut self, words: &str) -> AgentEvent {
+        let words = clip(words, MAX_TEXT);
+        // Only the word for it is taken from the time-dependent part.
+        let word = |why: &str| cause(why, Timestamp::from_millis(0)).word().to_owned();
+        let Some((attempt, max, why)) = retry(&words) else {
+            return AgentEvent::Error { kind: word(&words), message: words };
+        };
+        self.retrying = Some(clip(why, 1024));
+        AgentEvent::Retrying { attempt, max, delay_ms: 0, kind: word(why) }
+    }
+
+    fn item(&mut self, item: &Value, stage: Stage) -> Option<Vec<AgentEvent>> {
+        let id = clip(text(item, "id").unwrap_or_default(), MAX_ID);
+        let (name, summary) = match text(item, "type")? {
+            "agent_message" => {
+                self.retrying = None;
+                let words = clip(text(item, "text").unwrap_or_default(), MAX_TEXT);
+                return Some(match stage {
+                    Stage::Started => Vec::new(),
+                    Stage::Completed => {
+                        self.answer.clone_from(&words);
+                        vec![AgentEvent::Text { text: words }]
+                    }
+                });
+            }
+            // A warning: the turn goes on.
+            "error" => {
+                let message = clip(text(item, "message").unwrap_or_default(), MAX_TEXT);
+                return Some(vec![AgentEvent::Error { kind: "warning".to_owned(), message }]);
+            }
+            "reasoning" | "todo_list" | "plan" => return Some(Vec::new()),
+            "command_execution" => {
+                ("command".to_owned(), bare_command(text(item, "command").unwrap_or_default()))
+            }
+            "file_change" => ("edit".to_owned(), changed_files(item)),
+            "web_search" => ("web_search".to_owned(), one_line(text(item, "query").unwrap_or_default())),
+            "mcp_tool_call" => {
+                let server = text(item, "server").unwrap_or("?");
+                (one_line(&format!("{server}.{}", text(item, "tool").unwrap_or("?"))), String::new())
+            }
+            "collab_tool_call" => (one_line(text(item, "tool").unwrap_or("agent")), String::new()),
+            _ => return None,
+        };
+        self.retrying = None;
+        let started = AgentEvent::ToolStarted { id: id.clone(), name, summary };
+        if stage == Stage::Started {
+            return Some(vec![started]);
+        }
+        let failed = !matches!(text(item, "status"), None | Some("completed"))
+            || item.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0);
+        let ended = AgentEvent::ToolEnded { id: id.clone(), failed };
+        // Some are told only when they are over.
+        Some(if self.ledger.is_open(&id) { vec![ended] } else { vec![started, ended] })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Started,
+    Completed,
+}
+
+fn retry(words: &str) -> Option<(u32, u32, &str)> {
+    let rest = words.strip_prefix("Reconnecting... ")?;
+    let (counts, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (attempt, max) = counts.split_once('/')?;
+    let why = why.trim_start_matches('(').trim_end_matches(')');
+    Some((attempt.parse().ok()?, max.parse().ok()?, why))
+}
+
+/// `/bin/bash -lc 'cargo test'` is `cargo test` to people.
+fn bare_command(command: &str) -> String {
+    let inner = command.split_once(" -lc ").filter(|(shell, _)| !shell.contains(' ')).map(|(_, inner)| inner);
+    let inner = inner.unwrap_or(command);
+    let unquoted = ['\'', '"'].iter().find_map(|quote| inner.strip_prefix(*quote)?.strip_suffix(*quote));
+    one_line(unquoted.unwrap_or(inner))
+}
+
+fn changed_files(item: &Value) -> String {
+    let changes = item.get("changes").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let paths: Vec<&str> = changes.iter().filter_map(|change| text(change, "path")).take(20).collect();
+    one_line(&paths.join(" "))
+}

@@ -1,0 +1,150 @@
+//! Why a request failed, in one vocabulary for all agents, and what follows from it.
+//!
+//! An agent's own folder recognises the cause by what that agent prints; what it means is said here, once.
+
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+
+use super::decoder::{AgentEnd, never_started, short_of_resources};
+use super::event::one_line;
+
+const PROMPT_HINT: &str = "make the task's prompt or the files it pulls in smaller, or split the task";
+const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
+const REQUEST_HINT: &str =
+    "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";
+const BILLING_HINT: &str = "top up the account, or give this agent another one by its `env` in regatta.yaml";
+const MODEL_HINT: &str =
+    "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
+
+/// A server that asks for less patience than this is busy, and the ordinary backoff will do.
+const LONG_WAIT: Duration = Duration::from_secs(60);
+
+/// Why the agent's last request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The account's allowance is spent, until then.
+    Quota(Option<Timestamp>),
+    /// Too many requests at once. It passes, after that long where the server said so.
+    Traffic(Option<Duration>),
+    /// The server has trouble of its own.
+    Overloaded,
+    /// The server was not reached, or the connection broke.
+    Network,
+    /// Not signed in, or not allowed.
+    Login,
+    /// Nobody pays for it.
+    Billing,
+    /// There is no such model.
+    Model,
+    /// More than the model can hold.
+    Context,
+    /// The model will not do it.
+    Refused,
+    /// The server does not accept such a request.
+    Request,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Cause {
+    /// The word for it in events.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Cause::Quota(_) => "usage_limit",
+            Cause::Traffic(_) => "rate_limit",
+            Cause::Overloaded => "overloaded",
+            Cause::Network => "network",
+            Cause::Login => "authentication_failed",
+            Cause::Billing => "billing_error",
+            Cause::Model => "model_not_found",
+            Cause::Context => "prompt_too_long",
+            Cause::Refused => "refusal",
+            Cause::Request => "invalid_request",
+            Cause::Unknown => "unknown",
+        }
+    }
+
+    /// The cause that an HTTP status stands for, where it stands for one.
+    pub(super) fn of_status(status: u64) -> Option<Self> {
+        match status {
+            401 | 403 => Some(Cause::Login),
+            402 => Some(Cause::Billing),
+            404 => Some(Cause::Model),
+            408 | 500..=599 => Some(Cause::Overloaded),
+            413 => Some(Cause::Context),
+            429 => Some(Cause::Traffic(None)),
+            400..=499 => Some(Cause::Request),
+            _ => None,
+        }
+    }
+
+    /// How an attempt ends that ended with this.
+    pub(super) fn end(self, message: &str, now: Timestamp, hints: &Hints) -> AgentEnd {
+        let message = one_line(message);
+        let permanent = |hint: &str| AgentEnd::Permanent { message: message.clone(), hint: hint.to_owned() };
+        match self {
+            Cause::Quota(until) => AgentEnd::RateLimited { until, message },
+            Cause::Traffic(Some(wait)) if wait >= LONG_WAIT => {
+                AgentEnd::RateLimited { until: Some(now.plus(wait)), message }
+            }
+            Cause::Traffic(_) | Cause::Overloaded | Cause::Network => AgentEnd::Environment { message },
+            Cause::Login => permanent(hints.login),
+            Cause::Billing => permanent(BILLING_HINT),
+            Cause::Model => permanent(MODEL_HINT),
+            Cause::Context => permanent(PROMPT_HINT),
+            Cause::Refused => permanent(REFUSAL_HINT),
+            Cause::Request => permanent(REQUEST_HINT),
+            Cause::Unknown => AgentEnd::Failed { message },
+        }
+    }
+}
+
+/// What to tell people of one agent.
+pub(super) struct Hints {
+    /// Its name.
+    pub(super) agent: &'static str,
+    /// Its program is not there.
+    pub(super) install: &'static str,
+    /// It is not signed in.
+    pub(super) login: &'static str,
+    /// It does not accept its arguments.
+    pub(super) flags: &'static str,
+}
+
+/// An attempt without a last word of its own. `retrying` is why the agent's request failed the last time, where it was
+/// about to repeat it; `spoke` says whether there was any event.
+pub(super) fn unfinished(
+    exit: &Exit,
+    stderr: &str,
+    spoke: bool,
+    retrying: Option<Cause>,
+    hints: &Hints,
+    now: Timestamp,
+) -> AgentEnd {
+    let agent = hints.agent;
+    match (exit, retrying) {
+        (Exit::NeverStarted { error }, _) => never_started(error, hints.install),
+        // Stopped in the middle of a retry: the request's failure is the cause, the clock only the occasion.
+        (Exit::TimedOut { .. }, Some(cause)) if cause != Cause::Unknown => {
+            cause.end(&format!("{exit} while {agent} kept retrying ({})", cause.word()), now, hints)
+        }
+        (Exit::TimedOut { .. }, _) => AgentEnd::Failed { message: exit.to_string() },
+        (Exit::Exited { code }, _) if *code != 0 && !spoke => refused_to_run(*code, exit, stderr, hints),
+        _ => AgentEnd::Interrupted { message: format!("{exit}, and {agent} had not finished") },
+    }
+}
+
+/// Not one event: the agent did not get as far as a conversation, and stderr says why.
+fn refused_to_run(code: i32, exit: &Exit, stderr: &str, hints: &Hints) -> AgentEnd {
+    let words = one_line(stderr);
+    let message = if words.is_empty() { exit.to_string() } else { words };
+    match code {
+        _ if short_of_resources(stderr) => AgentEnd::Environment { message },
+        126 | 127 => AgentEnd::Permanent { message, hint: hints.install.to_owned() },
+        129.. => AgentEnd::Interrupted { message: format!("{exit} before {} said anything", hints.agent) },
+        1 | 2 if !stderr.trim().is_empty() => AgentEnd::Permanent { message, hint: hints.flags.to_owned() },
+        _ => AgentEnd::Failed { message },
+    }
+}

@@ -1,0 +1,59 @@
+//! Looking things up in a line of JSON that nobody promised anything about.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::event::one_line;
+use super::lines::MAX_LINE;
+
+/// The line as an object; `None` where it is none, or was cut.
+pub(super) fn object(line: &[u8]) -> Option<Value> {
+    if line.len() > MAX_LINE {
+        return None;
+    }
+    serde_json::from_slice(line).ok().filter(Value::is_object)
+}
+
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+pub(super) fn count(value: &Value, key: &str) -> u64 {
+    value.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// A conversation's id. It goes into the argv of the next attempt, so nothing that could be an option is one.
+pub(super) fn session_id(value: &Value, key: &str) -> Option<String> {
+    text(value, key).filter(|id| is_session_id(id)).map(str::to_owned)
+}
+
+pub(super) fn is_session_id(id: &str) -> bool {
+    (1..=128).contains(&id.len())
+        && id.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+/// The one thing in a tool's input that tells people what it does: paths as seen from the lane.
+pub(super) fn summary(input: &Value, cwd: Option<&str>) -> String {
+    const TELLING: [&str; 15] = [
+        "file_path",
+        "filePath",
+        "notebook_path",
+        "command",
+        "pattern",
+        "path",
+        "dir_path",
+        "url",
+        "query",
+        "description",
+        "skill",
+        "subject",
+        "task_id",
+        "name",
+        "prompt",
+    ];
+    let Some(found) = TELLING.iter().find_map(|key| text(input, key)) else { return String::new() };
+    let inside = cwd.and_then(|cwd| Path::new(found).strip_prefix(cwd).ok());
+    one_line(inside.and_then(Path::to_str).filter(|path| !path.is_empty()).unwrap_or(found))
+}

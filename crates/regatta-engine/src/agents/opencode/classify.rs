@@ -1,0 +1,118 @@
+//! How an opencode attempt ended. It has no event for its end: a step that finished with anything but calls of tools,
+//! and no step or error after it, is the last.
+
+use std::time::Duration;
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::agents::decoder::AgentEnd;
+use crate::agents::event::{MAX_TEXT, clip};
+use crate::agents::failure::{Cause, Hints, unfinished};
+use crate::agents::json::text;
+use crate::agents::reset::wait;
+
+const HINTS: Hints = Hints {
+    agent: "opencode",
+    install: "install opencode (npm install -g opencode-ai), or name the program with `exe` of this agent in regatta.yaml",
+    login: "sign in with `opencode auth login`, or set the provider's key; XDG_DATA_HOME chooses the account",
+    flags: "check `args`, `model` (as provider/model) and `persona`; `opencode run --help` lists what this version accepts",
+};
+
+/// What the attempt came to.
+#[derive(Debug)]
+pub(super) enum Terminal {
+    /// The last step finished, for this reason.
+    Finished(String),
+    /// It stopped at a call of a tool that was refused.
+    Refused(String),
+    /// An error event.
+    Error(Failure),
+}
+
+/// An error event.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// `None` where it was stopped from outside.
+    pub(super) cause: Option<Cause>,
+    pub(super) words: String,
+}
+
+pub(super) fn classify(
+    terminal: Option<&Terminal>,
+    spoke: bool,
+    exit: &Exit,
+    stderr: &str,
+    now: Timestamp,
+) -> AgentEnd {
+    let failed = |message: &str| AgentEnd::Failed { message: message.to_owned() };
+    match terminal {
+        Some(Terminal::Error(Failure { cause: Some(cause), words })) => return cause.end(words, now, &HINTS),
+        Some(Terminal::Error(Failure { cause: None, words })) => {
+            return AgentEnd::Interrupted { message: words.clone() };
+        }
+        Some(Terminal::Finished(reason)) => match (reason.as_str(), exit) {
+            ("stop", _) => return AgentEnd::Success,
+            // Told that it was cut, the next attempt writes less at once.
+            ("length", _) => return failed("the model's answer was cut at its longest"),
+            ("content-filter", _) => {
+                return Cause::Refused.end("the provider's filter stopped it", now, &HINTS);
+            }
+            // Words of some provider's own; the exit code is all there is.
+            (_, Exit::Exited { code: 0 }) => return AgentEnd::Success,
+            (other, Exit::Exited { .. }) => return failed(&format!("the last step finished with {other:?}")),
+            _ => {}
+        },
+        Some(Terminal::Refused(tool)) if matches!(exit, Exit::Exited { .. }) => {
+            return failed(&format!("it stopped because a tool was refused: {tool}"));
+        }
+        _ => {}
+    }
+    if !spoke && stderr.contains("Session not found") {
+        return AgentEnd::NoSession;
+    }
+    unfinished(exit, stderr, spoke, None, &HINTS, now)
+}
+
+/// What an `error` event tells.
+pub(super) fn failure(error: &Value) -> Failure {
+    let data = error.get("data").unwrap_or(&Value::Null);
+    let name = text(error, "name").unwrap_or_default();
+    let words = text(data, "message").filter(|words| !words.is_empty()).unwrap_or(name);
+    let cause = match name {
+        "MessageAbortedError" => None,
+        "ProviderAuthError" => Some(Cause::Login),
+        "ContextOverflowError" => Some(Cause::Context),
+        _ => Some(cause(data, words)),
+    };
+    Failure { cause, words: clip(words, MAX_TEXT) }
+}
+
+/// The cause by the provider's words where they are telling, else by the status of its answer.
+fn cause(data: &Value, words: &str) -> Cause {
+    let lower = words.to_ascii_lowercase();
+    let says = |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign));
+    let status = data.get("statusCode").and_then(Value::as_u64).and_then(Cause::of_status);
+    let header = |name: &str| data.get("responseHeaders").and_then(|headers| text(headers, name));
+    let stated = header("retry-after").and_then(|seconds| seconds.trim().parse::<u64>().ok());
+    let stated = stated.map(Duration::from_secs).or_else(|| wait(words));
+    if says(&["credit balance", "insufficient_quota", "insufficient quota", "billing"]) {
+        return Cause::Billing;
+    }
+    if says(&["prompt is too long", "context length", "context window", "context_length_exceeded"]) {
+        return Cause::Context;
+    }
+    match status {
+        Some(Cause::Traffic(_)) => Cause::Traffic(stated),
+        Some(cause) => cause,
+        None if says(&["rate limit", "too many requests"]) => Cause::Traffic(stated),
+        None if says(&["overloaded"]) => Cause::Overloaded,
+        None if says(&["unable to connect", "fetch failed", "econnrefused", "econnreset", "socket"]) => {
+            Cause::Network
+        }
+        None if says(&["model not found", "modelnotfound"]) => Cause::Model,
+        None if data.get("isRetryable").and_then(Value::as_bool) == Some(true) => Cause::Overloaded,
+        None => Cause::Unknown,
+    }
+}

@@ -1,0 +1,164 @@
+//! The events of `opencode run --format json`, line by line, into the normal form.
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+use serde_json::Value;
+
+use super::classify::{Terminal, classify, failure};
+use crate::agents::decoder::{Decoder, Ending};
+use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::json::{count, object, session_id, summary, text};
+use crate::agents::ledger::Ledger;
+
+/// Refusals listed for one attempt.
+const MAX_DENIALS: usize = 100;
+/// Longest id of a tool call that is remembered.
+const MAX_ID: usize = 256;
+
+/// Reads the output of one `opencode run --format json`.
+#[derive(Debug, Default)]
+pub struct OpencodeDecoder {
+    ledger: Ledger,
+    terminal: Option<Terminal>,
+    /// There was at least one event.
+    spoke: bool,
+    answer: String,
+    /// Between the beginning of a step and its end. Calls of tools are told only when they are over, so that the
+    /// silence of an open step may be a tool at work.
+    step_is_open: bool,
+    steps: u32,
+    cost_usd: Option<f64>,
+    denials: Vec<String>,
+    /// The tool that was refused last in this step.
+    refused: Option<String>,
+}
+
+impl Decoder for OpencodeDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        if line.trim_ascii().is_empty() {
+            return Vec::new();
+        }
+        let mut events = Vec::new();
+        let known = object(line).and_then(|value| self.event(&value, &mut events));
+        if known.is_none() {
+            events.push(AgentEvent::unknown(line));
+        }
+        for event in &events {
+            self.ledger.note(event);
+        }
+        events
+    }
+
+    fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
+        let end = classify(self.terminal.as_ref(), self.spoke, exit, stderr_tail, now);
+        // Also those of a run that came to no result.
+        Ending { denials: self.denials.clone(), ..self.ledger.ending(end) }
+    }
+
+    fn open_tools(&self) -> usize {
+        usize::from(self.step_is_open)
+    }
+}
+
+impl OpencodeDecoder {
+    /// `None` where nobody knows such an event.
+    fn event(&mut self, value: &Value, events: &mut Vec<AgentEvent>) -> Option<()> {
+        let kind = text(value, "type")?;
+        let part = value.get("part").unwrap_or(&Value::Null);
+        if !matches!(kind, "step_start" | "text" | "reasoning" | "tool_use" | "step_finish" | "error") {
+            return None;
+        }
+        if let (None, Some(session)) = (&self.ledger.session, session_id(value, "sessionID")) {
+            events.push(AgentEvent::Started { session: Some(session), model: None });
+        }
+        self.spoke = true;
+        match kind {
+            "step_start" => {
+                self.terminal = None;
+                self.refused = None;
+                self.step_is_open = true;
+            }
+            "text" => {
+                self.answer = clip(text(part, "text").unwrap_or_default(), MAX_TEXT);
+                events.push(AgentEvent::Text { text: self.answer.clone() });
+            }
+            "tool_use" => self.tool(part, events),
+            "step_finish" => self.step_finished(part, events),
+            "error" => {
+                let failure = failure(value.get("error").unwrap_or(&Value::Null));
+                let (kind, message) =
+                    (failure.cause.map_or("aborted", |cause| cause.word()), failure.words.clone());
+                events.push(AgentEvent::Error { kind: kind.to_owned(), message: message.clone() });
+                events.push(self.result(false, message));
+                self.step_is_open = false;
+                self.terminal = Some(Terminal::Error(failure));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// A call that is over.
+    fn tool(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
+        let state = part.get("state").unwrap_or(&Value::Null);
+        let id = clip(text(part, "callID").unwrap_or_default(), MAX_ID);
+        let name = one_line(text(part, "tool").unwrap_or("?"));
+        let input = state.get("input").unwrap_or(&Value::Null);
+        let told = summary(input, None);
+        let title = text(state, "title").map(one_line).filter(|title| !title.is_empty());
+        // The title of a call that changes a file is the file as seen from the lane.
+        let is_file = input.get("filePath").is_some();
+        let summary = if is_file { title.unwrap_or(told) } else { told };
+        events.push(AgentEvent::ToolStarted { id: id.clone(), name: name.clone(), summary });
+        let failed = text(state, "status") != Some("completed")
+            || state.pointer("/metadata/exit").and_then(Value::as_i64).is_some_and(|code| code != 0);
+        let error = text(state, "error").unwrap_or_default();
+        if error.contains("rejected permission") || error.contains("prevents you from using") {
+            if self.denials.len() < MAX_DENIALS {
+                self.denials.push(name.clone());
+            }
+            events.push(AgentEvent::Denied { tool: name.clone() });
+            self.refused = Some(name);
+        }
+        events.push(AgentEvent::ToolEnded { id, failed });
+    }
+
+    fn step_finished(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
+        self.step_is_open = false;
+        self.steps = self.steps.saturating_add(1);
+        let tokens = part.get("tokens").unwrap_or(&Value::Null);
+        let cache = tokens.get("cache").unwrap_or(&Value::Null);
+        let read = [count(tokens, "input"), count(cache, "read"), count(cache, "write")];
+        let written = [count(tokens, "output"), count(tokens, "reasoning")];
+        let (so_far_in, so_far_out) = self.ledger.tokens();
+        let cost = part.get("cost").and_then(Value::as_f64).filter(|cost| cost.is_finite());
+        self.cost_usd = cost.map(|cost| cost + self.cost_usd.unwrap_or(0.0)).or(self.cost_usd);
+        events.push(AgentEvent::Usage {
+            tokens_in: read.into_iter().fold(so_far_in, u64::saturating_add),
+            tokens_out: written.into_iter().fold(so_far_out, u64::saturating_add),
+            cost_usd: self.cost_usd,
+        });
+        let reason = clip(text(part, "reason").unwrap_or_default(), 64);
+        self.terminal = match (reason.as_str(), self.refused.take()) {
+            ("tool-calls" | "", Some(tool)) => Some(Terminal::Refused(tool)),
+            ("tool-calls" | "", None) => None,
+            _ => {
+                events.push(self.result(reason == "stop", self.answer.clone()));
+                Some(Terminal::Finished(reason))
+            }
+        };
+    }
+
+    fn result(&self, ok: bool, text: String) -> AgentEvent {
+        // No sums of its own: what was counted on the way stands.
+        AgentEvent::Result {
+            ok,
+            text,
+            turns: Some(self.steps),
+            cost_usd: self.cost_usd,
+            tokens_in: 0,
+            tokens_out: 0,
+            denials: self.denials.clone(),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What agents are told beside their task: where they are, how to report, what they must not do.
+
+use super::launch::{Brief, SessionPlan, prompt_with_guidance};
+
+const PLACE: &str = "\
+You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \
+Nobody is watching and nobody will answer a question.
+
+Stay inside the current directory: it is your lane, and other agents work in theirs. \
+Do not switch branches, push, merge or touch other worktrees. \
+You need not commit: Regatta commits what it finds here, checks it and lands it.";
+
+const BY_COMMAND: &str = "\
+While you work, tell people where you are with `regatta progress \"<what you are doing>\"`, now and then.
+When you are finished, your last action is `regatta done --verdict pass --summary \"<one or two sentences>\"`. \
+Use `--verdict warn` if it works with reservations, `--verdict block` if the task cannot be done as asked, and say why in the summary. \
+Run it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
+If only a person can help (access, a decision, missing facts), run `regatta stuck \"<what you need>\"` and stop.";
+
+const BY_ANSWER: &str = "\
+When you are finished, the last line of your answer is `{\"verdict\":\"pass\",\"summary\":\"<one or two sentences>\"}`. \
+Say `warn` instead of `pass` if it holds with reservations, `block` if the task cannot be done as asked, and why in the summary.";
+
+const READ_ONLY: &str = "This task is read-only: look, run nothing that writes, change no file.";
+
+/// How an agent tells its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// It runs `regatta done`.
+    Command,
+    /// It may run nothing, and says it in its answer.
+    Answer,
+}
+
+/// The rules of the house, where there are any to tell.
+pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
+    let how = match report {
+        Report::Command => BY_COMMAND,
+        Report::Answer => BY_ANSWER,
+    };
+    let rules = brief.reports.then(|| format!("{PLACE}\n\n{how}"));
+    let parts = [rules.as_deref(), brief.read_only.then_some(READ_ONLY)];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// A conversation that goes on needs only the news; a new one needs everything.
+pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
+    let (SessionPlan::Resume(_), Some(guidance)) = (brief.session, brief.guidance) else {
+        return prompt_with_guidance(brief);
+    };
+    let finish = match (brief.reports, report) {
+        (false, _) => "",
+        (true, Report::Command) => " When it holds, finish with `regatta done` as before.",
+        (true, Report::Answer) => " When it holds, finish with the verdict as before.",
+    };
+    format!(
+        "Your task ({}) is not finished: this is attempt {}.\n\n{}\n\n\
+         Your earlier changes are still in this directory. Put right what is named above, and check it the way it \
+         was checked.{finish}\n",
+        brief.task,
+        brief.attempt,
+        guidance.trim(),
+    )
+}
+
+/// For agents that take no system prompt: the rules stand before the task. A conversation that goes on has them.
+pub(super) fn prompt_with_rules(brief: &Brief<'_>, report: Report) -> String {
+    let prompt = prompt(brief, report);
+    match (brief.session, rules(brief, report)) {
+        (SessionPlan::New(_), Some(rules)) => format!("{rules}\n\n# Your task\n\n{prompt}"),
+        _ => prompt,
+    }
+}

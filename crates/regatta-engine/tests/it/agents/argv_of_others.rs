@@ -1,0 +1,192 @@
+//! How codex, gemini and opencode are started, and what each is kept from.
+
+use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, Refusal, SessionPlan, invocation};
+
+use super::argv::{NASTY, UUID, argv, brief, env, profile, start, task};
+
+const REAL: [Kind; 3] = [Kind::Codex, Kind::Gemini, Kind::Opencode];
+
+fn with_args(kind: Kind, args: &[&str]) -> AgentProfile {
+    AgentProfile { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..profile(kind) }
+}
+
+fn try_start(profile: &AgentProfile, brief: &Brief<'_>) -> Result<Invocation, Refusal> {
+    invocation(profile, brief, &|_| false)
+}
+
+#[test]
+fn a_first_attempt_of_each_has_its_prompt_on_stdin() {
+    let task = task();
+    let started = |kind| {
+        let invocation = start(&profile(kind), &brief(&task));
+        assert_eq!(invocation.stdin, NASTY);
+        argv(&invocation).join(" ")
+    };
+    assert_eq!(started(Kind::Codex), "codex exec --json --sandbox danger-full-access -");
+    let gemini =
+        format!("gemini --output-format stream-json --skip-trust --session-id {UUID} --approval-mode yolo");
+    assert_eq!(started(Kind::Gemini), gemini);
+    assert_eq!(started(Kind::Opencode), "opencode run --format json --title add-oauth --auto");
+}
+
+#[test]
+fn a_retry_resumes_the_conversation_of_each_with_the_news_alone() {
+    let task = task();
+    let session = SessionPlan::Resume("ses_e22d400a5ffe");
+    let guidance = Some("2 tests failed");
+    let resumed = Brief { session, guidance, attempt: 2, reports: true, ..brief(&task) };
+    let resume = |kind| {
+        let invocation = start(&profile(kind), &resumed);
+        assert!(
+            invocation.stdin.starts_with("Your task (add-oauth) is not finished"),
+            "{}",
+            invocation.stdin
+        );
+        assert!(!invocation.stdin.contains(NASTY) && !invocation.stdin.contains("several agents"));
+        argv(&invocation).join(" ")
+    };
+    assert_eq!(
+        resume(Kind::Codex),
+        "codex exec --json --sandbox danger-full-access resume ses_e22d400a5ffe -"
+    );
+    assert!(resume(Kind::Gemini).contains(" --resume ses_e22d400a5ffe "));
+    assert_eq!(resume(Kind::Opencode), "opencode run --format json --session ses_e22d400a5ffe --auto");
+}
+
+#[test]
+fn an_agent_without_a_system_prompt_is_told_before_its_task_how_to_report() {
+    let task = task();
+    for kind in REAL {
+        let reports = Brief { reports: true, answers: true, ..brief(&task) };
+        let told = start(&profile(kind), &reports).stdin;
+        assert!(told.contains("regatta done --verdict pass --summary") && told.ends_with(NASTY), "{told}");
+        let told = start(&profile(kind), &Brief { read_only: true, ..reports }).stdin;
+        assert!(!told.contains("regatta done") && told.contains(r#"{"verdict":"pass","#), "{told}");
+        assert!(told.contains("read-only"));
+    }
+}
+
+#[test]
+fn the_model_and_persona_go_where_each_agent_wants_them() {
+    let task = task();
+    let chosen = Brief { model: Some("big"), persona: Some("reviewer"), ..brief(&task) };
+    let pair = |kind, flag: &str, value: &str| {
+        let invocation = start(&profile(kind), &chosen);
+        assert!(argv(&invocation).windows(2).any(|pair| pair == [flag, value]), "{:?}", invocation.argv);
+    };
+    pair(Kind::Codex, "--model", "big");
+    pair(Kind::Codex, "--profile", "reviewer");
+    pair(Kind::Opencode, "--model", "big");
+    pair(Kind::Opencode, "--agent", "reviewer");
+    let refusal = try_start(&profile(Kind::Gemini), &chosen).unwrap_err();
+    assert!(refusal.to_string().contains("has no personas"), "{refusal}");
+    let gemini = start(&profile(Kind::Gemini), &Brief { persona: None, ..chosen });
+    assert!(argv(&gemini).windows(2).any(|pair| pair == ["--model", "big"]));
+}
+
+#[test]
+fn what_the_user_says_about_permissions_takes_the_place_of_ours() {
+    let task = task();
+    for (kind, args, ours) in [
+        (Kind::Codex, &["-s", "workspace-write"][..], "danger-full-access"),
+        (Kind::Codex, &["--sandbox=workspace-write"], "danger-full-access"),
+        (Kind::Codex, &["-sworkspace-write"], "danger-full-access"),
+        (Kind::Gemini, &["--approval-mode", "auto_edit"], "yolo"),
+    ] {
+        let invocation = start(&with_args(kind, args), &brief(&task));
+        let argv = argv(&invocation);
+        assert!(args.iter().all(|arg| argv.contains(arg)) && !argv.contains(&ours), "{argv:?}");
+    }
+}
+
+#[test]
+fn a_read_only_attempt_gets_no_way_to_write() {
+    let task = task();
+    let read_only = Brief { read_only: true, ..brief(&task) };
+    let codex = with_args(
+        Kind::Codex,
+        &[
+            "-s",
+            "danger-full-access",
+            "--yolo",
+            "--add-dir",
+            "/",
+            "-c",
+            "sandbox_mode=\"danger-full-access\"",
+            "--full-auto",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "-c",
+            "model_verbosity=low",
+        ],
+    );
+    assert_eq!(
+        argv(&start(&codex, &read_only)).join(" "),
+        "codex exec --json --sandbox read-only -c model_verbosity=low -"
+    );
+    let gemini =
+        with_args(Kind::Gemini, &["--yolo", "-y", "--approval-mode=yolo", "--allowed-tools", "x", "-d"]);
+    let gemini = argv(&start(&gemini, &read_only)).join(" ");
+    assert!(gemini.ends_with(" --approval-mode plan -d"), "{gemini}");
+
+    let opencode = with_args(Kind::Opencode, &["--auto", "--agent", "mine", "--print-logs"]);
+    let invocation = start(&opencode, &read_only);
+    assert!(argv(&invocation).ends_with(&["--agent", "build", "--print-logs"]), "{:?}", invocation.argv);
+    let rules: serde_json::Value =
+        serde_json::from_str(env(&invocation, "OPENCODE_PERMISSION").unwrap()).unwrap();
+    for tool in ["*", "edit", "bash", "task"] {
+        assert_eq!(rules[tool], "deny", "{tool}");
+    }
+}
+
+#[test]
+fn opencodes_own_settings_stay_beside_the_rules_of_a_read_only_attempt() {
+    let task = task();
+    let read_only = Brief { read_only: true, persona: Some("reviewer"), ..brief(&task) };
+    let mut opencode = profile(Kind::Opencode);
+    let settings = r#"{"model":"p/m","agent":{"reviewer":{"prompt":"p","permission":{"bash":"allow"}}}}"#;
+    opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), settings.into());
+    let invocation = start(&opencode, &read_only);
+    let merged: serde_json::Value =
+        serde_json::from_str(env(&invocation, "OPENCODE_CONFIG_CONTENT").unwrap()).unwrap();
+    assert_eq!((&merged["model"], &merged["agent"]["reviewer"]["prompt"]), (&"p/m".into(), &"p".into()));
+    assert_eq!(merged["agent"]["reviewer"]["permission"]["bash"], "deny");
+
+    opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), "{ // comment".into());
+    assert!(
+        try_start(&opencode, &read_only).unwrap_err().to_string().contains("cannot be kept from writing")
+    );
+    // What the user's environment holds cannot be added to.
+    let inherited = invocation_with(&profile(Kind::Opencode), &read_only, "OPENCODE_CONFIG_CONTENT");
+    assert!(inherited.unwrap_err().to_string().contains("cannot be kept from writing"));
+}
+
+fn invocation_with(profile: &AgentProfile, brief: &Brief<'_>, set: &str) -> Result<Invocation, Refusal> {
+    invocation(profile, brief, &|name| name == set)
+}
+
+#[test]
+fn a_read_only_agent_that_must_run_regatta_done_is_refused_in_plain_words() {
+    let task = task();
+    let by_command_alone = Brief { read_only: true, reports: true, answers: false, ..brief(&task) };
+    for kind in REAL {
+        let refusal = try_start(&profile(kind), &by_command_alone).unwrap_err().to_string();
+        assert!(refusal.contains("verdict_adapter: json-result"), "{refusal}");
+    }
+}
+
+#[test]
+fn the_environment_of_each_has_its_defaults_and_the_profiles_account() {
+    let task = task();
+    for (kind, name, value) in [
+        (Kind::Codex, "TZ", "UTC"),
+        (Kind::Gemini, "GEMINI_CLI_NO_RELAUNCH", "true"),
+        (Kind::Opencode, "OPENCODE_DISABLE_AUTOUPDATE", "1"),
+    ] {
+        let mut profile = profile(kind);
+        profile.env.insert("CODEX_HOME".into(), "/home/u/.codex-2".into());
+        assert_eq!(env(&start(&profile, &brief(&task)), name), Some(value));
+        assert_eq!(env(&start(&profile, &brief(&task)), "CODEX_HOME"), Some("/home/u/.codex-2"));
+        let exported = invocation_with(&profile, &brief(&task), name).unwrap();
+        assert_eq!(env(&exported, name), None, "what the user exported wins");
+    }
+}

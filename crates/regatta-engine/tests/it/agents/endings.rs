@@ -1,0 +1,233 @@
+//! How attempts of codex, gemini and opencode end, in cases that nobody recorded.
+
+use regatta_core::exit::{Exit, Limit};
+use regatta_core::time::Timestamp;
+use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
+
+use super::recorded_at;
+
+fn end(kind: Kind, lines: &[&str], exit: &Exit, stderr: &str) -> Ending {
+    let mut decoder = decoder(kind);
+    // Whatever is printed in between changes nothing.
+    for line in lines {
+        decoder.line(b"\xff\xfe garbage");
+        decoder.line(line.as_bytes());
+        decoder.line(br#"{"type":"brand.new","x":["#);
+        decoder.line(br#"{"type":"brand.new","x":[]}"#);
+    }
+    decoder.end(exit, stderr, recorded_at())
+}
+
+const FAILED: Exit = Exit::Exited { code: 1 };
+
+fn codex(message: &str) -> AgentEnd {
+    let message = serde_json::Value::from(message);
+    let lines = [
+        r#"{"type":"thread.started","thread_id":"t1"}"#.to_owned(),
+        format!(r#"{{"type":"turn.failed","error":{{"message":{message}}}}}"#),
+    ];
+    end(Kind::Codex, &lines.each_ref().map(String::as_str), &FAILED, "").end
+}
+
+fn gemini(message: &str) -> AgentEnd {
+    let message = serde_json::Value::from(message);
+    let line =
+        format!(r#"{{"type":"result","status":"error","error":{{"type":"unknown","message":{message}}}}}"#);
+    end(Kind::Gemini, &[&line], &FAILED, "").end
+}
+
+fn opencode(error: &str) -> AgentEnd {
+    let line = format!(r#"{{"type":"error","sessionID":"ses_1","error":{error}}}"#);
+    end(Kind::Opencode, &[&line], &FAILED, "").end
+}
+
+fn kind(end: &AgentEnd) -> &'static str {
+    match end {
+        AgentEnd::Success => "success",
+        AgentEnd::Failed { .. } => "failed",
+        AgentEnd::RateLimited { until: Some(_), .. } => "limited until",
+        AgentEnd::RateLimited { until: None, .. } => "limited",
+        AgentEnd::Environment { .. } => "environment",
+        AgentEnd::Permanent { .. } => "permanent",
+        AgentEnd::NoSession => "no session",
+        AgentEnd::SessionExists => "session exists",
+        AgentEnd::Interrupted { .. } => "interrupted",
+    }
+}
+
+#[test]
+fn codex_is_judged_by_its_own_words() {
+    for (message, expected) in [
+        ("You’ve hit your usage limit. Try again in 1 day 2 hours 3 minutes.", "limited until"),
+        ("You’ve hit your usage limit.", "limited"),
+        ("Rate limit reached for gpt-5 in organization o. Please try again in 1.5s.", "environment"),
+        ("Rate limit reached. Please try again in 20m0s.", "limited until"),
+        ("unexpected status 503 Service Unavailable: upstream", "environment"),
+        ("Your access token could not be refreshed. Please log out and sign in again.", "permanent"),
+        ("Codex ran out of room in the model's context window. Start a new thread.", "permanent"),
+        ("The 'gpt-9' model is not supported when using Codex with a ChatGPT account.", "permanent"),
+        ("something new", "failed"),
+    ] {
+        assert_eq!(kind(&codex(message)), expected, "{message}");
+    }
+}
+
+#[test]
+fn gemini_is_judged_by_the_servers_words() {
+    for (message, expected) in [
+        (
+            "[API Error: You have exhausted your capacity on this model. Your quota will reset after 4h17m26s.]",
+            "limited until",
+        ),
+        ("[API Error: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\"}}]", "environment"),
+        ("[API Error: {\"error\":{\"code\":503,\"message\":\"try later\"}}]", "environment"),
+        ("[API Error: exception TypeError: fetch failed sending request]", "environment"),
+        ("[API Error: {\"error\":{\"code\":403,\"message\":\"no\"}}]", "permanent"),
+        (
+            "[API Error: {\"error\":{\"code\":400,\"message\":\"prompt is too long: 21 tokens > 20 maximum\"}}]",
+            "permanent",
+        ),
+        ("something new", "failed"),
+    ] {
+        assert_eq!(kind(&gemini(message)), expected, "{message}");
+    }
+    let until = Timestamp::try_from("2026-11-15T06:29:53Z".to_owned()).unwrap();
+    let limited = gemini("exhausted your capacity on this model. Your quota will reset after 4h17m26s.");
+    assert!(matches!(limited, AgentEnd::RateLimited { until: Some(at), .. } if at == until), "{limited:?}");
+}
+
+#[test]
+fn gemini_that_never_came_to_a_result_is_judged_by_its_exit_code() {
+    let end = |code, stderr| kind(&end(Kind::Gemini, &[], &Exit::Exited { code }, stderr).end);
+    assert_eq!(end(41, "you must specify the GEMINI_API_KEY"), "permanent");
+    assert_eq!(end(42, "Error resuming session: Invalid session identifier \"x\"."), "no session");
+    assert_eq!(end(55, "not trusted"), "permanent");
+    assert_eq!(end(53, "Reached max session turns"), "failed");
+    assert_eq!(end(130, ""), "interrupted");
+    assert_eq!(end(0, ""), "interrupted");
+    assert_eq!(end(127, "sh: gemini: not found"), "permanent");
+}
+
+#[test]
+fn opencode_is_judged_by_its_error_or_its_last_step() {
+    for (error, expected) in [
+        (
+            r#"{"name":"APIError","data":{"message":"busy","statusCode":529,"isRetryable":true}}"#,
+            "environment",
+        ),
+        (
+            r#"{"name":"APIError","data":{"message":"slow","statusCode":429,"responseHeaders":{"retry-after":"2"}}}"#,
+            "environment",
+        ),
+        (
+            r#"{"name":"APIError","data":{"message":"slow","statusCode":429,"responseHeaders":{"retry-after":"3600"}}}"#,
+            "limited until",
+        ),
+        (r#"{"name":"ProviderAuthError","data":{"message":"no key"}}"#, "permanent"),
+        (r#"{"name":"ContextOverflowError","data":{"message":"too much"}}"#, "permanent"),
+        (r#"{"name":"MessageAbortedError","data":{}}"#, "interrupted"),
+        (r#"{"name":"BrandNew"}"#, "failed"),
+        (r#"17"#, "failed"),
+    ] {
+        assert_eq!(kind(&opencode(error)), expected, "{error}");
+    }
+    let step = |reason: &str, exit: &Exit| {
+        let line = format!(r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"{reason}"}}}}"#);
+        kind(&end(Kind::Opencode, &[r#"{"type":"step_start","sessionID":"s"}"#, &line], exit, "").end)
+    };
+    let well = Exit::Exited { code: 0 };
+    assert_eq!(step("stop", &well), "success");
+    assert_eq!(step("stop", &Exit::TimedOut { limit: Limit::Total }), "success");
+    assert_eq!(step("other", &well), "success");
+    assert_eq!(step("other", &FAILED), "failed");
+    assert_eq!(step("other", &Exit::Signalled { signal: 9 }), "interrupted");
+    assert_eq!(step("length", &well), "failed");
+    assert_eq!(step("content-filter", &well), "permanent");
+    assert_eq!(step("tool-calls", &well), "interrupted");
+}
+
+#[test]
+fn a_conversation_that_is_not_there_is_told_from_a_bad_flag() {
+    let end = |kind_of, stderr| kind(&end(kind_of, &[], &FAILED, stderr).end);
+    let gone = "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)";
+    assert_eq!(end(Kind::Codex, gone), "no session");
+    assert_eq!(end(Kind::Opencode, "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found"), "no session");
+    assert_eq!(end(Kind::Codex, "error: unexpected argument '--bogus' found"), "permanent");
+    assert_eq!(end(Kind::Opencode, "No space left on device"), "environment");
+    // Only noise is no reason.
+    assert_eq!(end(Kind::Codex, "Reading additional input from stdin...\n"), "failed");
+}
+
+#[test]
+fn a_timeout_in_the_middle_of_retries_is_the_servers_doing() {
+    let timed_out = Exit::TimedOut { limit: Limit::Total };
+    let retry =
+        r#"{"type":"error","message":"Reconnecting... 2/5 (We’re currently experiencing high demand)"}"#;
+    let said = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"on it"}}"#;
+    assert_eq!(kind(&end(Kind::Codex, &[retry], &timed_out, "").end), "environment");
+    assert_eq!(kind(&end(Kind::Codex, &[retry, said], &timed_out, "").end), "failed");
+    let stderr = "Attempt 3 failed with status 503. Retrying with backoff... _ApiError: {}";
+    assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, stderr).end), "environment");
+    assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, "").end), "failed");
+}
+
+#[test]
+fn words_that_gemini_says_in_pieces_are_heard_whole() {
+    let mut decoder = decoder(Kind::Gemini);
+    let piece = |text: &str| {
+        format!(
+            r#"{{"type":"message","role":"assistant","content":{},"delta":true}}"#,
+            serde_json::Value::from(text)
+        )
+    };
+    for text in ["{\"verd", "ict\":\"pa", "ss\"}"] {
+        assert_eq!(decoder.line(piece(text).as_bytes()), []);
+    }
+    let events = decoder.line(br#"{"type":"result","status":"success","stats":{}}"#);
+    assert_eq!(events[0], AgentEvent::Text { text: "{\"verdict\":\"pass\"}".into() });
+    let ending = decoder.end(&Exit::Exited { code: 0 }, "", recorded_at());
+    assert_eq!(ending.result_text.as_deref(), Some("{\"verdict\":\"pass\"}"));
+
+    // A message without end is told in parts, and nothing grows.
+    let long = piece(&"x".repeat(10_000));
+    let told: usize = (0..100).map(|_| decoder.line(long.as_bytes()).len()).sum();
+    assert!(told > 10);
+}
+
+#[test]
+fn an_id_that_could_be_an_option_is_no_conversation() {
+    for (kind, line) in [
+        (Kind::Codex, r#"{"type":"thread.started","thread_id":"--yolo"}"#),
+        (Kind::Gemini, r#"{"type":"init","session_id":"a b"}"#),
+        (Kind::Opencode, r#"{"type":"step_start","sessionID":"../x"}"#),
+    ] {
+        assert_eq!(end(kind, &[line], &FAILED, "").session, None, "{line}");
+    }
+}
+
+#[test]
+fn a_call_of_a_tool_that_is_told_only_at_its_end_has_a_beginning_too() {
+    let mut codex = decoder(Kind::Codex);
+    let change = br#"{"type":"item.completed","item":{"id":"i1","type":"file_change","changes":[{"path":"/l/a.rs","kind":"add"}],"status":"completed"}}"#;
+    let id = "i1".to_owned();
+    let expected = [
+        AgentEvent::ToolStarted { id: id.clone(), name: "edit".into(), summary: "/l/a.rs".into() },
+        AgentEvent::ToolEnded { id, failed: false },
+    ];
+    assert_eq!(codex.line(change), expected);
+    assert_eq!(codex.open_tools(), 0);
+
+    let mut opencode = decoder(Kind::Opencode);
+    opencode.line(br#"{"type":"step_start","sessionID":"s"}"#);
+    assert_eq!(opencode.open_tools(), 1, "the silence of a step may be a tool at work");
+    opencode.line(br#"{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls"}}"#);
+    assert_eq!(opencode.open_tools(), 0);
+}
+
+#[test]
+fn what_opencode_used_is_the_sum_of_its_steps() {
+    let step = r#"{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":100,"output":20,"reasoning":5,"cache":{"read":7,"write":3}},"cost":0.25}}"#;
+    let ending = end(Kind::Opencode, &[step, step], &Exit::Exited { code: 0 }, "");
+    assert_eq!((ending.tokens_in, ending.tokens_out, ending.cost_usd), (220, 50, Some(0.5)));
+    assert_eq!((ending.session.as_deref(), ending.turns), (Some("s"), Some(2)));
+}
