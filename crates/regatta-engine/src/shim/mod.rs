@@ -130,6 +130,9 @@ fn command(args: &Args) -> Result<Command, String> {
     command
         .args(&args.argv[1..])
         .current_dir(&args.cwd)
+        // Some programs believe it more than the system, and would work where Regatta was started.
+        .env("PWD", args.cwd.components().as_path())
+        .env_remove("OLDPWD")
         // Everything else is inherited: our environment is the agent's.
         .env(MARKER, &args.run_id)
         .stdin(stdin)

@@ -34,6 +34,8 @@ pub(in crate::agents) fn invocation(
     let mut argv = program(profile, brief, "codex");
     let mut add = |args: &[&str]| argv.extend(args.iter().map(OsString::from));
     add(&["exec", "--json"]);
+    // A login shell may set a PATH of its own, without `regatta` on it.
+    add(&["-c", "allow_login_shell=false"]);
     // Always said: what codex does without it depends on what it did in this repository before.
     if brief.read_only {
         add(&["--sandbox", "read-only"]);

@@ -189,10 +189,11 @@ fn retry(words: &str) -> Option<(u32, u32, &str)> {
     Some((attempt.parse().ok()?, max.parse().ok()?, why))
 }
 
-/// `/bin/bash -lc 'cargo test'` is `cargo test` to people.
+/// `/bin/bash -c 'cargo test'` is `cargo test` to people.
 fn bare_command(command: &str) -> String {
-    let inner = command.split_once(" -lc ").filter(|(shell, _)| !shell.contains(' ')).map(|(_, inner)| inner);
-    let inner = inner.unwrap_or(command);
+    let inner = command.split_once(" -lc ").or_else(|| command.split_once(" -c "));
+    let inner = inner.filter(|(shell, _)| shell.ends_with("sh") && !shell.contains(' '));
+    let inner = inner.map_or(command, |(_, inner)| inner);
     let unquoted = ['\'', '"'].iter().find_map(|quote| inner.strip_prefix(*quote)?.strip_suffix(*quote));
     one_line(unquoted.unwrap_or(inner))
 }

@@ -22,7 +22,10 @@ fn a_first_attempt_of_each_has_its_prompt_on_stdin() {
         assert_eq!(invocation.stdin, NASTY);
         argv(&invocation).join(" ")
     };
-    assert_eq!(started(Kind::Codex), "codex exec --json --sandbox danger-full-access -");
+    assert_eq!(
+        started(Kind::Codex),
+        "codex exec --json -c allow_login_shell=false --sandbox danger-full-access -"
+    );
     let gemini =
         format!("gemini --output-format stream-json --skip-trust --session-id {UUID} --approval-mode yolo");
     assert_eq!(started(Kind::Gemini), gemini);
@@ -47,7 +50,7 @@ fn a_retry_resumes_the_conversation_of_each_with_the_news_alone() {
     };
     assert_eq!(
         resume(Kind::Codex),
-        "codex exec --json --sandbox danger-full-access resume ses_e22d400a5ffe -"
+        "codex exec --json -c allow_login_shell=false --sandbox danger-full-access resume ses_e22d400a5ffe -"
     );
     assert!(resume(Kind::Gemini).contains(" --resume ses_e22d400a5ffe "));
     assert_eq!(resume(Kind::Opencode), "opencode run --format json --session ses_e22d400a5ffe --auto");
@@ -121,7 +124,7 @@ fn a_read_only_attempt_gets_no_way_to_write() {
     );
     assert_eq!(
         argv(&start(&codex, &read_only)).join(" "),
-        "codex exec --json --sandbox read-only -c model_verbosity=low -"
+        "codex exec --json -c allow_login_shell=false --sandbox read-only -c model_verbosity=low -"
     );
     let gemini =
         with_args(Kind::Gemini, &["--yolo", "-y", "--approval-mode=yolo", "--allowed-tools", "x", "-d"]);

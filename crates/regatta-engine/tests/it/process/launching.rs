@@ -40,7 +40,7 @@ async fn a_launch_that_is_given_up_half_way_starts_nothing() {
 }
 
 #[tokio::test]
-async fn the_environment_is_exactly_what_was_given_and_secrets_are_nowhere_else() {
+async fn the_environment_is_what_was_given_and_where_it_is_and_secrets_are_nowhere_else() {
     let scratch = Scratch::new();
     let secret = "s3cr3t-b7c1e0";
     let mut launch = scratch.launch(&["/usr/bin/env"]);
@@ -50,7 +50,12 @@ async fn the_environment_is_exactly_what_was_given_and_secrets_are_nowhere_else(
     seen.sort();
     assert_eq!(
         seen,
-        [format!("API_KEY={secret}"), "EMPTY=".into(), format!("REGATTA_RUN_ID={}", scratch.run_id)]
+        [
+            format!("API_KEY={secret}"),
+            "EMPTY=".into(),
+            format!("PWD={}", launch.cwd.display()),
+            format!("REGATTA_RUN_ID={}", scratch.run_id),
+        ]
     );
 
     let scratch = Scratch::new();
