@@ -24,6 +24,7 @@ mod notify;
 mod queue;
 mod radar;
 mod rookery;
+mod run_agents;
 mod run_crashes;
 mod run_ends;
 mod run_flags;
