@@ -65,6 +65,8 @@ pub(super) struct Ledger {
     /// Whose passes were read from the store.
     pub(super) gate: Option<String>,
     pause: Option<Pause>,
+    /// Cars that have waited for the user's checkout.
+    waited: HashSet<Approval>,
 }
 
 /// A test under way, as far as planning goes.
@@ -277,8 +279,19 @@ impl Ledger {
         None
     }
 
+    /// These wait for something of the user's.
+    pub(super) fn wait_for_user(&mut self, cars: &[Car]) {
+        self.waited.extend(cars.iter().map(approval));
+    }
+
+    /// Whether one of them has waited for the user before.
+    pub(super) fn has_waited(&self, cars: &[Car]) -> bool {
+        cars.iter().any(|car| self.waited.contains(&approval(car)))
+    }
+
     /// A car left, for good or for bad.
     pub(super) fn left(&mut self, car: &Car, good: bool) {
+        self.waited.remove(&approval(car));
         self.record.learn(car.request.checked, good);
         self.standings.remove(&approval(car));
     }

@@ -28,10 +28,15 @@ impl Train {
             new: chain.commit().clone(),
             message: format!("regatta: land {}", names(&cars)),
         };
-        // Only what can move takes the user's index lock, and only what is about to move cannot be called off.
-        let seen = {
-            let request = request.clone();
-            self.ctx.blocking(move |ctx| in_the_way(&ctx.repo, &ctx.work, &request)).await?
+        // A car that has waited for the user is looked at again and again: only if it can move by now it takes the
+        // user's index lock. What is to be pushed is looked at first, too: a push cannot be taken back.
+        let has_waited = self.remote.is_some() || self.ctx.train.ledger().has_waited(&cars);
+        let seen = match has_waited {
+            true => {
+                let request = request.clone();
+                self.ctx.blocking(move |ctx| in_the_way(&ctx.repo, &ctx.work, &request)).await?
+            }
+            false => None,
         };
         if let Some(Published::WaitingForCheckout { worktree, paths, why }) = seen {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
@@ -65,6 +70,10 @@ impl Train {
             }
             Published::TargetMoved { .. } => {}
             Published::WaitingForCheckout { worktree, paths, why } => {
+                // What has been pushed is as good as landed: it only waits to be moved here.
+                if self.remote.is_none() {
+                    self.take_back().await?;
+                }
                 return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
             }
         }
@@ -297,6 +306,7 @@ impl Train {
                 touching = guilty.into_iter().map(|at| cars[at].clone()).collect();
             }
         }
+        self.ctx.train.ledger().wait_for_user(&touching);
         self.wait(&touching, &sentence).await?;
         Ok(Went::On)
     }
