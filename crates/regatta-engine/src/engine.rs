@@ -22,7 +22,7 @@ use crate::alarms::Alarms;
 use crate::context::{Context, fresh_token, token_hash};
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
-use crate::landing::train::{self, LandError, Round};
+use crate::landing::train::{self, LOOK_AGAIN, LandError, Round};
 use crate::machine::Reading;
 use crate::notice::Notice;
 use crate::notify::Notifier;
@@ -37,9 +37,7 @@ use crate::{clock, failpoint};
 const GIVE_UPS: u32 = 3;
 /// Ready tasks looked at in one step.
 const PAGE: usize = 64;
-/// A car that waits for the user's checkout is looked at again after this.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same where git does not work, after some time of that.
+/// A waiting car is looked at again after `LOOK_AGAIN`, or this where git does not work, after some time of that.
 const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(60);
 /// The store is looked at this often even if it never wakes us: a wake-up is only a hint.
 const SAFETY_NET: Duration = Duration::from_secs(5);

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use regatta_testkit::daemon::until;
+use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
@@ -9,6 +11,28 @@ use crate::REGATTA;
 /// Makes the landing of `name` wait: the user works on that file in the checkout.
 fn in_the_way(world: &World, name: &str) {
     fs::write(world.root().join(name), "mine\n").unwrap();
+}
+
+/// Has every look at the user's checkout written down, and tells where.
+fn note_looks(world: &mut World) -> std::path::PathBuf {
+    let (bin, looks) = (world.outside("bin"), world.outside("looks"));
+    fs::create_dir(&bin).unwrap();
+    let note = format!("echo look >>'{}'", looks.display());
+    script(
+        &bin.join("git"),
+        &format!(
+            "PATH=${{PATH#*:}}\ncase \" $* \" in *' read-tree -m -u -n '*) {note};; esac\nexec git \"$@\""
+        ),
+    );
+    world.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    looks
+}
+
+/// Waits until a car that waits has been looked at a few times more.
+fn looked_at_again(looks: &std::path::Path) {
+    let n_looks = || fs::read_to_string(looks).unwrap_or_default().lines().count();
+    let before = n_looks();
+    until("it is looked at again and again", || (n_looks() >= before + 4).then_some(()));
 }
 
 #[test]
@@ -64,7 +88,8 @@ fn a_car_in_the_train_of_another_target_does_not_keep_the_run() {
 
 #[test]
 fn a_candidate_that_passed_is_not_tested_again_while_it_waits_for_a_checkout() {
-    let world = World::new(REGATTA);
+    let mut world = World::new(REGATTA);
+    let looks = note_looks(&mut world);
     let tested = world.outside("tested");
     world.config(&format!("version: 1\nland: {{ test_command: \"cat a.txt >>'{}'\" }}\n", tested.display()));
     world.repo().commit_file("a.txt", "theirs\n", "a file");
@@ -75,8 +100,7 @@ fn a_candidate_that_passed_is_not_tested_again_while_it_waits_for_a_checkout() {
     let mut run = world.start(&plan, &[]);
     other.arrived();
     run.wait_line("waits to land");
-    // Longer than a waiting car is left alone.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    looked_at_again(&looks);
     world.repo().git(["checkout", "--", "a.txt"]);
     run.wait_line("a  landed");
     other.open();
@@ -125,7 +149,8 @@ fn a_run_tells_of_its_own_tasks_only() {
 
 #[test]
 fn a_car_still_says_what_it_waits_for_after_another_has_landed() {
-    let world = World::new(REGATTA);
+    let mut world = World::new(REGATTA);
+    let looks = note_looks(&mut world);
     world.repo().commit_file("a.txt", "theirs\n", "a file");
     in_the_way(&world, "a.txt");
     let (other, last) = (world.barrier("other"), world.barrier("last"));
@@ -143,8 +168,7 @@ fn a_car_still_says_what_it_waits_for_after_another_has_landed() {
     other.open();
     run.wait_line("b  landed");
     last.arrived();
-    // Longer than a waiting car is left alone.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    looked_at_again(&looks);
     last.open();
     run.wait().exited(1);
     world.assert_states(["a landing", "b landed", "reads done"]);

@@ -174,8 +174,6 @@ pub enum GateOutcome {
     Flaky,
     /// At no try.
     Failed,
-    /// Not tested: this very content has passed before.
-    Known,
 }
 
 impl GateOutcome {
@@ -185,7 +183,6 @@ impl GateOutcome {
             GateOutcome::Passed => "passed",
             GateOutcome::Flaky => "flaky",
             GateOutcome::Failed => "failed",
-            GateOutcome::Known => "known",
         }
     }
 }

@@ -4,15 +4,30 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::event::one_line;
+use super::event::{AgentEvent, one_line};
 use super::lines::MAX_LINE;
 
 /// The line as an object; `None` where it is none, or was cut.
-pub(super) fn object(line: &[u8]) -> Option<Value> {
+fn object(line: &[u8]) -> Option<Value> {
     if line.len() > MAX_LINE {
         return None;
     }
     serde_json::from_slice(line).ok().filter(Value::is_object)
+}
+
+/// What a line tells, by `event`, which says `None` to what it does not know: that is kept as it is.
+pub(super) fn events_of(
+    line: &[u8],
+    event: impl FnOnce(&Value, &mut Vec<AgentEvent>) -> Option<()>,
+) -> Vec<AgentEvent> {
+    let mut events = Vec::new();
+    if line.trim_ascii().is_empty() {
+        return events;
+    }
+    if object(line).and_then(|value| event(&value, &mut events)).is_none() {
+        events.push(AgentEvent::unknown(line));
+    }
+    events
 }
 
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {

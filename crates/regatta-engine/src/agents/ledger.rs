@@ -31,6 +31,10 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    pub(super) fn note_all(&mut self, events: &[AgentEvent]) {
+        events.iter().for_each(|event| self.note(event));
+    }
+
     pub(super) fn note(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Started { session, model } => {

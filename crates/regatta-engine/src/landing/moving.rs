@@ -248,7 +248,10 @@ impl Train {
                 _ => None,
             })
             .collect();
-        let (false, Some(tip)) = (begun.is_empty(), self.tip().await?) else { return Ok(Went::Nowhere) };
+        if begun.is_empty() {
+            return Ok(Went::Nowhere);
+        }
+        let Some(tip) = self.tip().await? else { return Ok(Went::Nowhere) };
         let mut landed = Vec::new();
         for (car, intent, commit) in begun {
             let (commit, tip) = (commit.clone(), tip.clone());

@@ -1,21 +1,17 @@
 //! Landing by hand: `regatta land ID`, with or without a daemon.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use tokio::sync::watch;
 
-use super::train::{Round, round};
+use super::train::{LOOK_AGAIN, Round, round};
 use crate::context::Context;
 use crate::engine::{Ended, EngineError};
 use crate::persist::until_answered;
 use crate::run::{in_session, tidy_up};
 use crate::worker::Stop;
-
-/// How often it is looked whether another process has let go of the train.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Lands until none of `tasks` is in the train any more, or what is left of them waits for somebody.
 pub async fn land_now(

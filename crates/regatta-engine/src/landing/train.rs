@@ -34,7 +34,7 @@ use crate::{clock, failpoint};
 /// Lanes of landed cars that are taken away at the same time.
 const MAX_RETIRING: usize = 4;
 /// A car that waits for the user's checkout is looked at again after this.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What goes wrong while landing. The cars keep their places.
 #[derive(Debug, thiserror::Error)]
@@ -230,7 +230,7 @@ impl Train {
         let seqs = |cars: &[Car]| cars.iter().map(|car| car.seq).collect::<Vec<_>>();
         let other = seqs(&cars) != seqs(&self.cars);
         self.cars = cars;
-        self.end_useless_tests().await;
+        self.end_useless_tests();
         Ok(other)
     }
 
@@ -260,7 +260,7 @@ impl Train {
     }
 
     /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
-    async fn end_useless_tests(&mut self) {
+    fn end_useless_tests(&mut self) {
         let here = |(_, seq): &Approval| self.cars.iter().any(|car| car.seq == *seq);
         let waits = |(task, _): &Approval| self.waiting.contains_key(task);
         for test in &mut self.tests {

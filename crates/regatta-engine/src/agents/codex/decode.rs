@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::classify::{Terminal, cause, classify};
 use crate::agents::decoder::{Decoder, Ending};
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
-use crate::agents::json::{count, object, session_id, text};
+use crate::agents::json::{count, events_of, session_id, text};
 use crate::agents::ledger::Ledger;
 
 /// Longest id of an item that is remembered.
@@ -32,16 +32,8 @@ pub struct CodexDecoder {
 
 impl Decoder for CodexDecoder {
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        if line.trim_ascii().is_empty() {
-            return Vec::new();
-        }
-        let events = match object(line) {
-            Some(value) => self.event(&value).unwrap_or_else(|| vec![AgentEvent::unknown(line)]),
-            None => vec![AgentEvent::unknown(line)],
-        };
-        for event in &events {
-            self.ledger.note(event);
-        }
+        let events = events_of(line, |value, events| self.event(value).map(|told| events.extend(told)));
+        self.ledger.note_all(&events);
         events
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::classify::{Terminal, classify, failure};
 use crate::agents::decoder::{Decoder, Ending};
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
-use crate::agents::json::{count, object, session_id, summary, text};
+use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
 
 /// Refusals listed for one attempt.
@@ -35,17 +35,8 @@ pub struct OpencodeDecoder {
 
 impl Decoder for OpencodeDecoder {
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        if line.trim_ascii().is_empty() {
-            return Vec::new();
-        }
-        let mut events = Vec::new();
-        let known = object(line).and_then(|value| self.event(&value, &mut events));
-        if known.is_none() {
-            events.push(AgentEvent::unknown(line));
-        }
-        for event in &events {
-            self.ledger.note(event);
-        }
+        let events = events_of(line, |value, events| self.event(value, events));
+        self.ledger.note_all(&events);
         events
     }
 
