@@ -7,7 +7,7 @@ use regatta_core::train::{Car, CarStep, order};
 use regatta_engine::clock;
 use regatta_engine::landing::picture::{TestNow, under_test};
 use regatta_engine::session::is_certainly_dead;
-use regatta_store::{Store, TaskQuery, TaskRecord};
+use regatta_store::{Store, TaskBrief, TaskQuery};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         };
         tests = under_test(&project.repo.state_dir, &target, alive);
         let query = TaskQuery { states: vec!["landed".to_owned()], limit: 0, ..TaskQuery::default() };
-        landed = store.tasks(&query).await?;
+        landed = store.briefs(&query).await?;
         landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
         landed.truncate(RECENT);
     }
@@ -100,7 +100,11 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
     let at = tip.as_deref().map_or("which is not there yet", |tip| &tip[..12.min(tip.len())]);
-    ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {} cars, {gate}", cars.len())));
+    let length = match cars.len() {
+        1 => "1 car".to_owned(),
+        n => format!("{n} cars"),
+    };
+    ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     let rows: Vec<Vec<String>> =
         cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
     if !rows.is_empty() {
@@ -116,7 +120,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         for task in &landed {
             if let TaskState::Landed { commit, .. } = &task.state {
                 let commit = &commit[..commit.len().min(12)];
-                ui.line(format!("✓ {} landed as {commit} {}", task.spec.id, ago(task.updated_at, now)));
+                ui.line(format!("✓ {} landed as {commit} {}", task.id, ago(task.updated_at, now)));
             }
         }
     }
@@ -198,10 +202,10 @@ fn document(shown: &Shown, tests: &[TestNow]) -> Value {
     })
 }
 
-fn landed_document(task: &TaskRecord) -> Value {
+fn landed_document(task: &TaskBrief) -> Value {
     let commit = match &task.state {
         TaskState::Landed { commit, .. } => Some(commit),
         _ => None,
     };
-    json!({ "id": task.spec.id, "commit": commit, "at": task.updated_at })
+    json!({ "id": task.id, "commit": commit, "at": task.updated_at })
 }
