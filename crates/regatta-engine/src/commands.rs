@@ -28,6 +28,8 @@ pub(crate) struct Shell {
     dir: PathBuf,
     environment: Environment,
     run_id: String,
+    /// What its output may hold and its environment does not.
+    secrets: Vec<(String, String)>,
 }
 
 /// How a command ended, and the end of what it said on both streams.
@@ -60,14 +62,21 @@ impl Shell {
             environment.set(name, value);
         }
         let run_id = format!("{}.{}", ctx.run_id(claim), name_of(dir));
-        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id }
+        let secrets = ctx.secrets_in_lane(&claim.task);
+        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets }
     }
 
     /// In a checkout of a candidate.
-    pub(crate) fn for_gate(ctx: &Context, checkout: &Path, dir: &Path, run_id: String) -> Self {
+    pub(crate) fn for_gate(
+        ctx: &Context,
+        checkout: &Path,
+        dir: &Path,
+        run_id: String,
+        secrets: Vec<(String, String)>,
+    ) -> Self {
         let mut environment = ctx.environment.clone();
         environment.set("REGATTA_LANE", checkout.as_os_str());
-        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id }
+        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id, secrets }
     }
 
     /// Runs a line of the user's own configuration or task file, which is shell text by definition.
@@ -146,6 +155,7 @@ impl Shell {
             argv,
             cwd: self.cwd.clone(),
             env: environment.into_vars(),
+            secrets: self.secrets.clone(),
             stdin,
             stdout: stdout.clone(),
             stderr: stderr.clone(),

@@ -118,6 +118,8 @@ pub struct Context {
     pub backoff: Backoff,
     /// Takes secrets out of what is shown.
     pub redactor: Redactor,
+    /// Variables of the settings, which agents may come to see though they are not in their environment.
+    secrets: Vec<(String, String)>,
     /// What this run remembers of its landings.
     pub(crate) train: Memory,
     /// Lanes of settled tasks that could not be taken away when it was time.
@@ -138,9 +140,9 @@ impl Context {
         let environment = Environment::passed_on(assembly.inherited, &bin);
         let agents: BTreeMap<String, AgentProfile> =
             config.agents.iter().map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent))).collect();
-        let secrets = agents.values().flat_map(|agent| agent.env.clone()).chain(webhook_secrets(config));
+        let secrets = config_secrets(config);
         let inherited = environment.texts().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let redactor = Redactor::new(inherited.chain(secrets).collect::<Vec<_>>());
+        let redactor = Redactor::new(inherited.chain(secrets.clone()).collect::<Vec<_>>());
         Ok(Self {
             store: assembly.store,
             store_url: assembly.store_url,
@@ -158,6 +160,7 @@ impl Context {
             agents,
             backoff: Backoff::default(),
             redactor,
+            secrets,
             train: Memory::default(),
             lanes_to_retire: Mutex::default(),
             notices: assembly.notices,
@@ -178,6 +181,14 @@ impl Context {
     /// `text` without secrets.
     pub fn redact(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
+    }
+
+    /// Variables whose values whoever works in this task's lane may print: those of the settings, and of the `.env`
+    /// files that were brought in.
+    pub(crate) fn secrets_in_lane(&self, task: &TaskId) -> Vec<(String, String)> {
+        let mut secrets = self.secrets.clone();
+        secrets.extend(self.lanes.brought_in_variables(task));
+        secrets
     }
 
     /// The agent of that name.
@@ -268,6 +279,13 @@ fn pool_options(config: &Config) -> PoolOptions {
     let mut options = PoolOptions::new(size, &lane.build_dirs, &lane.setup_inputs);
     options.min_free_disk_gb = config.limits.min_free_disk_gb;
     options
+}
+
+/// All variables that the settings have a value for.
+fn config_secrets(config: &Config) -> Vec<(String, String)> {
+    let agents = config.agents.values().flat_map(|agent| agent.env.clone());
+    let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
+    agents.chain(profiles).chain(config.defaults.env.clone()).chain(webhook_secrets(config)).collect()
 }
 
 /// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.

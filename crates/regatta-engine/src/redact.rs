@@ -2,25 +2,30 @@
 //!
 //! Two things are masked: the values of variables whose names look secret, wherever they appear, and tokens that
 //! are recognised by their shape. The search is one pass over bytes. [`Redactor::stream`] gives the same answer
-//! however the text is cut into chunks, and holds back no more than could still become a secret.
+//! however the text is cut into chunks, and holds back no more than could still become a secret, however long it
+//! takes to come: a pause in the middle of a secret gives none of it away.
+//!
+//! Invariant: a line of JSON is still one when its secrets are masked, and the words it is understood by are there.
 
+mod begins;
+pub(crate) mod env_file;
 mod names;
 mod shapes;
+mod value;
 
 use std::borrow::Cow;
+use std::path::Path;
 
+use begins::Begins;
 use shapes::{SHAPES, Shape};
-
-/// Values shorter than this are too common to mask.
-const MIN_VALUE: usize = 6;
+use value::Value;
 
 /// Masks secrets as `[redacted:NAME]`.
 #[derive(Clone, Debug)]
 pub struct Redactor {
     /// Longest first, so that a secret that contains another is masked whole.
-    values: Vec<(Vec<u8>, String)>,
-    /// Bytes with which some value or shape begins.
-    first: [bool; 256],
+    values: Vec<Value>,
+    begins: Begins,
 }
 
 /// One stream of text on its way through a [`Redactor`].
@@ -33,20 +38,27 @@ pub struct RedactStream<'r> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The byte before the one looked at.
-    before: Option<u8>,
+    /// The last bytes before the one looked at; zeros at the beginning.
+    before: Before,
     /// A masked token goes on: drop what still belongs to it.
     inside: Option<&'static Shape>,
     masked: bool,
 }
+
+/// As much as is looked back: enough to tell `": ` from `\\": `.
+type Before = [u8; 4];
 
 /// What is found at one place.
 enum Found {
     Nothing,
     /// More text could make a secret of it.
     Undecided,
-    /// A whole secret of this length.
-    Value(usize, usize),
+    /// A whole secret of this length; where a bare number stood, a string stands instead.
+    Value {
+        length: usize,
+        which: usize,
+        quoted: bool,
+    },
     /// The first bytes of a token: some kept, some masked, the rest of it still to come.
     Token(usize, usize, &'static Shape),
 }
@@ -58,29 +70,25 @@ impl Redactor {
         for (name, value) in variables {
             let (name, value) = (name.into(), value.into());
             for secret in names::secrets(&name, &value) {
-                if secret.len() >= MIN_VALUE {
-                    // Inside JSON a value looks different when it has quotes, backslashes or newlines.
-                    let json = serde_json::Value::from(secret).to_string();
-                    let json = json.as_bytes()[1..json.len() - 1].to_vec();
-                    if json != secret.as_bytes() {
-                        values.push((json, name.clone()));
-                    }
-                    values.push((secret.as_bytes().to_vec(), name.clone()));
-                }
+                values.extend(Value::forms_of(&name, secret));
             }
         }
-        values.sort_by(|(a, x), (b, y)| b.len().cmp(&a.len()).then(a.cmp(b)).then(x.cmp(y)));
-        values.dedup_by(|(a, _), (b, _)| a == b);
-        let mut first = [false; 256];
-        for (value, _) in &values {
-            first[usize::from(value[0])] = true;
-        }
-        for shape in &SHAPES {
-            let byte = shape.prefix.as_bytes()[0];
-            first[usize::from(byte.to_ascii_lowercase())] = true;
-            first[usize::from(byte.to_ascii_uppercase())] = true;
-        }
-        Self { values, first }
+        values.sort();
+        values.dedup_by(|a, b| a.bytes == b.bytes);
+        let begins = Begins::with(&values);
+        Self { values, begins }
+    }
+
+    /// For whoever works in a lane: its environment, and the `.env` files of these directories.
+    pub fn for_worker<'d>(
+        environment: impl IntoIterator<Item = (String, String)>,
+        dirs: impl IntoIterator<Item = &'d Path>,
+    ) -> Self {
+        let listed = dirs.into_iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
+        let files = listed.map(|entry| entry.path()).filter(|path| env_file::is_env_file(path));
+        let found = files.filter_map(|path| std::fs::read_to_string(path).ok());
+        let found: Vec<_> = found.flat_map(|text| env_file::variables(&text)).collect();
+        Self::new(environment.into_iter().chain(found))
     }
 
     /// `text` without its secrets.
@@ -105,52 +113,52 @@ impl Redactor {
     /// Copies `data` to `out`, masked; returns how much of it is decided. All of it, at the end.
     fn scan(&self, data: &[u8], at_end: bool, state: &mut State, out: &mut Vec<u8>) -> usize {
         let mut at = 0;
-        while at < data.len() {
-            let byte = data[at];
+        // From here to `at` is plain and not copied yet.
+        let mut plain = 0;
+        loop {
             if let Some(shape) = state.inside {
-                if shape.takes(byte) {
-                    at += 1;
-                    continue;
+                at += data[at..].iter().take_while(|byte| shape.takes(**byte)).count();
+                plain = at;
+                if at < data.len() {
+                    state.inside = None;
                 }
-                state.inside = None;
             }
-            let found = if self.first[usize::from(byte)] {
-                self.find(&data[at..], at_end, state)
-            } else {
-                Found::Nothing
-            };
-            match found {
+            at = self.begins.next_in(data, at);
+            copy(&data[plain..at], state, out);
+            plain = at;
+            if at == data.len() {
+                return at;
+            }
+            match self.find(&data[at..], at_end, state) {
                 Found::Undecided => return at,
-                Found::Nothing => {
-                    out.push(byte);
-                    state.before = Some(byte);
-                    at += 1;
-                }
-                Found::Value(length, which) => {
-                    mask(&self.values[which].1, state, out);
+                Found::Nothing => at += 1,
+                Found::Value { length, which, quoted } => {
+                    mask(&self.values[which].name, quoted, state, out);
                     at += length;
+                    plain = at;
                 }
                 Found::Token(kept, masked, shape) => {
-                    out.extend_from_slice(&data[at..at + kept]);
-                    mask(shape.name, state, out);
+                    copy(&data[at..at + kept], state, out);
+                    mask(shape.name, false, state, out);
                     state.inside = Some(shape);
                     at += kept + masked;
+                    plain = at;
                 }
             }
         }
-        at
     }
 
     fn find(&self, rest: &[u8], at_end: bool, state: &State) -> Found {
-        for (which, (value, _)) in self.values.iter().enumerate() {
-            if rest.starts_with(value) {
-                return Found::Value(value.len(), which);
-            }
-            if !at_end && rest.len() < value.len() && value.starts_with(rest) {
-                return Found::Undecided;
+        for (which, value) in self.values.iter().enumerate() {
+            match value.find(rest, at_end, &state.before) {
+                value::Seen::No => {}
+                value::Seen::Perhaps => return Found::Undecided,
+                value::Seen::Yes { quoted } => {
+                    return Found::Value { length: value.bytes.len(), which, quoted };
+                }
             }
         }
-        if state.before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        if matches!(state.before, [.., byte] if byte.is_ascii_alphanumeric() || byte == b'_') {
             return Found::Nothing;
         }
         for shape in &SHAPES {
@@ -163,28 +171,46 @@ impl Redactor {
     }
 }
 
-fn mask(name: &str, state: &mut State, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"[redacted:");
-    out.extend_from_slice(name.as_bytes());
-    out.push(b']');
-    state.before = Some(b']');
+fn copy(bytes: &[u8], state: &mut State, out: &mut Vec<u8>) {
+    out.extend_from_slice(bytes);
+    let new = bytes.len().min(state.before.len());
+    state.before.rotate_left(new);
+    let kept = state.before.len() - new;
+    state.before[kept..].copy_from_slice(&bytes[bytes.len() - new..]);
+}
+
+fn mask(name: &str, quoted: bool, state: &mut State, out: &mut Vec<u8>) {
+    let quote = if quoted { "\"" } else { "" };
+    copy(format!("{quote}[redacted:{name}]{quote}").as_bytes(), state, out);
     state.masked = true;
 }
 
 impl RedactStream<'_> {
     /// Takes a chunk and returns what can be shown by now.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
-        self.held.extend_from_slice(chunk);
-        let mut out = Vec::with_capacity(self.held.len());
-        let decided = self.redactor.scan(&self.held, false, &mut self.state, &mut out);
-        self.held.drain(..decided);
+        let mut out = Vec::with_capacity(self.held.len() + chunk.len());
+        self.push_to(chunk, &mut out);
         out
     }
 
-    /// The text is over: returns what was held back.
-    pub fn finish(mut self) -> Vec<u8> {
+    /// Takes a chunk and adds to `out` what can be shown by now.
+    pub fn push_to(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        if self.held.is_empty() {
+            let decided = self.redactor.scan(chunk, false, &mut self.state, out);
+            self.held.extend_from_slice(&chunk[decided..]);
+        } else {
+            self.held.extend_from_slice(chunk);
+            let decided = self.redactor.scan(&self.held, false, &mut self.state, out);
+            self.held.drain(..decided);
+        }
+    }
+
+    /// The text is over: returns what was held back, and begins anew.
+    pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.redactor.scan(&self.held, true, &mut self.state, &mut out);
+        self.held.clear();
+        self.state = State::default();
         out
     }
 }

@@ -24,6 +24,7 @@ fn launch_and_hang(mut args: Vec<OsString>) -> ExitCode {
         run_dir,
         argv,
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        secrets: Vec::new(),
         stdin: Stdin::Null,
         run_id: args[1].clone().into_string().expect("a UTF-8 run id"),
         limit: None,

@@ -145,11 +145,12 @@ async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// What a worker says is kept and shown: secrets of its environment stay out.
+/// What a worker says is kept and shown: secrets of its environment and of its lane's `.env` stay out.
 fn without_secrets(word: Word) -> Word {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let redactor = Redactor::new(vars);
+    let dirs = [std::env::var_os("REGATTA_LANE").map(PathBuf::from), std::env::current_dir().ok()];
+    let redactor = Redactor::for_worker(vars, dirs.iter().flatten().map(PathBuf::as_path));
     let clean = |text: String| redactor.redact(&text).into_owned();
     match word {
         Word::Done(statement) => Word::Done(Statement { summary: clean(statement.summary), ..statement }),

@@ -40,6 +40,7 @@ mod run_scheduling;
 mod run_stops;
 mod run_train;
 mod salvage;
+mod secrets;
 mod status;
 mod validate;
 mod wait;

@@ -60,7 +60,8 @@ pub(crate) async fn gate(
     ctx.furnish(&lane, Path::new("")).await?;
     let name = candidate.short();
     let dir = ctx.state_dir.join("gates").join(name);
-    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session));
+    let secrets = ctx.secrets_in_lane(&lane.task);
+    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session), secrets);
     let mut said = None;
     let (mut tries, mut trouble) = (0, false);
     if let Some(due) = ctx.setup_due(&lane).await? {

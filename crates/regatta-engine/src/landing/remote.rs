@@ -143,8 +143,10 @@ async fn refused_by_hook(
     let old = old.map_or(none.as_str(), Oid::as_str);
     let stdin = format!("{name} {new} {name} {old}\n");
     let run_dir = ctx.state_dir.join("gates").join(format!("push-{}", new.short()));
-    let shell =
-        Shell::for_gate(ctx, &ctx.checkout, &run_dir, format!("push.{}.{}", new.short(), ctx.session));
+    let run_id = format!("push.{}.{}", new.short(), ctx.session);
+    // A password may stand in it.
+    let secrets = vec![("REMOTE".to_owned(), url.clone())];
+    let shell = Shell::for_gate(ctx, &ctx.checkout, &run_dir, run_id, secrets);
     let ran = shell.program(ctx, &program, &[remote, &url], stdin.as_bytes(), HOOK_LIMIT, stop).await;
     if ran.exit.success() {
         return Ok(None);

@@ -106,7 +106,7 @@ impl Lanes {
         Ok(env)
     }
 
-    fn checkout_root(&self) -> &Path {
+    pub(super) fn checkout_root(&self) -> &Path {
         self.repo.main_worktree.as_ref().unwrap_or(&self.repo.toplevel)
     }
 

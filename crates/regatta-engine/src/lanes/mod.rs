@@ -25,6 +25,7 @@ mod record;
 mod register;
 mod retire;
 mod salvage;
+mod secrets;
 mod staging;
 mod submodules;
 

@@ -84,6 +84,7 @@ fn prepare(
         argv,
         cwd: ctx.checkout.clone(),
         env: environment.into_vars(),
+        secrets: Vec::new(),
         stdin: Stdin::File(stdin),
         stdout: dir.join("stdout"),
         stderr: dir.join("stderr"),

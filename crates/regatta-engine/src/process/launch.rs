@@ -25,6 +25,7 @@ use tokio::net::unix::pipe;
 use super::record::{self, Ack};
 use super::{MARKER, Shim, StopRequest, handle, sweep};
 use crate::shim::args::Args;
+use crate::shim::secrets::hand_over;
 
 /// What the agent reads from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +47,13 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The complete environment: nothing is inherited, and only the marker is added.
     pub env: Vec<(OsString, OsString)>,
+    /// Further variables whose values are not to be recorded where they look secret; `env` is looked at anyway.
+    pub secrets: Vec<(String, String)>,
     /// Its standard input.
     pub stdin: Stdin,
-    /// The file its standard output is appended to.
+    /// The file its standard output is appended to, without its secrets.
     pub stdout: PathBuf,
-    /// The file its standard error is appended to; may be the same.
+    /// The file its standard error is appended to, likewise; may be the same.
     pub stderr: PathBuf,
     /// The marker, exported as `REGATTA_RUN_ID`. Unique among runs, and no secret.
     pub run_id: String,
@@ -196,7 +199,7 @@ impl Supervisor {
             // The shim sets the marker for the agent alone, so that a sweep never hits a shim.
             .env_remove(MARKER)
             .current_dir(Path::new("/"))
-            .stdin(Stdio::null())
+            .stdin(hand_over(&launch.secrets).map_err(at_spawn)?)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -9,7 +9,7 @@ pub(super) struct Shape {
     pub(super) name: &'static str,
     pub(super) prefix: &'static str,
     /// The prefix stays readable and case does not matter: `Bearer `.
-    keep_prefix: bool,
+    pub(super) keep_prefix: bool,
     /// Fewest characters behind the prefix.
     min: usize,
 }
@@ -19,7 +19,7 @@ const fn token(name: &'static str, prefix: &'static str, min: usize) -> Shape {
 }
 
 /// Longer prefixes before those they begin with.
-pub(super) static SHAPES: [Shape; 17] = [
+pub(super) static SHAPES: [Shape; 27] = [
     token("anthropic-key", "sk-ant-", 8),
     token("openai-key", "sk-proj-", 16),
     token("api-key", "sk-", 32),
@@ -36,6 +36,16 @@ pub(super) static SHAPES: [Shape; 17] = [
     token("npm-token", "npm_", 30),
     token("slack-token", "xoxb-", 16),
     token("slack-token", "xoxp-", 16),
+    token("slack-token", "xoxa-", 16),
+    token("slack-token", "xoxs-", 16),
+    token("slack-token", "xapp-", 16),
+    token("stripe-key", "sk_live_", 16),
+    token("stripe-key", "rk_live_", 16),
+    token("hugging-face-token", "hf_", 30),
+    token("pypi-token", "pypi-", 32),
+    token("grafana-token", "glsa_", 24),
+    token("digitalocean-token", "dop_v1_", 40),
+    token("age-key", "AGE-SECRET-KEY-", 40),
     Shape { name: "bearer", prefix: "bearer ", keep_prefix: true, min: 16 },
 ];
 

@@ -85,3 +85,47 @@ fn a_stream_holds_back_no_more_than_a_secret_could_be_long() {
     }
     assert_eq!(stream.push(b" end"), b" end");
 }
+
+#[test]
+fn a_line_of_json_stays_one() {
+    let redactor =
+        Redactor::new([("PIN_SECRET", "123456"), ("A_PASSWORD", "assistant"), ("Q_KEY", "q\"uo\\te")]);
+    let check = |line: &str, expected: &str| {
+        assert_eq!(redactor.redact(line), expected);
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+        assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok(), "{expected}");
+    };
+    check(r#"{"type":"assistant"}"#, r#"{"type":"assistant"}"#);
+    check(r#"{"cost":0.123456,"ms":1234567,"n":9123456}"#, r#"{"cost":0.123456,"ms":1234567,"n":9123456}"#);
+    check(r#"{"pin":123456,"x": 123456}"#, r#"{"pin":"[redacted:PIN_SECRET]","x": "[redacted:PIN_SECRET]"}"#);
+    check(r#"{"t":"it is 123456."}"#, r#"{"t":"it is [redacted:PIN_SECRET]."}"#);
+    check(r#"{"t":"{\"pin\":123456}"}"#, r#"{"t":"{\"pin\":[redacted:PIN_SECRET]}"}"#);
+    // Once and twice inside a text.
+    check(r#"{"t":"q\"uo\\te"}"#, r#"{"t":"[redacted:Q_KEY]"}"#);
+    check(r#"{"t":"{\"v\":\"q\\\"uo\\\\te\"}"}"#, r#"{"t":"{\"v\":\"[redacted:Q_KEY]\"}"}"#);
+}
+
+#[test]
+fn a_number_is_masked_alike_wherever_it_is_cut() {
+    let redactor = Redactor::new([("PIN_SECRET", "123456")]);
+    let text = "123456 0.123456 123456.7 123456. \"a\": 123456, \"b\":123456\n123456.";
+    let whole = redactor.redact(text).into_owned();
+    let mask = "[redacted:PIN_SECRET]";
+    assert_eq!(
+        whole,
+        format!("{mask} 0.123456 123456.7 {mask}. \"a\": \"{mask}\", \"b\":\"{mask}\"\n{mask}.")
+    );
+    for cut in 0..text.len() {
+        let mut stream = redactor.stream();
+        let mut out = stream.push(&text.as_bytes()[..cut]);
+        out.extend(stream.push(&text.as_bytes()[cut..]));
+        out.extend(stream.finish());
+        assert_eq!(String::from_utf8(out).unwrap(), whole, "cut at {cut}");
+    }
+}
+
+#[test]
+fn nothing_of_a_secret_is_in_what_is_written_for_debugging() {
+    let shown = format!("{:?} {:?}", redactor(), redactor().stream());
+    assert!(!shown.contains("hunter2") && shown.contains("MY_TOKEN"), "{shown}");
+}

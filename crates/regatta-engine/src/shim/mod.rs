@@ -1,11 +1,14 @@
 //! **Nothing the agent started survives its end, and its end is on disk.** `regatta shim` is one small process
 //! per run, without a runtime: it outlives the engine that started it, adopts every orphan below it, keeps the
-//! total limit, ends the tree when asked, and writes `exit.json` after the last process is gone.
+//! total limit, records what is written without its secrets, ends the tree when asked, and writes `exit.json` after
+//! the last process is gone and all it wrote is in the files.
 //!
 //! Its weak spot is a `kill -9` of itself. Then the record is missing, which the engine sees as
 //! [`Exit::Lost`], and the marker in the environment is what is left to find the tree by.
 
 pub(crate) mod args;
+mod recorder;
+pub(crate) mod secrets;
 mod signals;
 mod supervise;
 
@@ -25,12 +28,14 @@ use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
 use crate::process::{Identity, MARKER, Stdin};
 use args::Args;
+use recorder::{Pipes, Recorder};
 use signals::Signals;
 use supervise::{Ending, Tree};
 
 /// The hidden command. `args` is what follows `regatta shim`; the result is the process's exit status.
 ///
-/// To be called before anything else in `main`: no thread, no runtime, nothing read from the environment.
+/// To be called before anything else in `main`: no thread, no runtime. What must not be recorded comes by the
+/// environment, which is the agent's, and by standard input.
 pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
     // First of all, so that a Ctrl-C in the engine's terminal is not for us. It fails for the leader of a
     // process group, which only a shell makes of us.
@@ -77,36 +82,43 @@ fn serve(args: &Args, ready: Ready) -> i32 {
             acknowledge(&Ack::Ended { shim });
             return code;
         }
-        Ok((mut tree, agent)) => {
+        Ok((mut tree, agent, recorder)) => {
             acknowledge(&Ack::Started { shim, agent });
-            supervise::until_ended(args, &mut tree)
+            let ending = supervise::until_ended(args, &mut tree);
+            recorder.finish();
+            ending
         }
     };
     finish(args, ending)
 }
 
-fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), Exit> {
+fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Recorder), Exit> {
     let never = |error| Exit::NeverStarted { error };
-    let mut command = command(args).map_err(never)?;
+    let redactor = secrets::redactor().map_err(|error| never(format!("read the secrets: {error}")))?;
+    let mut pipes = Pipes::default();
+    let mut command = command(args, &mut pipes).map_err(never)?;
     // Asked to end before there was a beginning. A request that comes later waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
         return Err(supervise::requested(&args.run_dir));
     }
     let spawned = command.spawn();
     let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;
+    // Our own copies of the agent's ends: while they are open no pipe comes to its end.
+    drop(command);
     // Not reaped yet, so its pid is its own even if it has ended already.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
-    let recorded = Identity::of(child.id()).and_then(|agent| {
+    let recorded = Recorder::start(pipes, redactor).and_then(|recorder| {
+        let agent = Identity::of(child.id())?;
         let record = ShimRecord {
             shim: ready.identity.clone(),
             agent: agent.clone(),
             run_id: args.run_id.clone(),
             started_at: record::now(),
         };
-        record::store(&args.run_dir, record::SHIM, &record).map(|()| agent)
+        record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder))
     });
     match recorded {
-        Ok(agent) => Ok((tree, agent)),
+        Ok((agent, recorder)) => Ok((tree, agent, recorder)),
         Err(error) => {
             tree.kill();
             Err(never(format!("record the start: {error}")))
@@ -114,7 +126,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity), E
     }
 }
 
-fn command(args: &Args) -> Result<Command, String> {
+fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
     let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     // Told apart from a missing program, for which the system has the same error.
     std::fs::read_dir(&args.cwd).map_err(|error| at(&args.cwd, error))?;
@@ -126,6 +138,13 @@ fn command(args: &Args) -> Result<Command, String> {
         let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         opened.map_err(|error| at(path, error))
     };
+    let stdout = pipes.add(append(&args.stdout)?).map_err(|error| at(&args.stdout, error))?;
+    // Two streams into one file stay in order only on one way.
+    let stderr = match args.stderr == args.stdout {
+        true => stdout.try_clone(),
+        false => pipes.add(append(&args.stderr)?),
+    };
+    let stderr = stderr.map_err(|error| at(&args.stderr, error))?;
     let mut command = Command::new(&args.argv[0]);
     command
         .args(&args.argv[1..])
@@ -136,8 +155,8 @@ fn command(args: &Args) -> Result<Command, String> {
         // Everything else is inherited: our environment is the agent's.
         .env(MARKER, &args.run_id)
         .stdin(stdin)
-        .stdout(append(&args.stdout)?)
-        .stderr(append(&args.stderr)?)
+        .stdout(stdout)
+        .stderr(stderr)
         .process_group(0);
     Ok(command)
 }

@@ -160,6 +160,13 @@ impl Worker {
         Self { ctx, claim, record, stop, history: Vec::new(), leaked: false, own_secrets }
     }
 
+    /// From now on knows the secrets of its lane, and its own token where it is at hand.
+    pub(crate) fn learn_secrets(&mut self, token: Option<&str>) {
+        let token = token.map(|token| ("REGATTA_TOKEN".to_owned(), token.to_owned()));
+        let own = self.claim.spec.env.clone().into_iter().chain(token);
+        self.own_secrets = Redactor::new(own.chain(self.ctx.secrets_in_lane(&self.claim.task)));
+    }
+
     /// `text` without secrets.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.own_secrets.redact(&self.ctx.redact(text)).into_owned()
@@ -195,6 +202,7 @@ impl Worker {
             self.end_tree().await;
             return self.release("the run that claimed it ended before its lane was ready").await;
         };
+        self.learn_secrets(None);
         if let TaskState::Judging { exit, .. } = state {
             // Its end is on record; only what follows from it is missing.
             return self.judge(&site, exit).await;

@@ -235,9 +235,9 @@ impl Worker {
     }
 
     /// Brings the user's files in and runs the lane's setup. Only in a lane that was just made.
-    async fn furnish(&self, lane: &Lane) -> Result<(), WorkerError> {
-        let config = &self.ctx.config.lane;
+    async fn furnish(&mut self, lane: &Lane) -> Result<(), WorkerError> {
         let brought_in = self.ctx.furnish(lane, &self.claim.spec.workdir).await?;
+        self.learn_secrets(None);
         for warning in lane.warnings.iter().cloned().chain(brought_in) {
             self.note(EventBody::Noted { text: warning }).await;
         }
@@ -245,6 +245,7 @@ impl Worker {
         let setup = &due.command;
         let dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt).join("setup");
         let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
+        let config = &self.ctx.config.lane;
         let ran =
             shell.run(&self.ctx, setup, config.setup_timeout.unwrap_or(NO_LIMIT), self.stop.clone()).await;
         if ran.exit.success() {

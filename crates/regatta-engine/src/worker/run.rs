@@ -20,6 +20,7 @@ impl Worker {
     pub(crate) async fn launch(&mut self, site: &Site, token: &str) -> Result<Shim, WorkerError> {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
+        self.learn_secrets(Some(token));
         let profile = ctx.agent(&spec.agent)?;
         let guidance = self.guidance().await;
         let workdir = site.lane.path.join(&spec.workdir);
@@ -68,6 +69,7 @@ impl Worker {
             argv: invocation.argv,
             cwd: workdir,
             env: environment.into_vars(),
+            secrets: ctx.secrets_in_lane(&self.claim.task),
             stdin: Stdin::File(prompt),
             stdout,
             stderr,

@@ -3,6 +3,7 @@
 mod adoption;
 mod ending;
 mod launching;
+mod recording;
 mod stopping;
 
 use std::ffi::OsString;
@@ -46,6 +47,7 @@ impl Scratch {
             argv: argv.iter().map(OsString::from).collect(),
             cwd: self.dir.path().to_owned(),
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            secrets: Vec::new(),
             stdin: Stdin::Null,
             stdout: self.path("stdout"),
             stderr: self.path("stderr"),

@@ -43,7 +43,8 @@ async fn a_launch_that_is_given_up_half_way_starts_nothing() {
 async fn the_environment_is_what_was_given_and_where_it_is_and_secrets_are_nowhere_else() {
     let scratch = Scratch::new();
     let secret = "s3cr3t-b7c1e0";
-    let mut launch = scratch.launch(&["/usr/bin/env"]);
+    let script = format!("env; test \"$API_KEY\" = {secret}");
+    let mut launch = scratch.launch(&["/bin/sh", "-c", &script]);
     launch.env = vec![("API_KEY".into(), secret.into()), ("EMPTY".into(), "".into())];
     assert_eq!(supervisor().run(&launch, pending()).await, Exit::Exited { code: 0 });
     let mut seen: Vec<_> = scratch.read("stdout").lines().map(str::to_owned).collect();
@@ -51,7 +52,7 @@ async fn the_environment_is_what_was_given_and_where_it_is_and_secrets_are_nowhe
     assert_eq!(
         seen,
         [
-            format!("API_KEY={secret}"),
+            "API_KEY=[redacted:API_KEY]".into(),
             "EMPTY=".into(),
             format!("PWD={}", launch.cwd.display()),
             format!("REGATTA_RUN_ID={}", scratch.run_id),

@@ -1,0 +1,58 @@
+//! Variables as they stand in `.env` files.
+
+use std::path::Path;
+
+/// True for files that programs read their variables from: `.env`, `.env.local`, `dev.env`, `.envrc`.
+pub(crate) fn is_env_file(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name == ".envrc" || name.starts_with(".env.") || name.ends_with(".env")
+}
+
+/// Name and value of each `KEY=VALUE`. What is no such line is left out: this only looks for what to mask.
+pub(crate) fn variables(text: &str) -> Vec<(String, String)> {
+    text.lines().filter_map(variable).collect()
+}
+
+fn variable(line: &str) -> Option<(String, String)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    is_name.then(|| (name.to_owned(), unquoted(value.trim())))
+}
+
+fn unquoted(value: &str) -> String {
+    for quote in ['"', '\'', '`'] {
+        if let Some((inner, _)) = value.strip_prefix(quote).and_then(|rest| rest.rsplit_once(quote)) {
+            return match quote {
+                '"' => inner.replace("\\n", "\n").replace("\\\"", "\"").replace("\\$", "$"),
+                _ => inner.to_owned(),
+            };
+        }
+    }
+    value.split(" #").next().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_what_programs_read() {
+        let text = "# A_TOKEN=no\nA_TOKEN=plain # said\nexport B_KEY=\"with # and \\\"\"\nC_SECRET='it is'\n\nD = x \nnot a line\n=y";
+        let pairs: Vec<String> =
+            variables(text).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(pairs, ["A_TOKEN=plain", "B_KEY=with # and \"", "C_SECRET=it is", "D=x"]);
+    }
+
+    #[test]
+    fn env_files_are_known_by_their_names() {
+        for name in [".env", "web/.env.local", "dev.env", ".envrc"] {
+            assert!(is_env_file(Path::new(name)), "{name}");
+        }
+        for name in ["env", "environment.ts", ".environment", "src/env.rs"] {
+            assert!(!is_env_file(Path::new(name)), "{name}");
+        }
+    }
+}

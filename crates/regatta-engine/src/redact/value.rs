@@ -1,0 +1,125 @@
+//! One secret, as it stands in text.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::Before;
+
+/// Values shorter than this are too common to mask.
+const MIN_VALUE: usize = 6;
+/// The longest name in a mask.
+const MAX_NAME: usize = 64;
+/// Words that agents' output is understood by. Whoever has one of them for a password has none.
+const COMMON: [&str; 22] = [
+    "assistant",
+    "command",
+    "completed",
+    "content",
+    "default",
+    "denied",
+    "failed",
+    "localhost",
+    "message",
+    "object",
+    "result",
+    "session",
+    "status",
+    "stream",
+    "string",
+    "success",
+    "summary",
+    "system",
+    "thread",
+    "thinking",
+    "unknown",
+    "verdict",
+];
+
+/// The bytes to look for, and what is said in their place.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) bytes: Vec<u8>,
+    pub(super) name: String,
+    /// Nothing but digits: it is masked where it is a whole number, since any may stand inside a longer one.
+    is_number: bool,
+}
+
+/// Whether a value is there.
+pub(super) enum Seen {
+    No,
+    /// More text could make it so.
+    Perhaps,
+    /// It is; `quoted` where it stands bare in JSON and only a string may stand in its place.
+    Yes {
+        quoted: bool,
+    },
+}
+
+impl Value {
+    /// A secret in all the forms in which it is printed; none where it is too common to be one.
+    pub(super) fn forms_of(name: &str, secret: &str) -> Vec<Self> {
+        if secret.len() < MIN_VALUE || COMMON.contains(&secret.to_ascii_lowercase().as_str()) {
+            return Vec::new();
+        }
+        let fit = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+        let name: String = name.chars().take(MAX_NAME).map(fit).collect();
+        // Inside JSON a value looks different when it has quotes, backslashes or newlines; a text inside a text
+        // inside JSON, as tools print it, once more.
+        let mut forms = vec![secret.to_owned()];
+        for _ in 0..2 {
+            let last = forms.last().expect("one is there");
+            let json = serde_json::Value::from(last.as_str()).to_string();
+            let json = json[1..json.len() - 1].to_owned();
+            if json == *last {
+                break;
+            }
+            forms.push(json);
+        }
+        let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
+        let value = |form: String| Self { bytes: form.into_bytes(), name: name.clone(), is_number };
+        forms.into_iter().map(value).collect()
+    }
+
+    /// Is it at the beginning of `rest`?
+    pub(super) fn find(&self, rest: &[u8], at_end: bool, before: &Before) -> Seen {
+        if !rest.starts_with(&self.bytes) {
+            let could_be = !at_end && rest.len() < self.bytes.len() && self.bytes.starts_with(rest);
+            return if could_be { Seen::Perhaps } else { Seen::No };
+        }
+        if !self.is_number {
+            return Seen::Yes { quoted: false };
+        }
+        if matches!(before, [.., b'0'..=b'9' | b'.']) {
+            return Seen::No;
+        }
+        match &rest[self.bytes.len()..] {
+            [] | [b'.'] if !at_end => Seen::Perhaps,
+            [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => Seen::No,
+            // Behind a key, and that key not itself inside a text.
+            _ => Seen::Yes {
+                quoted: matches!(before, [.., quoting, b'"', b':'] | [quoting, b'"', b':', b' '] if *quoting != b'\\'),
+            },
+        }
+    }
+}
+
+impl Ord for Value {
+    /// The longest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let longer = other.bytes.len().cmp(&self.bytes.len());
+        longer.then_with(|| (&self.bytes, &self.name).cmp(&(&other.bytes, &other.name)))
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for Value {
+    /// The name alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[redacted:{}]", self.name)
+    }
+}

@@ -1,0 +1,171 @@
+//! **What is recorded holds no secret, and is whole before the end is on record.** The agent writes into pipes;
+//! one thread beside the shim's own takes the secrets out and appends to the files, so that neither a slow disk
+//! nor a flood keeps the shim from noticing that the tree is to end.
+//!
+//! Memory stays the same however much is written: who reads slower than the agent writes makes the agent wait.
+//! What could still become a secret is held back until it is decided, and no longer.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+
+use crate::redact::{RedactStream, Redactor};
+
+const CHUNK: usize = 64 * 1024;
+/// How long a full disk is given before it is tried again, and how often once nobody writes any more.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const LAST_TRIES: usize = 50;
+
+/// Pipes from an agent, each with the file it is recorded in.
+#[derive(Default)]
+pub(super) struct Pipes(Vec<(PipeReader, File)>);
+
+impl Pipes {
+    /// A new pipe into `file`: the end to write to.
+    pub(super) fn add(&mut self, file: File) -> io::Result<PipeWriter> {
+        let (reader, writer) = io::pipe()?;
+        // Only this end: what the agent writes to waits, as a file would.
+        fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+        self.0.push((reader, file));
+        Ok(writer)
+    }
+}
+
+/// The thread that records.
+pub(super) struct Recorder {
+    /// Closed once the tree is gone.
+    going: PipeWriter,
+    thread: JoinHandle<()>,
+}
+
+impl Recorder {
+    pub(super) fn start(pipes: Pipes, redactor: Redactor) -> io::Result<Self> {
+        let (over, going) = io::pipe()?;
+        let thread = std::thread::Builder::new()
+            .name("recorder".into())
+            .stack_size(128 * 1024)
+            .spawn(move || record(pipes, &over, &redactor))?;
+        Ok(Self { going, thread })
+    }
+
+    /// The tree is gone: returns when all that it wrote is in the files. Somebody who cannot be signalled may still
+    /// have a pipe open; what they write from now on is nobody's.
+    pub(super) fn finish(self) {
+        drop(self.going);
+        // A panic is in the shim's log.
+        let _ = self.thread.join();
+    }
+}
+
+/// One pipe on its way into its file.
+struct Stream<'r> {
+    pipe: PipeReader,
+    file: Option<File>,
+    masked: RedactStream<'r>,
+}
+
+/// What a look into a pipe gave.
+#[derive(PartialEq, Eq)]
+enum Came {
+    Bytes(usize),
+    Nothing,
+    End,
+}
+
+fn record(pipes: Pipes, over: &PipeReader, redactor: &Redactor) {
+    let open = |(pipe, file)| Stream { pipe, file: Some(file), masked: redactor.stream() };
+    let mut streams: Vec<Stream<'_>> = pipes.0.into_iter().map(open).collect();
+    let (mut chunk, mut out) = (vec![0; CHUNK], Vec::with_capacity(CHUNK));
+    while !streams.is_empty() {
+        let watched = streams.iter().map(|stream| PollFd::new(&stream.pipe, PollFlags::IN));
+        let mut watched: Vec<_> = watched.chain([PollFd::new(over, PollFlags::IN)]).collect();
+        // An interrupted call is a wake-up like any other.
+        let _ = poll(&mut watched, None);
+        if is_over(over) {
+            break;
+        }
+        streams = streams
+            .into_iter()
+            .filter_map(|mut stream| match stream.take(&mut chunk, &mut out, over) {
+                Came::End => {
+                    stream.end(over);
+                    None
+                }
+                _ => Some(stream),
+            })
+            .collect();
+    }
+    for mut stream in streams {
+        // Who wrote is gone, so what is in the pipe is all there is.
+        let mut left = rustix::pipe::fcntl_getpipe_size(&stream.pipe).unwrap_or(CHUNK);
+        while let Came::Bytes(n) = stream.take(&mut chunk, &mut out, over) {
+            left = left.saturating_sub(n);
+            if left == 0 {
+                break;
+            }
+        }
+        stream.end(over);
+    }
+}
+
+fn is_over(over: &PipeReader) -> bool {
+    poll(&mut [PollFd::new(over, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+        .is_ok_and(|n| n > 0)
+}
+
+impl Stream<'_> {
+    fn take(&mut self, chunk: &mut [u8], out: &mut Vec<u8>, over: &PipeReader) -> Came {
+        match self.pipe.read(chunk) {
+            Ok(0) => Came::End,
+            Ok(n) => {
+                out.clear();
+                self.masked.push_to(&chunk[..n], out);
+                self.write(out, over);
+                Came::Bytes(n)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Came::Nothing
+            }
+            Err(_) => Came::End,
+        }
+    }
+
+    fn end(mut self, over: &PipeReader) {
+        let rest = self.masked.finish();
+        self.write(&rest, over);
+    }
+
+    /// Appends. A full disk makes the agent wait, as long as there is one.
+    fn write(&mut self, mut bytes: &[u8], over: &PipeReader) {
+        let mut tries = LAST_TRIES;
+        while let Some(file) = &mut self.file
+            && !bytes.is_empty()
+        {
+            match file.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_full(&error) && tries > 0 => {
+                    let mut watched = [PollFd::new(over, PollFlags::IN)];
+                    if poll(&mut watched, Some(&PATIENCE)).is_ok_and(|n| n > 0) {
+                        std::thread::sleep(Duration::from_millis(200));
+                        tries -= 1;
+                    }
+                }
+                Err(error) => {
+                    // The agent's work goes on without a record.
+                    let line = format!("recording ends: {error}\n");
+                    let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+                    self.file = None;
+                }
+            }
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
