@@ -67,6 +67,9 @@ pub struct Attempt {
     /// Whether it counts against `max_attempts`.
     #[serde(default)]
     pub charged: bool,
+    /// The follow-up it was started with, if one; see [`Prompt`](crate::prompt::Prompt).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<u32>,
 }
 
 impl Attempt {
@@ -92,6 +95,7 @@ impl Attempt {
             tokens_in: 0,
             tokens_out: 0,
             charged: false,
+            prompt: None,
         }
     }
 }

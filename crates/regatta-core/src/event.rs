@@ -172,6 +172,29 @@ pub enum EventBody {
         /// Why it was needed.
         why: String,
     },
+    /// Somebody said more to the task's agent; kept until an attempt has told it.
+    PromptQueued {
+        /// Which of the task's follow-ups it is, from 1.
+        prompt: u32,
+        /// Who.
+        by: String,
+        /// How it begins, without secrets.
+        beginning: String,
+        /// The task had ended, and is pending again because of it.
+        rearmed: bool,
+    },
+    /// The attempt or the landing did not end the task, because a follow-up waits for its agent.
+    FollowingUp {
+        /// What would have come of it.
+        after: String,
+    },
+    /// A follow-up ended well and changed nothing: what had landed before stands.
+    Stands {
+        /// The attempt that made it.
+        made_by: u32,
+        /// The commit on the target.
+        commit: String,
+    },
     /// Something a person should know; changes no state.
     Noted {
         /// The sentence.

@@ -278,6 +278,11 @@ pub fn describe(body: &EventBody) -> String {
             format!("would conflict with {with} in {}", cell(&files.join(", ")))
         }
         EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", cell(why)),
+        EventBody::PromptQueued { prompt, by, beginning, .. } => {
+            format!("follow-up {prompt} from {by}: {}", cell(beginning))
+        }
+        EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", cell(after)),
+        EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
         EventBody::Noted { text } => cell(text),
     }
 }

@@ -339,6 +339,15 @@ pub enum Change {
     },
     /// An operator, or a new run, starts it over.
     Requeue,
+    /// Somebody has more to say to its agent: pending again at once, with all that was done kept.
+    FollowUp,
+    /// A follow-up that changed nothing has ended well: what had landed before it stands.
+    Stand {
+        /// The attempt that made it.
+        attempt: u32,
+        /// The commit on the target.
+        commit: String,
+    },
 }
 
 /// A change that the state does not allow.
@@ -375,6 +384,8 @@ impl Change {
             Change::Rearm => "be re-armed",
             Change::Cancel { .. } => "be cancelled",
             Change::Requeue => "be requeued",
+            Change::FollowUp => "be followed up",
+            Change::Stand { .. } => "stand as it landed",
         }
     }
 }
@@ -441,6 +452,18 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
         }
         (_, Change::Cancel { by }) => S::Cancelled { by: by.clone() },
         (_, Change::Requeue) if !state.is_claimed() && !matches!(state, S::Landing { .. }) => S::pending(),
+        (
+            S::Judging { .. }
+            | S::Landing { .. }
+            | S::Done { .. }
+            | S::Landed { .. }
+            | S::Blocked { .. }
+            | S::Failed { .. },
+            Change::FollowUp,
+        ) => S::pending(),
+        (S::Judging { .. }, Change::Stand { attempt, commit }) => {
+            S::Landed { attempt: *attempt, commit: commit.clone() }
+        }
         _ => return Err(refused()),
     })
 }

@@ -1,5 +1,9 @@
 //! Tasks and attempts as documents. The names of their fields are published; see the test at the end.
 
+mod prompts;
+
+pub use prompts::*;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -434,6 +438,7 @@ mod tests {
             session: None,
             fence: 1,
             cancel_asked: None,
+            standing: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
         }

@@ -11,12 +11,14 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 use crate::{
-    Beat, Claim, ClaimRequest, Lander, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported, RequestId,
-    Result, SessionId, SessionInfo, Step, Store, StoreError, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported,
+    RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, StoreError, TaskBrief, TaskQuery,
+    TaskRecord, WorkerReport,
 };
 
 /// A store behind a bad network.
@@ -125,6 +127,20 @@ impl<S: Store> Store for Faulty<S> {
         at: Timestamp,
     ) -> Result<()> {
         lossy!(self, self.inner.operate(task, operation, request, at))
+    }
+
+    async fn send(
+        &self,
+        task: &TaskId,
+        prompt: &NewPrompt,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<Sent> {
+        lossy!(self, self.inner.send(task, prompt, request, at))
+    }
+
+    async fn prompts(&self, task: &TaskId) -> Result<Vec<Prompt>> {
+        lossy!(self, self.inner.prompts(task))
     }
 
     async fn task(&self, task: &TaskId) -> Result<TaskRecord> {

@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
@@ -115,6 +116,7 @@ pub trait Store: Send + Sync {
     /// Steps that leave the claimed states end the claim. Dependents follow in the same step.
     /// A repeated request is fine even after the claim it ended; another one is then [`StoreError::Fenced`].
     /// Where a claim ends and the task would wait again although [`Operation::AskCancel`] was heard, it is cancelled.
+    /// Where the agent was started and would have ended the task while prompts wait, it is pending for the next one.
     async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()>;
 
     /// A word from a worker. Fenced by the attempt's token: accepted only while that attempt is claimed or running.
@@ -129,6 +131,24 @@ pub trait Store: Send + Sync {
         request: &RequestId,
         at: Timestamp,
     ) -> Result<()>;
+
+    /// Says something more to a task's agent. It is kept, and each claim takes the oldest that waits.
+    ///
+    /// A task that is done, landed, blocked or failed is pending again in the same step, with no failure charged; what
+    /// was done or landed stands for whoever depends on it. A cancelled or skipped one is [`StoreError::Refused`].
+    /// A prompt goes back to the head of its queue when its attempt is released, parked, retried or cancelled, or ends
+    /// before its agent was started; else it was told. The same `request` says it once, and gets the same answer.
+    /// An empty text, or one over [`MAX_PROMPT`](regatta_core::prompt::MAX_PROMPT) is [`StoreError::Invalid`].
+    async fn send(
+        &self,
+        task: &TaskId,
+        prompt: &NewPrompt,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<Sent>;
+
+    /// All that was said to a task's agent after its order, in that order.
+    async fn prompts(&self, task: &TaskId) -> Result<Vec<Prompt>>;
 
     // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,6 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_core::time::Timestamp;
@@ -153,6 +154,10 @@ pub struct Claim {
     pub charged: u32,
     /// Environment failures in a row so far.
     pub environment_failures: u32,
+    /// The follow-up that this attempt is for.
+    pub prompt: Option<Prompt>,
+    /// The done or landed work that the task is being followed up on.
+    pub standing: Option<TaskState>,
 }
 
 /// How a claimed task moves on. Each variant says what the store writes beside the state.
@@ -330,6 +335,31 @@ pub enum Operation {
     },
 }
 
+/// Something more to say to a task's agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPrompt {
+    /// What the agent is told.
+    pub text: String,
+    /// How it begins, without secrets, for the event log.
+    pub beginning: String,
+    /// Who says it.
+    pub by: String,
+    /// The queue a task that has ended waits in from now on; `None` for the one it has.
+    pub queue: Option<String>,
+}
+
+/// What became of something that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Sent {
+    /// Which of the task's follow-ups it is, from 1.
+    pub prompt: u32,
+    /// Its place among those that wait, from 1.
+    pub position: u32,
+    /// The task had ended, and is pending again because of it.
+    pub rearmed: bool,
+}
+
 /// A task as the store has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRecord {
@@ -355,10 +385,19 @@ pub struct TaskRecord {
     pub fence: u64,
     /// Who asked for it to be cancelled while it is held.
     pub cancel_asked: Option<String>,
+    /// The done or landed work that it is being followed up on: whoever depends on it has it.
+    pub standing: Option<TaskState>,
     /// When it entered the queue.
     pub created_at: Timestamp,
     /// When its state last changed.
     pub updated_at: Timestamp,
+}
+
+impl TaskRecord {
+    /// The state in which its work can be had: its own, or the one from before it was followed up.
+    pub fn met(&self) -> Option<&TaskState> {
+        Some(&self.state).filter(|state| state.is_met()).or(self.standing.as_ref())
+    }
 }
 
 /// What a list says of a task: everything but its order, which may be long.

@@ -227,6 +227,9 @@ fn meaning(body: &Value) -> Option<(&'static [&'static str], &'static str)> {
         "blocked" => (&["claimed", "running", "judging", "landing"], "blocked"),
         "skipped" => (&["pending", "parked"], "skipped"),
         "rearmed" => (&["skipped"], "pending"),
+        "prompt-queued" if body["rearmed"] == true => (&["done", "landed", "blocked", "failed"], "pending"),
+        "following-up" => (&["judging", "landing", "landed"], "pending"),
+        "stands" => (&["judging"], "landed"),
         "cancelled" => {
             (&["claimed", "running", "judging", "landing", "pending", "parked", "blocked"], "cancelled")
         }

@@ -1,6 +1,7 @@
 //! One file per command: its arguments, whose comments are its help, and what it does.
 
 pub(crate) mod add;
+pub(crate) mod broadcast;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -24,6 +25,7 @@ pub(crate) mod requeue;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod salvage;
+pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod unpark;
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Radar(radar::Args),
     Wait(wait::Args),
     Report(report::Args),
+    Send(send::Args),
+    Broadcast(broadcast::Args),
     Cancel(cancel::Args),
     Requeue(requeue::Args),
     Retry(retry::Args),
@@ -112,6 +116,8 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
             enqueue::run(args, global, ui).await
         }
         Command::Add(args) => add::run(args, global, ui).await,
+        Command::Send(args) => send::run(args, global, ui).await,
+        Command::Broadcast(args) => broadcast::run(args, global, ui).await,
         Command::Wait(args) => wait::run(args, global, ui).await,
         Command::Requeue(args) => requeue::run(args, global, ui).await,
         Command::Retry(args) => retry::run(args, global, ui).await,

@@ -95,6 +95,8 @@ impl Dashboard {
         let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task)) else { return };
         let state = match &event.body {
             EventBody::Enqueued { .. } | EventBody::Due | EventBody::Rearmed => "pending",
+            EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => "pending",
+            EventBody::Stands { .. } => "landed",
             EventBody::Claimed { .. } => "claimed",
             EventBody::Started { .. } => "running",
             EventBody::Exited { .. } => "judging",

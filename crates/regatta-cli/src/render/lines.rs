@@ -92,11 +92,13 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Retrying { .. } | EventBody::Salvaged { .. } | EventBody::ConflictAhead { .. } => {
             (Weight::Trouble, Style::Wait)
         }
-        EventBody::Done { .. } => (Weight::News, Style::Good),
+        EventBody::Done { .. } | EventBody::Stands { .. } => (Weight::News, Style::Good),
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
         EventBody::Adopted { .. }
         | EventBody::Released { .. }
         | EventBody::Noted { .. }
+        | EventBody::PromptQueued { .. }
+        | EventBody::FollowingUp { .. }
         | EventBody::Rearmed => (Weight::News, Style::Dim),
         EventBody::Landing { landing } => match landing {
             LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),

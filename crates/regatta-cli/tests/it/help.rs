@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 35] = [
     "init",
     "daemon",
     "demo",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 33] = [
     "radar",
     "wait",
     "report",
+    "send",
+    "broadcast",
     "cancel",
     "requeue",
     "retry",

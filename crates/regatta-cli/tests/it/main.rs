@@ -41,6 +41,7 @@ mod run_stops;
 mod run_train;
 mod salvage;
 mod secrets;
+mod send;
 mod status;
 mod validate;
 mod wait;

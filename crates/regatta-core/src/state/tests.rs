@@ -27,6 +27,8 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Rearm),
         Just(Change::Cancel { by: "me".into() }),
         Just(Change::Requeue),
+        Just(Change::FollowUp),
+        Just(Change::Stand { attempt: 1, commit: "c".into() }),
     ]
 }
 
@@ -74,16 +76,22 @@ proptest! {
             let Ok(next) = apply(&state, change) else { continue };
             // What is met or dead is left only when somebody says so.
             if state.is_met() {
-                prop_assert!(matches!(change, Change::Requeue), "{state:?} left by {change:?}");
-            }
-            if state.is_dead() {
                 prop_assert!(
-                    matches!(change, Change::Requeue | Change::Rearm | Change::Cancel { .. }),
+                    matches!(change, Change::Requeue | Change::FollowUp),
                     "{state:?} left by {change:?}"
                 );
             }
-            // Only the train lands.
-            if matches!(next, TaskState::Landed { .. }) {
+            if state.is_dead() {
+                prop_assert!(
+                    matches!(
+                        change,
+                        Change::Requeue | Change::FollowUp | Change::Rearm | Change::Cancel { .. }
+                    ),
+                    "{state:?} left by {change:?}"
+                );
+            }
+            // Only the train lands; what it landed before a follow-up can stand again.
+            if matches!(next, TaskState::Landed { .. }) && !matches!(change, Change::Stand { .. }) {
                 prop_assert!(matches!(state, TaskState::Landing { .. }), "landed from elsewhere");
             }
             // Nothing joins the train without having been judged.

@@ -25,6 +25,8 @@ const NESTING_VARS: [&str; 10] = [
 
 /// Where an agent without a conversation finds what went wrong the last time.
 pub const GUIDANCE_VAR: &str = "REGATTA_GUIDANCE";
+/// Where it finds what somebody said after the task was ordered.
+pub(super) const FOLLOW_UP_VAR: &str = "REGATTA_FOLLOW_UP";
 
 /// Which program speaks, and therefore how it is started and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,6 +117,8 @@ pub struct Brief<'a> {
     pub prompt: &'a str,
     /// What went wrong before, with the evidence; `None` at first.
     pub guidance: Option<&'a str>,
+    /// What somebody said after the task was ordered, where this attempt is for that.
+    pub follow_up: Option<&'a str>,
     /// The task's model; wins over the profile's.
     pub model: Option<&'a str>,
     /// The agent's own sub-persona (`claude --agent`, `codex --profile`, `opencode run --agent`).
@@ -243,13 +247,26 @@ pub(super) fn program(profile: &AgentProfile, brief: &Brief<'_>, default: &str) 
     }
 }
 
-/// The prompt, and behind it what the last attempt ran into.
+/// The prompt, behind it what was said since, and behind that what the last attempt ran into.
 pub(super) fn prompt_with_guidance(brief: &Brief<'_>) -> String {
-    match brief.guidance {
+    if brief.follow_up.is_none() && brief.guidance.is_none() {
+        return brief.prompt.to_owned();
+    }
+    let mut text = brief.prompt.trim_end().to_owned();
+    if let Some(follow_up) = brief.follow_up {
+        text.push_str(&format!("\n\n## Said since then\n\n{}", follow_up.trim()));
+    }
+    if let Some(guidance) = brief.guidance {
+        text.push_str(&format!("\n\n## The attempt before this one\n\n{}", guidance.trim()));
+    }
+    text.push('\n');
+    text
+}
+
+/// For programs to which the prompt is code: the follow-up is more of it, and from the same hand.
+pub(super) fn prompt_as_code(brief: &Brief<'_>) -> String {
+    match brief.follow_up {
         None => brief.prompt.to_owned(),
-        Some(guidance) => {
-            let prompt = brief.prompt.trim_end();
-            format!("{prompt}\n\n## The attempt before this one\n\n{}\n", guidance.trim())
-        }
+        Some(follow_up) => format!("{}\n{follow_up}\n", brief.prompt.trim_end()),
     }
 }

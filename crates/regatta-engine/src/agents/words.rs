@@ -46,6 +46,9 @@ pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
 
 /// A conversation that goes on needs only the news; a new one needs everything.
 pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
+    if let (SessionPlan::Resume(_), Some(follow_up)) = (brief.session, brief.follow_up) {
+        return said_since(brief, follow_up, report);
+    }
     let (SessionPlan::Resume(_), Some(guidance)) = (brief.session, brief.guidance) else {
         return prompt_with_guidance(brief);
     };
@@ -61,6 +64,26 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
         brief.task,
         brief.attempt,
         guidance.trim(),
+    )
+}
+
+/// What somebody says in a conversation that goes on. Their words come first and unchanged: they may be a command of
+/// the agent's own.
+fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
+    let finish = match (brief.reports, report) {
+        (false, _) => String::new(),
+        (true, Report::Command) => " Finish with `regatta done` as before.".to_owned(),
+        (true, Report::Answer) => " Finish with the verdict as before.".to_owned(),
+    };
+    let guidance = brief.guidance.map_or_else(String::new, |guidance| {
+        format!("\n\n## The attempt before this one\n\n{}", guidance.trim())
+    });
+    format!(
+        "{}{guidance}\n\n(This follows up on your task {}: attempt {}. This directory has its work, or, where that has \
+         landed, what is on the target branch now.{finish})\n",
+        follow_up.trim_end(),
+        brief.task,
+        brief.attempt,
     )
 }
 

@@ -106,6 +106,18 @@ impl Lanes {
         Ok(fresh)
     }
 
+    /// A lane whose HEAD is `head` and whose work is all since `base`: that of a task whose lane went after it had done
+    /// well. One that exists is returned as it was left.
+    pub fn again(&self, task: &TaskId, base: &Oid, head: &Oid) -> Result<Lane, GitError> {
+        let lane = self.prepare(task, head)?;
+        let Some(mut record) = self.load_record(task)?.filter(|record| record.base == *head) else {
+            return Ok(lane);
+        };
+        base.clone_into(&mut record.base);
+        self.save_record(task, &record)?;
+        Ok(Lane { base: base.clone(), ..lane })
+    }
+
     /// Makes a lane where there is none, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
         let mut notes = Vec::new();

@@ -3,6 +3,7 @@
 //! Invariant: every durable step is in the store before the next begins, so that whoever finds the attempt after a
 //! crash knows how far it came. A worker that learns that it was fenced out changes nothing more.
 
+mod follow_up;
 mod gather;
 mod prepare;
 mod run;
@@ -157,6 +158,8 @@ pub(crate) async fn give_up(
 impl Worker {
     fn new(ctx: Arc<Context>, claim: Claim, record: Attempt, stop: watch::Receiver<Option<Stop>>) -> Self {
         let own_secrets = Redactor::new(claim.spec.env.clone());
+        let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
+        let record = Attempt { prompt, ..record };
         Self { ctx, claim, record, stop, history: Vec::new(), leaked: false, own_secrets }
     }
 

@@ -40,7 +40,7 @@ impl Worker {
         }
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
-            if self.claim.charged > 0 {
+            if self.claim.charged > 0 || self.claim.prompt.is_some() {
                 self.history = history;
             }
             self.blocking(move |ctx| ctx.lanes.reader(&base, clock::now())).await?
@@ -52,16 +52,23 @@ impl Worker {
                 _ => lane,
             }
         } else {
+            if self.landed_before().is_some() {
+                self.clear_landed_lane().await?;
+            }
+            let unlanded = self.unlanded(&history)?;
             let base = self.base(&tip).await?;
-            if gather::bounce(&history).is_some() {
+            if self.claim.prompt.is_some() || gather::bounce(&history).is_some() {
                 self.history = history;
             }
             let bounced = self.bounced()?;
             let base = bounced.as_ref().map_or(base, |bounced| bounced.onto.clone());
-            let made = {
-                let task = task.clone();
-                let base = base.clone();
-                self.blocking(move |ctx| ctx.lanes.prepare(&task, &base)).await?
+            let made = match unlanded.filter(|_| bounced.is_none()) {
+                Some(unlanded) => self.lane_again(unlanded).await?,
+                None => {
+                    let task = task.clone();
+                    let base = base.clone();
+                    self.blocking(move |ctx| ctx.lanes.prepare(&task, &base)).await?
+                }
             };
             self.furnish(&made).await?;
             match bounced {
@@ -140,7 +147,7 @@ impl Worker {
     /// The lane of the last attempt, where it is still there: a retry works on in what was left, if that began from
     /// all that the task depends on.
     async fn lane_of(&self, history: &[Attempt], tip: &Oid) -> Result<Option<Lane>, WorkerError> {
-        if history.iter().all(|attempt| attempt.base.is_none()) {
+        if self.since_landing(history).iter().all(|attempt| attempt.base.is_none()) {
             return Ok(None);
         }
         let task = self.claim.task.clone();
@@ -181,10 +188,10 @@ impl Worker {
         let mut commits = Vec::new();
         for dependency in &self.claim.spec.deps {
             let record = until_answered(|| self.ctx.store.task(dependency)).await?;
-            if let TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. } =
-                record.state
+            if let Some(TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. }) =
+                record.met()
             {
-                commits.push(Oid::parse(&commit)?);
+                commits.push(Oid::parse(commit)?);
             }
         }
         Ok(commits)
@@ -217,8 +224,8 @@ impl Worker {
         let mut heads = Vec::new();
         for dependency in &self.claim.spec.deps {
             let record = until_answered(|| self.ctx.store.task(dependency)).await?;
-            if let TaskState::Done { head: Some(head), .. } = record.state {
-                heads.push(Oid::parse(&head)?);
+            if let Some(TaskState::Done { head: Some(head), .. }) = record.met() {
+                heads.push(Oid::parse(head)?);
             }
         }
         if heads.is_empty() {

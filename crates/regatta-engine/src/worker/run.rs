@@ -31,6 +31,7 @@ impl Worker {
             attempt: self.claim.attempt,
             prompt: &spec.prompt,
             guidance: guidance.as_deref(),
+            follow_up: self.claim.prompt.as_ref().map(|prompt| prompt.text.as_str()),
             model: spec.model.as_deref(),
             persona: spec.persona.as_deref(),
             read_only: spec.read_only,

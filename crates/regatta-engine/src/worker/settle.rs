@@ -187,7 +187,10 @@ impl Worker {
                 tree: tree.to_string(),
             });
         } else if !spec.read_only {
-            verdict = Verdict::Warn;
+            // An answer to a question is no change.
+            if self.claim.prompt.is_none() {
+                verdict = Verdict::Warn;
+            }
             self.record.evidence.push(Evidence::Note { text: "it changed nothing".to_owned() });
         }
         if let Some(why) = self.run_checks(site, tree.as_str()).await? {

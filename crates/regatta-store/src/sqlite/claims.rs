@@ -11,9 +11,10 @@ use regatta_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::dependents::skip_if_hopeless;
+use super::queue::forget_failures;
 use super::rows::{Row, live_attempt, remember};
 use super::writer::Tx;
-use super::{events, sessions, train};
+use super::{events, prompts, sessions, train};
 use crate::{Claim, ClaimRequest, Outcome, RequestId, Result, SessionId, Step, StoreError};
 
 pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
@@ -44,8 +45,10 @@ pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Opt
         wanted.token_hash
     ])?;
     row.change(tx, &Change::Claim { attempt: row.attempts }, &EventBody::Claimed { node: node.node }, at)?;
+    prompts::take(tx, &row, row.attempts)?;
     let claim = claim_of(tx, &row)?;
-    row.put_attempt(tx, &Attempt::new(row.attempts, &claim.spec.agent))?;
+    let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
+    row.put_attempt(tx, &Attempt { prompt, ..Attempt::new(row.attempts, &claim.spec.agent) })?;
     Ok(Some(claim))
 }
 
@@ -65,6 +68,8 @@ fn claim_of(db: &Connection, row: &Row) -> Result<Claim> {
         spec: row.spec(db)?,
         charged: row.charged,
         environment_failures: row.environment_failures,
+        prompt: prompts::taken(db, row)?,
+        standing: row.standing.clone(),
     })
 }
 
@@ -132,7 +137,21 @@ fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
 }
 
 fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Timestamp) -> Result<()> {
-    let (change, event) = consequence(outcome);
+    let answered = attempt.started_at.is_some() && prompts::answers(outcome);
+    prompts::put_down(tx, row, answered)?;
+    let goes_on = answered && prompts::waiting(tx, row)? > 0;
+    let (change, event) = match (goes_on, outcome, &row.standing) {
+        (true, ..) => (Change::FollowUp, EventBody::FollowingUp { after: prompts::described(outcome) }),
+        // A follow-up that changed nothing takes nothing away.
+        (false, Outcome::Done { head: None }, Some(TaskState::Landed { attempt, commit })) => (
+            Change::Stand { attempt: *attempt, commit: commit.clone() },
+            EventBody::Stands { made_by: *attempt, commit: commit.clone() },
+        ),
+        (false, Outcome::Done { head: None }, Some(TaskState::Done { head, .. })) => {
+            (Change::Finish { head: head.clone() }, EventBody::Done { head: head.clone() })
+        }
+        (false, outcome, _) => consequence(outcome),
+    };
     // Where the outcome is one of judging, the agent is gone by now, whether or not that was said before.
     if apply(&row.state, &change).is_err() && !matches!(row.state, TaskState::Judging { .. }) {
         exited(tx, row, attempt.exit.as_ref().unwrap_or(&Exit::Lost), at)?;
@@ -146,7 +165,9 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     row.environment_failures = if environment { row.environment_failures + 1 } else { 0 };
     tx.prepare_cached("update task set charged = ?2, environment_failures = ?3 where seq = ?1")?
         .execute(params![row.seq, row.charged, row.environment_failures])?;
-    if let Outcome::Approve(request) = outcome {
+    if goes_on {
+        forget_failures(tx, row)?;
+    } else if let Outcome::Approve(request) = outcome {
         train::join(tx, row, attempt.n, request)?;
     }
     let asked = row.cancel_asked.take();

@@ -12,16 +12,13 @@ use regatta_core::state::{Change, TaskState};
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{Row, fate};
+use super::rows::{DEAD, MET, Row};
 use super::writer::Tx;
 use crate::Result;
 
-const MET: u8 = 1;
-const DEAD: u8 = 2;
-
-/// Lets everything that depends on `row`, which was `old`, follow to what is true now.
-pub(super) fn follow(tx: &Tx, row: &Row, old: &TaskState, at: Timestamp) -> Result<()> {
-    let mut moved = VecDeque::from([(row.seq, row.id.clone(), fate(old), fate(&row.state))]);
+/// Lets everything that depends on `row`, whose fate was `was`, follow to what is true now.
+pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
+    let mut moved = VecDeque::from([(row.seq, row.id.clone(), was, row.fate())]);
     while let Some((seq, id, was, is)) = moved.pop_front() {
         if was == is {
             continue;
@@ -35,15 +32,15 @@ pub(super) fn follow(tx: &Tx, row: &Row, old: &TaskState, at: Timestamp) -> Resu
         }
         if is == DEAD {
             for mut child in children(tx, seq, ["pending", "parked"])? {
-                let before = fate(&child.state);
+                let before = child.fate();
                 skip(tx, &mut child, &id, at)?;
-                moved.push_back((child.seq, child.id.clone(), before, fate(&child.state)));
+                moved.push_back((child.seq, child.id.clone(), before, child.fate()));
             }
         } else if was == DEAD {
             for mut child in children(tx, seq, ["skipped", "skipped"])? {
-                let before = fate(&child.state);
+                let before = child.fate();
                 rearm(tx, &mut child, &id, at)?;
-                moved.push_back((child.seq, child.id.clone(), before, fate(&child.state)));
+                moved.push_back((child.seq, child.id.clone(), before, child.fate()));
             }
         }
     }
@@ -56,8 +53,8 @@ pub(super) fn skip_if_hopeless(tx: &Tx, row: &mut Row, at: Timestamp) -> Result<
         return Ok(());
     }
     let Some(dependency) = dead_dependency(tx, row.seq)? else { return Ok(()) };
-    let old = skip(tx, row, &dependency, at)?;
-    follow(tx, row, &old, at)
+    let was = skip(tx, row, &dependency, at)?;
+    follow(tx, row, was, at)
 }
 
 /// The first dependency that will not come, if there is one.
@@ -80,7 +77,7 @@ pub(super) fn recount(tx: &Tx, seq: i64) -> Result<()> {
     Ok(())
 }
 
-fn skip(tx: &Tx, row: &mut Row, dependency: &TaskId, at: Timestamp) -> Result<TaskState> {
+fn skip(tx: &Tx, row: &mut Row, dependency: &TaskId, at: Timestamp) -> Result<u8> {
     let change = Change::Skip { dependency: dependency.clone() };
     let event = EventBody::Skipped { dependency: dependency.clone() };
     row.change_alone(tx, &change, &event, at)

@@ -120,7 +120,8 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
                 .execute(params![row.seq, task.queue])?;
             return Ok(None);
         }
-        IfPresent::Resume if row.state.is_met() => Entry::Respecified,
+        // A follow-up on good work goes on as it is.
+        IfPresent::Resume if row.state.is_met() || row.standing.is_some() => Entry::Respecified,
         IfPresent::Restart | IfPresent::Resume => Entry::Anew,
     };
     tx.prepare_cached("update task set queue = ?2, rank = ?3 where seq = ?1")?.execute(params![

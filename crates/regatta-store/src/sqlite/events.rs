@@ -66,6 +66,9 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::Skipped { .. }
         | EventBody::Rearmed
         | EventBody::Cancelled { .. }
+        | EventBody::PromptQueued { .. }
+        | EventBody::FollowingUp { .. }
+        | EventBody::Stands { .. }
         | EventBody::Adopted { .. } => true,
         EventBody::LaneReady { .. }
         | EventBody::Progressed { .. }

@@ -20,6 +20,11 @@ use crate::{RequestId, Result, SessionId, StoreError};
 /// The longest value in bytes, so that every backend can hold it (a znode ends at 1 MiB).
 pub(super) const MAX_VALUE: usize = 900 * 1024;
 
+/// The fate of a task whose work can be had.
+pub(super) const MET: u8 = 1;
+/// The fate of a task whose work will not come.
+pub(super) const DEAD: u8 = 2;
+
 /// A task without its spec.
 pub(super) struct Row {
     pub(super) seq: i64,
@@ -35,6 +40,8 @@ pub(super) struct Row {
     pub(super) claim_request: Option<String>,
     pub(super) token_hash: Option<String>,
     pub(super) cancel_asked: Option<String>,
+    /// Done or landed work that stands while the task is followed up.
+    pub(super) standing: Option<TaskState>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
 }
@@ -42,7 +49,7 @@ pub(super) struct Row {
 /// The columns that [`Row::read`] takes, in its order, of the table or alias `t`.
 pub(super) const COLUMNS: &str = "t.seq, t.id, t.queue, t.state, t.unmet, t.attempts, t.charged, \
     t.environment_failures, t.fence, t.session, t.claim_request, t.token_hash, t.cancel_asked, t.created_at, \
-    t.updated_at";
+    t.updated_at, t.standing";
 
 impl Row {
     /// The row of `task`, without regard to case.
@@ -79,6 +86,10 @@ impl Row {
             cancel_asked: row.get(12)?,
             created_at: Timestamp::from_millis(row.get(13)?),
             updated_at: Timestamp::from_millis(row.get(14)?),
+            standing: row
+                .get::<_, Option<String>>(15)?
+                .map(|state| from_json("the state a task was followed up in", &state))
+                .transpose()?,
         })
     }
 
@@ -90,35 +101,50 @@ impl Row {
         event: &EventBody,
         at: Timestamp,
     ) -> Result<()> {
-        let old = self.change_alone(tx, change, event, at)?;
-        dependents::follow(tx, self, &old, at)
+        let was = self.change_alone(tx, change, event, at)?;
+        dependents::follow(tx, self, was, at)
     }
 
-    /// As [`Row::change`], for callers that see to the dependents themselves. Gives the state that was.
+    /// As [`Row::change`], for callers that see to the dependents themselves. Gives the fate that was.
     pub(super) fn change_alone(
         &mut self,
         tx: &Tx,
         change: &Change,
         event: &EventBody,
         at: Timestamp,
-    ) -> Result<TaskState> {
+    ) -> Result<u8> {
+        let was = self.fate();
         let next = apply(&self.state, change)
             .map_err(|illegal| StoreError::Refused(format!("{}: {illegal}", self.id)))?;
         let attempt = live_attempt(&next).or_else(|| live_attempt(&self.state));
         events::append(tx, Some(self.seq), attempt, event, at)?;
+        let old = std::mem::replace(&mut self.state, next);
+        // What was done or landed stands until something takes its place.
+        if self.state.is_met() {
+            self.standing = None;
+        } else if matches!(change, Change::FollowUp) && old.is_met() {
+            self.standing = Some(old);
+        }
         tx.prepare_cached(
-            "update task set name = ?2, state = ?3, fate = ?4, wakes_at = ?5, updated_at = ?6 where seq = ?1",
+            "update task set name = ?2, state = ?3, fate = ?4, wakes_at = ?5, updated_at = ?6, standing = ?7 \
+             where seq = ?1",
         )?
         .execute(params![
             self.seq,
-            next.name(),
-            to_json(&next),
-            fate(&next),
-            next.wakes_at().map(Timestamp::millis),
+            self.state.name(),
+            to_json(&self.state),
+            self.fate(),
+            self.state.wakes_at().map(Timestamp::millis),
             at.millis(),
+            self.standing.as_ref().map(to_json),
         ])?;
         self.updated_at = at;
-        Ok(std::mem::replace(&mut self.state, next))
+        Ok(was)
+    }
+
+    /// What dependents have to know of it, as the column `fate` holds it.
+    pub(super) fn fate(&self) -> u8 {
+        if self.standing.is_some() { MET } else { fate(&self.state) }
     }
 
     /// Nobody holds it any more.
@@ -165,11 +191,11 @@ pub(super) fn live_attempt(state: &TaskState) -> Option<u32> {
     }
 }
 
-/// What dependents have to know of a state, as the column `fate` holds it.
+/// What dependents have to know of a state by itself.
 pub(super) fn fate(state: &TaskState) -> u8 {
     match (state.is_met(), state.is_dead()) {
-        (true, _) => 1,
-        (_, true) => 2,
+        (true, _) => MET,
+        (_, true) => DEAD,
         _ => 0,
     }
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::dependents::skip_if_hopeless;
 use super::rows::{COLUMNS, Row, from_json, live_attempt, to_json};
 use super::writer::Tx;
-use super::{claims, events};
+use super::{claims, events, prompts};
 use crate::{Beat, NodeInfo, Result, SessionId, SessionInfo, StoreError};
 
 struct Found {
@@ -148,6 +148,7 @@ fn release(tx: &Tx, row: &mut Row, why: &str, at: Timestamp) -> Result<()> {
         attempt.ended_at = attempt.ended_at.or(Some(at));
         row.put_attempt(tx, &attempt)?;
     }
+    prompts::put_down(tx, row, false)?;
     let asked = row.cancel_asked.take();
     row.end_claim(tx)?;
     row.change(tx, &Change::Release, &EventBody::Released { why: why.to_owned() }, at)?;

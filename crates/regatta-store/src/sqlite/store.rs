@@ -6,14 +6,16 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 use super::watch::Watch;
-use super::{SqliteStore, claims, enqueue, events, queue, reads, reports, sessions, train};
+use super::{SqliteStore, claims, enqueue, events, prompts, queue, reads, reports, sessions, train};
 use crate::{
-    Beat, Claim, ClaimRequest, Lander, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported, RequestId,
-    Result, SessionId, SessionInfo, Step, Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported,
+    RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, TaskBrief, TaskQuery, TaskRecord,
+    WorkerReport,
 };
 
 #[async_trait]
@@ -96,6 +98,23 @@ impl Store for SqliteStore {
     ) -> Result<()> {
         let (task, operation, request) = (task.clone(), operation.clone(), request.clone());
         self.writer.call(move |tx| queue::operate(tx, &task, &operation, &request, at)).await
+    }
+
+    async fn send(
+        &self,
+        task: &TaskId,
+        prompt: &NewPrompt,
+        request: &RequestId,
+        at: Timestamp,
+    ) -> Result<Sent> {
+        prompts::check(prompt)?;
+        let (task, prompt, request) = (task.clone(), prompt.clone(), request.clone());
+        self.writer.call(move |tx| prompts::send(tx, &task, &prompt, &request, at)).await
+    }
+
+    async fn prompts(&self, task: &TaskId) -> Result<Vec<Prompt>> {
+        let task = task.clone();
+        self.readers.call(move |db| prompts::all(db, &task)).await
     }
 
     async fn task(&self, task: &TaskId) -> Result<TaskRecord> {

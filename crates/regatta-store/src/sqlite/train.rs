@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::failure::unreadable;
 use super::rows::{Row, bounded, from_json, to_json};
 use super::writer::Tx;
-use super::{events, sessions};
+use super::{events, prompts, sessions};
 use crate::{Lander, Result, SessionId, StoreError};
 
 /// So many trees are remembered.
@@ -122,7 +122,10 @@ pub(super) fn land_all(tx: &Tx, lander: &Lander, steps: &[(TaskId, LandStep)], a
 fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp) -> Result<()> {
     let mut row = Row::require(tx, task)?;
     let Some((target, car_step)) = car_of(tx, &row)? else {
-        return if is_history(&row.state, step) {
+        return if is_history(&row.state, step)
+            || row.standing.as_ref().is_some_and(|stands| is_history(stands, step))
+            || was_followed_up(tx, &row, step)?
+        {
             Ok(())
         } else {
             Err(contradicts(&row, step, "has no car"))
@@ -163,16 +166,12 @@ fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp)
         }
         LandStep::Landed { commit } => match car_step {
             CarStep::Gated { candidate, .. } if candidate == *commit => {
-                leave(tx, &row)?;
-                row.change(tx, &Change::Land { commit: commit.clone() }, &event, at)
+                landed(tx, &mut row, commit, &event, at)
             }
             CarStep::Gated { .. } => Err(contradicts(&row, step, "was tested as another commit")),
             _ => Err(contradicts(&row, step, "has not passed its gate")),
         },
-        LandStep::AlreadyIn { commit } => {
-            leave(tx, &row)?;
-            row.change(tx, &Change::Land { commit: commit.clone() }, &event, at)
-        }
+        LandStep::AlreadyIn { commit } => landed(tx, &mut row, commit, &event, at),
         LandStep::Bounce { onto, files, theirs, .. } => {
             leave(tx, &row)?;
             if let Some(n) = super::rows::live_attempt(&row.state) {
@@ -189,6 +188,9 @@ fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp)
         LandStep::Reject { reason, detail, .. } => {
             leave(tx, &row)?;
             events::append(tx, Some(row.seq), super::rows::live_attempt(&row.state), &event, at)?;
+            if prompts::waiting(tx, &row)? > 0 {
+                return prompts::follow_up(tx, &mut row, format!("blocked ({reason}): {detail}"), at);
+            }
             let change = Change::Block { reason: *reason, detail: detail.clone() };
             row.change(tx, &change, &EventBody::Blocked { reason: *reason, detail: detail.clone() }, at)
         }
@@ -213,6 +215,22 @@ fn is_history(state: &TaskState, step: &LandStep) -> bool {
             now == reason && said == detail
         }
         _ => false,
+    }
+}
+
+/// Whether a refusal was followed by what somebody said meanwhile.
+fn was_followed_up(tx: &Tx, row: &Row, step: &LandStep) -> Result<bool> {
+    let refused = matches!(step, LandStep::Reject { .. } | LandStep::Bounce { .. });
+    Ok(refused && matches!(row.state, TaskState::Pending { .. }) && prompts::waiting(tx, row)? > 0)
+}
+
+/// It is on the target; what was said meanwhile goes on from there.
+fn landed(tx: &Tx, row: &mut Row, commit: &str, event: &EventBody, at: Timestamp) -> Result<()> {
+    leave(tx, row)?;
+    row.change(tx, &Change::Land { commit: commit.to_owned() }, event, at)?;
+    match prompts::waiting(tx, row)? {
+        0 => Ok(()),
+        _ => prompts::follow_up(tx, row, "landed".to_owned(), at),
     }
 }
 

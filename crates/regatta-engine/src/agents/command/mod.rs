@@ -7,7 +7,10 @@ use regatta_core::time::Timestamp;
 
 use super::decoder::{AgentEnd, Decoder, Ending, never_started, short_of_resources};
 use super::event::{AgentEvent, MAX_TEXT, clip, one_line, tail};
-use super::launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, program, prompt_with_guidance};
+use super::launch::{
+    AgentProfile, Brief, FOLLOW_UP_VAR, GUIDANCE_VAR, Invocation, program, prompt_as_code,
+    prompt_with_guidance,
+};
 
 /// Programs to which stdin is code. Guidance quotes test output and agents' words: it must never reach them as text.
 const INTERPRETERS: [&str; 14] = [
@@ -19,14 +22,16 @@ const INTERPRETERS: [&str; 14] = [
 const MAX_GUIDANCE: usize = 32 * 1024;
 
 /// The argv as configured; the prompt exactly as written. On a retry the guidance follows the prompt, unless some
-/// part of the argv is an interpreter that would run it; it is in `REGATTA_GUIDANCE` in either case.
+/// part of the argv is an interpreter that would run it; it is in `REGATTA_GUIDANCE` in either case. A follow-up stands
+/// behind the prompt, whatever reads it, and in `REGATTA_FOLLOW_UP`.
 pub(super) fn invocation(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
     let mut argv = program(profile, brief, "sh");
     argv.extend(profile.args.iter().map(Into::into));
     let runs_stdin = argv.iter().any(|arg| is_interpreter(Path::new(arg)));
-    let stdin = if runs_stdin { brief.prompt.to_owned() } else { prompt_with_guidance(brief) };
-    let guidance = brief.guidance.map(|text| clip(&text.replace('\0', ""), MAX_GUIDANCE));
-    let defaults: Vec<_> = guidance.iter().map(|text| (GUIDANCE_VAR, text.as_str())).collect();
+    let stdin = if runs_stdin { prompt_as_code(brief) } else { prompt_with_guidance(brief) };
+    let told = [(GUIDANCE_VAR, brief.guidance), (FOLLOW_UP_VAR, brief.follow_up)];
+    let told = told.map(|(name, text)| (name, text.map(|text| clip(&text.replace('\0', ""), MAX_GUIDANCE))));
+    let defaults: Vec<_> = told.iter().filter_map(|(name, text)| Some((*name, text.as_deref()?))).collect();
     Invocation::new(profile, argv, stdin, &defaults)
 }
 

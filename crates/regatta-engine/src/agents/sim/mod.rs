@@ -16,7 +16,7 @@ use regatta_core::time::Timestamp;
 
 use super::decoder::{AgentEnd, Decoder, Ending, never_started};
 use super::event::AgentEvent;
-use super::launch::{AgentProfile, Brief, Invocation};
+use super::launch::{AgentProfile, Brief, FOLLOW_UP_VAR, Invocation, prompt_as_code};
 use super::ledger::Ledger;
 
 /// The hidden command's name.
@@ -32,7 +32,13 @@ pub(super) fn invocation(profile: &AgentProfile, brief: &Brief<'_>) -> Invocatio
         argv => argv.iter().map(Into::into).collect(),
     };
     argv.extend(profile.args.iter().map(Into::into));
-    Invocation::new(profile, argv, brief.prompt.to_owned(), &[])
+    let follow_up: Vec<_> = brief
+        .follow_up
+        .filter(|text| !text.contains('\0'))
+        .map(|text| (FOLLOW_UP_VAR, text))
+        .into_iter()
+        .collect();
+    Invocation::new(profile, argv, prompt_as_code(brief), &follow_up)
 }
 
 /// Runs as the agent: reads the prompt from stdin, follows it, returns the exit status.

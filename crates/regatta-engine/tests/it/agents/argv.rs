@@ -28,6 +28,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         attempt: 1,
         prompt: NASTY,
         guidance: None,
+        follow_up: None,
         model: None,
         persona: None,
         read_only: false,

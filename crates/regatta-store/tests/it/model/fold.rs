@@ -46,6 +46,8 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         EventBody::Skipped { dependency } => Change::Skip { dependency },
         EventBody::Rearmed => Change::Rearm,
         EventBody::Cancelled { by } => Change::Cancel { by },
+        EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => Change::FollowUp,
+        EventBody::Stands { made_by, commit } => Change::Stand { attempt: made_by, commit },
         EventBody::LaneReady { .. }
         | EventBody::Progressed { .. }
         | EventBody::Reported { .. }
@@ -54,6 +56,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::Adopted { .. }
         | EventBody::Salvaged { .. }
         | EventBody::ConflictAhead { .. }
+        | EventBody::PromptQueued { rearmed: false, .. }
         | EventBody::Noted { .. } => return None,
     })
 }

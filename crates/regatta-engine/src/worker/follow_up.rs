@@ -1,0 +1,70 @@
+//! An attempt that was started because somebody said more: what it works on, and what it must not lose.
+
+use regatta_core::attempt::Attempt;
+use regatta_core::state::TaskState;
+use regatta_core::verdict::Verdict;
+
+use super::{Worker, WorkerError};
+use crate::clock;
+use crate::git::Oid;
+use crate::lanes::{Lane, RetireMode};
+
+/// Good work of earlier attempts that has not landed: a follow-up goes on from it.
+pub(super) struct Unlanded {
+    pub(super) base: Oid,
+    pub(super) head: Oid,
+}
+
+impl Worker {
+    /// The attempt whose work is on the target, where this one follows it up: what came before it is over, and the
+    /// follow-up gets a lane of its own on what is there now.
+    pub(super) fn landed_before(&self) -> Option<u32> {
+        match self.claim.standing {
+            Some(TaskState::Landed { attempt, .. }) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// Attempts since the last landing: only they can have left a lane to go on in.
+    pub(super) fn since_landing<'a>(&self, history: &'a [Attempt]) -> &'a [Attempt] {
+        let landed = self.landed_before().unwrap_or(0);
+        let first = history.iter().position(|attempt| attempt.n > landed).unwrap_or(history.len());
+        &history[first..]
+    }
+
+    /// A lane that still has what landed goes, before a new one is made in its place. What somebody left uncommitted in
+    /// it is kept first.
+    pub(super) async fn clear_landed_lane(&self) -> Result<(), WorkerError> {
+        let (task, at) = (self.claim.task.clone(), clock::now());
+        let retired = self
+            .blocking(move |ctx| match ctx.lanes.would_stay(&task, RetireMode::Landed)? {
+                None => ctx.lanes.retire(&task, RetireMode::Landed, at),
+                Some(_) => ctx.lanes.retire(&task, RetireMode::SalvageFirst, at),
+            })
+            .await?;
+        if let crate::lanes::Retired::Removed { salvaged: Some(kept) } = retired {
+            self.tell_salvaged(&kept, "its work has landed, and a follow-up begins anew").await;
+        }
+        Ok(())
+    }
+
+    /// Good work whose lane is gone, where this attempt is to go on from it.
+    pub(super) fn unlanded(&self, history: &[Attempt]) -> Result<Option<Unlanded>, WorkerError> {
+        if self.claim.prompt.is_none() && self.claim.standing.is_none() {
+            return Ok(None);
+        }
+        let good = |attempt: &&Attempt| attempt.verdict.is_some_and(Verdict::is_good);
+        let last = self.since_landing(history).iter().rev().filter(good).find_map(|attempt| {
+            let (base, head) = (attempt.base.as_ref()?, attempt.head.as_ref()?);
+            Some((base, head))
+        });
+        let Some((base, head)) = last else { return Ok(None) };
+        Ok(Some(Unlanded { base: Oid::parse(base)?, head: Oid::parse(head)? }))
+    }
+
+    /// A lane with that work in it again.
+    pub(super) async fn lane_again(&self, unlanded: Unlanded) -> Result<Lane, WorkerError> {
+        let task = self.claim.task.clone();
+        self.blocking(move |ctx| ctx.lanes.again(&task, &unlanded.base, &unlanded.head)).await
+    }
+}

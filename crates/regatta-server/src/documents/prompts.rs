@@ -1,0 +1,69 @@
+//! What was said to a task's agent after its order, as documents.
+
+use regatta_core::id::TaskId;
+use regatta_core::prompt::{Prompt, PromptState};
+use regatta_core::time::Timestamp;
+use serde::Serialize;
+
+use super::RefusedDocument;
+
+/// One task that was sent something, as `send --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SentDocument {
+    /// Which.
+    pub task_id: TaskId,
+    /// The task was idle and somebody is there to start it: it goes on at once.
+    pub dispatched: bool,
+    /// How many follow-ups wait for it now, this one among them.
+    pub queued_count: u32,
+    /// The place of this one among them, from 1.
+    pub position: u32,
+    /// Which of the task's follow-ups it is, from 1.
+    pub prompt: u32,
+    /// The state's name.
+    pub state: &'static str,
+    /// What is missing before it can start.
+    pub hint: Option<String>,
+}
+
+/// What `broadcast --json` has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BroadcastDocument {
+    /// How many tasks were sent it.
+    pub total: usize,
+    /// Each of them.
+    pub results: Vec<SentDocument>,
+    /// Those that did not take it.
+    pub refused: Vec<RefusedDocument>,
+}
+
+/// One follow-up, as `prompts --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PromptDocument {
+    /// Which of the task's follow-ups it is, from 1.
+    pub n: u32,
+    /// `queued`, `taken` or `told`.
+    pub state: PromptState,
+    /// Who said it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// The last attempt that was started with it.
+    pub attempt: Option<u32>,
+    /// What was said, without secrets.
+    pub text: String,
+}
+
+impl PromptDocument {
+    /// With its text as it may be shown.
+    pub fn new(prompt: &Prompt, text: String) -> Self {
+        Self {
+            n: prompt.n,
+            state: prompt.state,
+            by: prompt.by.clone(),
+            at: prompt.at,
+            attempt: prompt.attempt,
+            text,
+        }
+    }
+}
