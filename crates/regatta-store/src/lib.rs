@@ -116,7 +116,7 @@ pub trait Store: Send + Sync {
     /// Steps that leave the claimed states end the claim. Dependents follow in the same step.
     /// A repeated request is fine even after the claim it ended; another one is then [`StoreError::Fenced`].
     /// Where a claim ends and the task would wait again although [`Operation::AskCancel`] was heard, it is cancelled.
-    /// Where the agent was started and would have ended the task while prompts wait, it is pending for the next one.
+    /// Where an attempt that told its agent would have ended the task while prompts wait, it is pending for the next.
     async fn advance(&self, claim: &Claim, step: &Step, request: &RequestId, at: Timestamp) -> Result<()>;
 
     /// A word from a worker. Fenced by the attempt's token: accepted only while that attempt is claimed or running.

@@ -350,7 +350,6 @@ pub struct NewPrompt {
 
 /// What became of something that was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
 pub struct Sent {
     /// Which of the task's follow-ups it is, from 1.
     pub prompt: u32,

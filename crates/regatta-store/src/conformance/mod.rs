@@ -12,6 +12,7 @@ pub mod dependents;
 pub mod event;
 pub mod node;
 pub mod operate;
+pub mod prompt;
 pub mod queue;
 pub mod read;
 pub mod report;
@@ -108,6 +109,19 @@ macro_rules! conformance {
                 requeue_starts_over_uncharged,
                 park_and_due_hold_back_and_let_go,
             }
+            prompt {
+                what_is_said_is_kept_in_order_and_taken_one_per_claim,
+                the_same_request_says_it_once_and_gets_the_same_answer,
+                what_cannot_be_told_is_refused_and_changes_nothing,
+                a_task_that_has_ended_starts_again_uncharged,
+                what_was_not_told_to_its_end_is_the_next_to_be_told,
+                a_session_that_ends_gives_back_what_it_had_taken,
+                no_end_is_the_end_while_something_waits_to_be_told,
+                what_landed_stands_while_it_is_followed_up,
+                what_was_done_stands_while_it_is_followed_up,
+                a_car_that_is_refused_goes_on_with_what_was_said,
+                sending_that_races_settling_is_never_left_behind,
+            }
             event {
                 the_same_request_appends_once,
                 events_are_read_page_by_page_and_by_task,
@@ -173,6 +187,7 @@ mod tests {
             ("report", include_str!("report.rs")),
             ("dependents", include_str!("dependents.rs")),
             ("operate", include_str!("operate.rs")),
+            ("prompt", include_str!("prompt.rs")),
             ("event", include_str!("event.rs")),
             ("read", include_str!("read.rs")),
             ("train", include_str!("train.rs")),

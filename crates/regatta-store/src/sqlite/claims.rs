@@ -137,7 +137,7 @@ fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
 }
 
 fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Timestamp) -> Result<()> {
-    let answered = attempt.started_at.is_some() && prompts::answers(outcome);
+    let answered = prompts::answers(outcome, attempt.started_at.is_some());
     prompts::put_down(tx, row, answered)?;
     let goes_on = answered && prompts::waiting(tx, row)? > 0;
     let (change, event) = match (goes_on, outcome, &row.standing) {

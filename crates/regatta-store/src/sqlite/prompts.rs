@@ -165,11 +165,14 @@ pub(super) fn put_down(tx: &Tx, row: &Row, told: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether an attempt whose agent was started has answered its prompt, whatever came of it.
-pub(super) fn answers(outcome: &Outcome) -> bool {
+/// Whether an attempt has answered its prompt, whatever came of it: one whose agent was never started has not.
+pub(super) fn answers(outcome: &Outcome, started: bool) -> bool {
     match outcome {
-        Outcome::Approve(_) | Outcome::Done { .. } | Outcome::Fail { .. } => true,
-        Outcome::Block { reason, .. } => !matches!(reason, BlockReason::Policy | BlockReason::Budget),
+        Outcome::Approve(_) | Outcome::Done { .. } => true,
+        Outcome::Fail { .. } => started,
+        Outcome::Block { reason, .. } => {
+            started && !matches!(reason, BlockReason::Policy | BlockReason::Budget)
+        }
         Outcome::Retry { .. } | Outcome::Release { .. } | Outcome::Park { .. } | Outcome::Cancel { .. } => {
             false
         }

@@ -29,6 +29,7 @@ enum Act {
     Step { claim: usize, step: usize },
     Settle { claim: usize, outcome: usize, charged: bool },
     Operate { task: usize, operation: usize },
+    Send { task: usize },
     Report { claim: usize },
     Elect,
     Resign,
@@ -46,6 +47,7 @@ fn any_act() -> impl Strategy<Value = (usize, Act)> {
         8 => (0..3usize, 0..9usize, any::<bool>())
             .prop_map(|(claim, outcome, charged)| Act::Settle { claim, outcome, charged }),
         6 => (0..TASKS, 0..6usize).prop_map(|(task, operation)| Act::Operate { task, operation }),
+        4 => (0..TASKS).prop_map(|task| Act::Send { task }),
         1 => (0..3usize).prop_map(|claim| Act::Report { claim }),
         2 => Just(Act::Elect),
         1 => Just(Act::Resign),
@@ -114,10 +116,13 @@ impl World {
             }
             Act::Settle { claim, outcome, charged } => {
                 let Some(claim) = self.claim(claim) else { return Ok(()) };
-                let attempt = regatta_core::attempt::Attempt { charged, ..record(&claim) };
+                // What is charged had an agent, and so had half of the rest.
+                let started_at = (charged || claim.fence % 2 == 0).then(|| at(2));
+                let attempt = regatta_core::attempt::Attempt { charged, started_at, ..record(&claim) };
                 node.step(&claim, Step::Settled { attempt, outcome: an_outcome(outcome) }).await
             }
             Act::Operate { task, operation } => node.operate(&name(task), an_operation(operation)).await,
+            Act::Send { task } => node.send(&name(task), "more").await.map(drop),
             Act::Report { claim } => {
                 let Some(claim) = self.claim(claim) else { return Ok(()) };
                 let token_hash = format!("token of {}", claim.task);
@@ -251,6 +256,8 @@ fn act_brings_back(act: &Act) -> bool {
         Act::Enqueue { if_present, .. } => *if_present != IfPresent::Refuse,
         // Cancelled, requeued, and what is done may be sent to the train by hand.
         Act::Operate { operation, .. } => matches!(operation, 0 | 2 | 4),
+        // More is said to what is done, landed or failed; and what lands may have been said more to.
+        Act::Send { .. } | Act::Land { .. } => true,
         _ => false,
     }
 }

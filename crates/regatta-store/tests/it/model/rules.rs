@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
+use regatta_core::prompt::{Prompt, PromptState};
 use regatta_core::state::TaskState;
 use regatta_core::train::Car;
 use regatta_store::conformance::node::QUEUE;
@@ -19,14 +20,21 @@ pub(crate) struct Everything {
     ready: Vec<TaskId>,
     timers: Vec<TaskId>,
     cars: Vec<Car>,
+    prompts: Vec<Vec<Prompt>>,
     counts: Vec<(String, u64)>,
 }
 
 impl Everything {
     pub(crate) async fn read(store: &dyn Store) -> Self {
         let ready = store.ready(QUEUE, None, 1000).await.unwrap();
+        let tasks = store.tasks(&TaskQuery::default()).await.unwrap();
+        let mut prompts = Vec::new();
+        for record in &tasks {
+            prompts.push(store.prompts(&record.spec.id).await.unwrap());
+        }
         Self {
-            tasks: store.tasks(&TaskQuery::default()).await.unwrap(),
+            tasks,
+            prompts,
             events: store.events(0, None, 100_000).await.unwrap(),
             ready: ready.into_iter().map(|ready| ready.spec.id).collect(),
             timers: store.timers(QUEUE, 1000).await.unwrap().into_iter().map(|(task, _)| task).collect(),
@@ -35,14 +43,46 @@ impl Everything {
         }
     }
 
-    fn state(&self, task: &TaskId) -> &TaskState {
+    fn record(&self, task: &TaskId) -> &TaskRecord {
         let record = self.tasks.iter().find(|record| record.spec.id == *task);
-        &record.unwrap_or_else(|| panic!("{task} is missing")).state
+        record.unwrap_or_else(|| panic!("{task} is missing"))
+    }
+
+    /// One prompt per attempt, in order; none is lost, told twice, or left behind by good work.
+    fn check_prompts(&self, record: &TaskRecord, prompts: &[Prompt]) {
+        let live = match record.state {
+            TaskState::Claimed { attempt } | TaskState::Running { attempt, .. } => Some(attempt),
+            TaskState::Judging { attempt, .. } => Some(attempt),
+            _ => None,
+        };
+        let mut sorted = prompts.to_vec();
+        sorted.sort_by_key(|prompt| {
+            (prompt.state == PromptState::Queued, prompt.state == PromptState::Taken, prompt.n)
+        });
+        assert_eq!(sorted, prompts, "told, then taken, then queued: {record:?}");
+        let mut told: Vec<_> = prompts.iter().filter(|prompt| prompt.state == PromptState::Told).collect();
+        assert!(told.iter().all(|prompt| prompt.attempt.is_some()));
+        told.dedup_by_key(|prompt| prompt.attempt);
+        let n_told = prompts.iter().filter(|prompt| prompt.state == PromptState::Told).count();
+        assert_eq!(told.len(), n_told, "one per attempt: {prompts:?}");
+        let taken: Vec<_> = prompts.iter().filter(|prompt| prompt.state == PromptState::Taken).collect();
+        assert!(
+            taken.len() <= 1 && taken.iter().all(|prompt| prompt.attempt == live),
+            "{prompts:?} {record:?}"
+        );
+        if record.state.is_met() {
+            assert_eq!(n_told, prompts.len(), "{record:?} has ended with something left to tell");
+            assert_eq!(record.standing, None, "{record:?}");
+        }
+        if let Some(standing) = &record.standing {
+            assert!(standing.is_met() && !prompts.is_empty(), "{record:?}");
+        }
     }
 
     pub(crate) fn check(&self, brings_back: bool, before: &Self) {
-        for record in &self.tasks {
+        for (record, prompts) in self.tasks.iter().zip(&self.prompts) {
             self.check_task(record);
+            self.check_prompts(record, prompts);
             let Some(old) = before.tasks.iter().find(|old| old.seq == record.seq) else { continue };
             assert!(record.fence >= old.fence && record.attempts >= old.attempts, "{record:?}");
             if old.state.is_terminal() && old.state != record.state {
@@ -62,7 +102,7 @@ impl Everything {
             self.events.iter().filter(|event| event.task.as_ref() == Some(task)).cloned().collect();
         assert_eq!(fold(&events), *state, "the log tells another story of {task}: {events:#?}");
         let mut unmet: Vec<&TaskId> =
-            record.spec.deps.iter().filter(|dep| !self.state(dep).is_met()).collect();
+            record.spec.deps.iter().filter(|dep| self.record(dep).met().is_none()).collect();
         let mut waiting: Vec<&TaskId> = record.waiting_on.iter().collect();
         unmet.sort();
         unmet.dedup();
@@ -74,7 +114,7 @@ impl Everything {
         assert_eq!(record.session.is_some(), state.is_claimed(), "{record:?}");
         let landing = matches!(state, TaskState::Landing { .. });
         assert_eq!(self.cars.iter().any(|car| car.task == *task), landing, "{record:?}");
-        let dead = |dep: &TaskId| self.state(dep).is_dead();
+        let dead = |dep: &TaskId| self.record(dep).state.is_dead() && self.record(dep).standing.is_none();
         match state {
             TaskState::Pending { .. } | TaskState::Parked { .. } => {
                 assert!(!record.spec.deps.iter().any(dead), "{task} waits for what will not come");
