@@ -1,6 +1,7 @@
 //! One file per command: its arguments, whose comments are its help, and what it does.
 
 pub(crate) mod add;
+pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod cancel;
 pub(crate) mod completions;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Report(report::Args),
     Send(send::Args),
     Broadcast(broadcast::Args),
+    Attach(attach::Args),
     Cancel(cancel::Args),
     Requeue(requeue::Args),
     Retry(retry::Args),
@@ -117,6 +119,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         }
         Command::Add(args) => add::run(args, global, ui).await,
         Command::Send(args) => send::run(args, global, ui).await,
+        Command::Attach(args) => attach::run(args, global, ui).await,
         Command::Broadcast(args) => broadcast::run(args, global, ui).await,
         Command::Wait(args) => wait::run(args, global, ui).await,
         Command::Requeue(args) => requeue::run(args, global, ui).await,

@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "init",
     "daemon",
     "demo",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 35] = [
     "report",
     "send",
     "broadcast",
+    "attach",
     "cancel",
     "requeue",
     "retry",

@@ -11,6 +11,7 @@
 //! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
 //! docs/guide/adding-an-agent.md.
 
+mod by_hand;
 pub mod claude;
 pub mod codex;
 pub mod command;
@@ -27,6 +28,7 @@ mod reset;
 pub mod sim;
 mod words;
 
+pub use by_hand::{ByHand, by_hand};
 pub use decoder::{AgentEnd, Decoder, Ending};
 pub use event::AgentEvent;
 pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, Refusal, SessionPlan, find_program};

@@ -62,9 +62,16 @@ impl Worker {
         Ok(Some(Unlanded { base: Oid::parse(base)?, head: Oid::parse(head)? }))
     }
 
-    /// A lane with that work in it again.
-    pub(super) async fn lane_again(&self, unlanded: Unlanded) -> Result<Lane, WorkerError> {
+    /// A lane with that work in it again; `None` where git has forgotten it.
+    pub(super) async fn lane_again(&self, unlanded: Unlanded) -> Result<Option<Lane>, WorkerError> {
         let task = self.claim.task.clone();
-        self.blocking(move |ctx| ctx.lanes.again(&task, &unlanded.base, &unlanded.head)).await
+        self.blocking(move |ctx| {
+            let Unlanded { base, head } = unlanded;
+            if !ctx.work.has_commit(&base)? || !ctx.work.has_commit(&head)? {
+                return Ok(None);
+            }
+            ctx.lanes.again(&task, &base, &head).map(Some)
+        })
+        .await
     }
 }

@@ -62,8 +62,12 @@ impl Worker {
             }
             let bounced = self.bounced()?;
             let base = bounced.as_ref().map_or(base, |bounced| bounced.onto.clone());
-            let made = match unlanded.filter(|_| bounced.is_none()) {
+            let again = match unlanded.filter(|_| bounced.is_none()) {
                 Some(unlanded) => self.lane_again(unlanded).await?,
+                None => None,
+            };
+            let made = match again {
+                Some(lane) => lane,
                 None => {
                     let task = task.clone();
                     let base = base.clone();

@@ -1,5 +1,8 @@
 //! What was said to a task's agent after its order, as documents.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use regatta_core::id::TaskId;
 use regatta_core::prompt::{Prompt, PromptState};
 use regatta_core::time::Timestamp;
@@ -66,4 +69,29 @@ impl PromptDocument {
             text,
         }
     }
+}
+
+/// What `attach --json` has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttachDocument {
+    /// Which task.
+    pub task_id: TaskId,
+    /// The agent's own conversation.
+    pub session_id: String,
+    /// The entry of `agents` whose conversation it is.
+    pub agent: String,
+    /// The attempt that had it last.
+    pub attempt: u32,
+    /// The state's name.
+    pub state: &'static str,
+    /// Somebody is at work in the lane: one may be, not two.
+    pub running: bool,
+    /// The line to type.
+    pub resume_command: String,
+    /// The same without a shell: program and arguments, to be started in the lane.
+    pub argv: Vec<String>,
+    /// Variables that say where the agent keeps its conversations.
+    pub env: BTreeMap<String, String>,
+    /// The lane.
+    pub worktree_path: PathBuf,
 }

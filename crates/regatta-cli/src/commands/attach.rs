@@ -1,0 +1,187 @@
+//! `regatta attach ID`: how to go on with an agent's conversation by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use regatta_core::attempt::Attempt;
+use regatta_engine::agents::{AgentProfile, by_hand, find_program};
+use regatta_engine::git::Oid;
+use regatta_engine::lanes::Lane;
+use regatta_server::documents::AttachDocument;
+use regatta_store::TaskRecord;
+
+use super::requeue::alone;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, find_task};
+use crate::queue::Queue;
+use crate::ui::{Style, Ui};
+
+/// Editors that are looked for where the environment names none.
+const EDITORS: [&str; 2] = ["code", "cursor"];
+
+/// Show how to go on with a task's conversation by hand: its lane, its session, and the command to type.
+///
+/// Nothing is started and nothing changes, unless --open or --restore asks for it. Only one process may work in a lane:
+/// while the agent is at it, look and do not touch. To have Regatta go on with it instead, see `regatta send`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task, or the beginning of its id.
+    #[arg(value_name = "ID")]
+    task: String,
+    /// Open the lane in an editor: $REGATTA_EDITOR, else $VISUAL, else `code` or `cursor`.
+    #[arg(long)]
+    open: bool,
+    /// Where the lane is gone, make it again with the task's last commit in it.
+    #[arg(long)]
+    restore: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let task = find_task(store.as_ref(), &args.task).await?;
+    let id = task.spec.id.clone();
+    let attempts = store.attempts(&id).await?;
+    let queue = Queue::of(&project, store).await?;
+    let conversed = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.session.as_deref()?)));
+    let Some((attempt, session)) = conversed else { return Err(no_session(&task, &attempts, &project)) };
+    let Some(agent) = project.config.agents.get(&attempt.agent) else {
+        return Err(CliError::refused(format!(
+            "{id} has the session {session} of the agent {:?}, which regatta.yaml does not name any more",
+            attempt.agent
+        ))
+        .hinted("put it back into `agents`, or resume it as that program does"));
+    };
+    let profile = AgentProfile::of(&attempt.agent, agent);
+    let Some(by_hand) = by_hand(&profile, session, &task.spec.env) else {
+        return Err(no_session(&task, &attempts, &project));
+    };
+    let lane = lane(&queue, &task, attempt, args.restore).await?;
+    let workdir = lane.join(&task.spec.workdir);
+    let running = task.state.is_claimed();
+    let document = AttachDocument {
+        task_id: id.clone(),
+        session_id: session.to_owned(),
+        agent: attempt.agent.clone(),
+        attempt: attempt.n,
+        state: task.state.name(),
+        running,
+        resume_command: by_hand.line(&workdir.to_string_lossy()),
+        argv: by_hand.argv.clone(),
+        env: by_hand.env.iter().cloned().collect(),
+        worktree_path: lane.clone(),
+    };
+    let editor = if args.open { Some(editor(&project)?) } else { None };
+    match ui.json {
+        true => ui.document(&document),
+        false => {
+            ui.line(format!("lane     {}", lane.display()));
+            ui.line(format!("session  {session} ({}, attempt {})", attempt.agent, attempt.n));
+            ui.line(&document.resume_command);
+        }
+    }
+    if running && !ui.quiet {
+        let warning = ui.paint(Style::Wait, "warning:");
+        ui.note(format!(
+            "{warning} its agent is at work in that lane right now, and only one may be: `regatta wait {id}` waits for \
+             its end, `regatta cancel {id}` ends it"
+        ));
+    }
+    match editor {
+        Some(editor) => open(&editor, &lane),
+        None => Ok(Exit::Ok),
+    }
+}
+
+/// Why there is nothing to go on with.
+fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> CliError {
+    let id = &task.spec.id;
+    let agent = project.config.agents.get(&task.spec.agent);
+    let converses = agent.is_some_and(|agent| {
+        by_hand(&AgentProfile::of(&task.spec.agent, agent), "x", &task.spec.env).is_some()
+    });
+    let error = CliError::refused(match (converses, attempts.is_empty()) {
+        (false, _) => format!("{id} has no session: its agent, {}, has no conversations", task.spec.agent),
+        (true, true) => format!("{id} has no session yet: it has not been started"),
+        (true, false) => format!("{id} has no session yet: its agent has not said which"),
+    });
+    error.hinted(match (converses, attempts.is_empty()) {
+        (false, _) => {
+            format!("`regatta lane path {id}` says where it works, `regatta send {id} \"…\"` has it go on")
+        }
+        (true, true) => format!("`regatta status {id}` says what it waits for"),
+        (true, false) => format!("`regatta logs {id}` shows how far it came"),
+    })
+}
+
+/// Where the attempt worked. What is gone is made again only where that was asked for.
+async fn lane(
+    queue: &Queue,
+    task: &TaskRecord,
+    attempt: &Attempt,
+    restore: bool,
+) -> Result<PathBuf, CliError> {
+    let id = &task.spec.id;
+    if let Some(lane) = attempt.lane.as_ref().filter(|lane| lane.is_dir()) {
+        return Ok(lane.clone());
+    }
+    let head = attempt.head.as_deref().or(attempt.base.as_deref());
+    let (Some(lanes), Some(base), Some(head)) = (&queue.lanes, attempt.base.as_deref(), head) else {
+        return Err(CliError::refused(format!("{id} has no lane any more"))
+            .hinted(format!("`regatta send {id} \"…\"` has it go on in a new one")));
+    };
+    if !restore {
+        return Err(CliError::refused(format!("the lane of {id} is gone, and its conversation belongs to that directory"))
+            .hinted(format!(
+                "`regatta attach --restore {id}` makes it again at {}; `regatta send {id} \"…\"` has its agent go on",
+                &head[..head.len().min(12)]
+            )));
+    }
+    let _alone = alone(queue, id).await?;
+    let state = queue.store.task(id).await?.state;
+    if state.is_claimed() {
+        return Err(CliError::refused(format!("{id} is {}, so its lane is being made", state.name()))
+            .hinted(format!("`regatta wait {id}` waits for its end")));
+    }
+    let (lanes, id) = (lanes.clone(), id.clone());
+    let (base, head) = (Oid::parse(base)?, Oid::parse(head)?);
+    let made = tokio::task::spawn_blocking(move || lanes.again(&id, &base, &head));
+    let lane: Lane = made.await.expect("making a lane does not panic")?;
+    Ok(lane.path)
+}
+
+/// The editor's program and arguments: words with spaces between them, which no shell sees.
+fn editor(project: &Project) -> Result<Vec<String>, CliError> {
+    let named = ["REGATTA_EDITOR", "VISUAL"].into_iter().find_map(|name| {
+        let value = std::env::var(name).ok()?;
+        let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+        (!words.is_empty()).then_some((name, words))
+    });
+    if let Some((name, words)) = named {
+        return match find_program(&words[0], &project.repo.toplevel) {
+            Some(_) => Ok(words),
+            None => Err(CliError::new(
+                Exit::CannotWork,
+                format!("${name} names {:?}, which is not a program that can be found", words[0]),
+            )
+            .hinted("name one that is on PATH, or by its whole path")),
+        };
+    }
+    let found = EDITORS.into_iter().find(|name| find_program(name, &project.repo.toplevel).is_some());
+    found.map(|name| vec![name.to_owned()]).ok_or_else(|| {
+        CliError::new(Exit::CannotWork, "there is no editor: neither code nor cursor is on PATH")
+            .hinted("name yours: REGATTA_EDITOR=vim regatta attach --open ID")
+    })
+}
+
+/// An editor in the terminal is waited for; one with a window comes back at once.
+fn open(editor: &[String], lane: &Path) -> Result<Exit, CliError> {
+    let status = Command::new(&editor[0]).args(&editor[1..]).arg(lane).current_dir(lane).status();
+    match status {
+        Ok(status) if status.success() => Ok(Exit::Ok),
+        Ok(status) => Err(CliError::new(Exit::CannotWork, format!("{} ended with {status}", editor[0]))),
+        Err(error) => Err(CliError::new(Exit::CannotWork, format!("starting {}: {error}", editor[0]))),
+    }
+}

@@ -1,0 +1,103 @@
+//! How a person goes on with an agent's conversation at a terminal of their own.
+
+use std::collections::BTreeMap;
+
+use super::launch::{AgentProfile, Kind};
+
+/// A command for a person's shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByHand {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Where the agent keeps its conversations, if that was set for it.
+    pub env: Vec<(String, String)>,
+}
+
+/// How to go on with `session`; `None` for agents that have no conversations. Variables of the task win over those of
+/// the profile. Only the ones that say where things are kept are taken: the rest may be secret, and a person has their
+/// own.
+pub fn by_hand(profile: &AgentProfile, session: &str, task_env: &BTreeMap<String, String>) -> Option<ByHand> {
+    let (program, args, places): (_, [&str; 2], &[&str]) = match profile.kind {
+        Kind::Claude => ("claude", ["--resume", session], &["CLAUDE_CONFIG_DIR"]),
+        Kind::Codex => ("codex", ["resume", session], &["CODEX_HOME"]),
+        Kind::Gemini => ("gemini", ["--resume", session], &["GEMINI_CLI_HOME"]),
+        Kind::Opencode => {
+            ("opencode", ["--session", session], &["XDG_DATA_HOME", "XDG_CONFIG_HOME", "OPENCODE_CONFIG"])
+        }
+        Kind::Command | Kind::Sim => return None,
+    };
+    let mut argv = match profile.argv.as_slice() {
+        [] => vec![program.to_owned()],
+        argv => argv.to_vec(),
+    };
+    argv.extend(args.map(str::to_owned));
+    let value = |name: &str| task_env.get(name).or_else(|| profile.env.get(name));
+    let env = places.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?.clone()))).collect();
+    Some(ByHand { argv, env })
+}
+
+impl ByHand {
+    /// One line for a POSIX shell that goes to `dir` first.
+    pub fn line(&self, dir: &str) -> String {
+        let mut line = format!("cd {} &&", shell_word(dir));
+        for (name, value) in &self.env {
+            line.push_str(&format!(" {name}={}", shell_word(value)));
+        }
+        for arg in &self.argv {
+            line.push(' ');
+            line.push_str(&shell_word(arg));
+        }
+        line
+    }
+}
+
+/// `text` as one word of a POSIX shell, whatever is in it.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(kind: Kind) -> AgentProfile {
+        AgentProfile {
+            name: "x".into(),
+            kind,
+            argv: Vec::new(),
+            model: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn each_agent_is_gone_on_with_in_its_own_way() {
+        let line =
+            |kind| by_hand(&profile(kind), "S-1", &BTreeMap::new()).map(|by_hand| by_hand.line("/l/a"));
+        assert_eq!(line(Kind::Claude).as_deref(), Some("cd /l/a && claude --resume S-1"));
+        assert_eq!(line(Kind::Codex).as_deref(), Some("cd /l/a && codex resume S-1"));
+        assert_eq!(line(Kind::Gemini).as_deref(), Some("cd /l/a && gemini --resume S-1"));
+        assert_eq!(line(Kind::Opencode).as_deref(), Some("cd /l/a && opencode --session S-1"));
+        assert_eq!((line(Kind::Command), line(Kind::Sim)), (None, None));
+    }
+
+    #[test]
+    fn words_stay_words_and_only_places_are_shown() {
+        let mut claude = profile(Kind::Claude);
+        claude.argv = vec!["/opt/my claude/bin".into()];
+        claude.env.insert("CLAUDE_CONFIG_DIR".into(), "/profile".into());
+        claude.env.insert("ANTHROPIC_API_KEY".into(), "sk-1".into());
+        let task_env = BTreeMap::from([("CLAUDE_CONFIG_DIR".to_owned(), "/it's mine".to_owned())]);
+        let line = by_hand(&claude, "$(reboot)", &task_env).unwrap().line("/l; rm -rf ~");
+        assert_eq!(
+            line,
+            r"cd '/l; rm -rf ~' && CLAUDE_CONFIG_DIR='/it'\''s mine' '/opt/my claude/bin' --resume '$(reboot)'"
+        );
+        assert_eq!(shell_word(""), "''");
+    }
+}
