@@ -43,6 +43,13 @@ pub(crate) struct Which {
     all: bool,
 }
 
+impl Which {
+    /// What was typed.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.tasks
+    }
+}
+
 impl Queue {
     /// Opens the store and finds the tasks: those that were named, or all in these states.
     pub(crate) async fn open_for(

@@ -243,7 +243,9 @@ impl Context {
         history: &[Attempt],
         task_env: &BTreeMap<String, String>,
     ) -> (String, bool) {
-        let last = history.iter().rev().find(|attempt| attempt.agent == profile.name);
+        // One whose agent was never started has said nothing about it.
+        let spoke = |attempt: &&Attempt| attempt.agent == profile.name && attempt.started_at.is_some();
+        let last = history.iter().rev().find(spoke);
         let session = last.and_then(|attempt| attempt.session.as_ref().map(|session| (attempt, session)));
         let Some((attempt, session)) = session.filter(|(_, session)| agents::is_session_id(session)) else {
             return (fresh_uuid(), false);

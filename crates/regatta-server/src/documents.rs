@@ -92,6 +92,8 @@ pub struct StatusDocument {
     pub held: Option<String>,
     /// Whose work its own meets, as it was seen last.
     pub radar: Vec<MarkDocument>,
+    /// What was said to its agent after it was ordered, in that order.
+    pub prompts: Vec<PromptDocument>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -212,6 +214,8 @@ pub struct Surroundings {
     pub held: Option<String>,
     /// Whose work its own meets, as it was seen last.
     pub radar: Vec<MarkDocument>,
+    /// What was said to its agent after it was ordered, in that order.
+    pub prompts: Vec<PromptDocument>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -257,6 +261,8 @@ pub struct AttemptDocument {
     pub log: Option<PathBuf>,
     /// Whether it counts against `max_attempts`.
     pub charged: bool,
+    /// The follow-up it was started with.
+    pub prompt: Option<u32>,
     /// What the verdict rests on.
     pub evidence: Vec<Evidence>,
 }
@@ -374,6 +380,7 @@ impl From<&Attempt> for AttemptDocument {
             lane: attempt.lane.clone(),
             log: attempt.log.clone(),
             charged: attempt.charged,
+            prompt: attempt.prompt,
             evidence: attempt.evidence.clone(),
         }
     }
@@ -394,7 +401,7 @@ impl StatusDocument {
             agent: task.agent,
             branch: task.branch,
             updated_at: task.updated_at,
-            landed_commit: TaskReport::landed_commit(&record.state),
+            landed_commit: record.met().and_then(TaskReport::landed_commit),
             lane: around.lane,
             salvage: around.salvage,
             deps: record.spec.deps.clone(),
@@ -405,6 +412,7 @@ impl StatusDocument {
             created_at: record.created_at,
             held: around.held,
             radar: around.radar,
+            prompts: around.prompts,
             next: around.next,
         }
     }

@@ -1,5 +1,7 @@
 //! `regatta logs ID`: what the agent said and did, as a transcript or as it was recorded.
 
+mod heading;
+
 use std::path::{Path, PathBuf};
 
 use regatta_core::event::EventBody;
@@ -9,6 +11,8 @@ use regatta_engine::agents::{AgentProfile, Kind};
 use regatta_engine::process::Tail;
 use regatta_engine::redact::Redactor;
 use regatta_store::{Store, TaskRecord};
+
+use heading::Heading;
 
 use super::events::show_after;
 use crate::cli::Global;
@@ -21,17 +25,17 @@ use crate::ui::{Style, Ui};
 
 /// Show what a task's agent said and did.
 ///
-/// The transcript of the last attempt: what the agent said, its tools with one line each, its result and what it cost,
-/// and the end of what it wrote to standard error. Secrets are masked.
+/// The transcript of all attempts, each below what its agent was told: what the agent said, its tools with one line
+/// each, its result and what it cost, and the end of what it wrote to standard error. Secrets are masked.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: String,
-    /// Follow it until the task is settled, on to the next attempt too.
+    /// Follow it from the last attempt on until the task is settled, on to the next attempt too.
     #[arg(long, short = 'f')]
     follow: bool,
-    /// This attempt instead of the last.
+    /// This attempt alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
     /// The agent's output byte for byte as it was recorded: nothing is masked.
@@ -41,7 +45,7 @@ pub(crate) struct Args {
     /// behind it (agents' lines carry no time).
     #[arg(long, conflicts_with = "raw")]
     events: bool,
-    /// Only the last N lines.
+    /// Only the last N lines of the last attempt.
     #[arg(long, short = 'n', value_name = "N")]
     lines: Option<usize>,
     /// Where `regatta run --log-dir` put the logs.
@@ -85,6 +89,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let wanted = args.attempt.unwrap_or(task.attempts);
     match args.follow {
         true => show.follow(wanted.max(1)).await?,
+        false if args.attempt.is_none() && args.lines.is_none() && task.attempts > 0 => {
+            show.whole(&task).await?;
+        }
         false => show.once(&task, wanted).await?,
     }
     Ok(Exit::Ok)
@@ -116,6 +123,35 @@ impl<'a> Show<'a> {
         self.show_events(&mut reading, n, false).await?;
         drain(&mut reading, &mut open(&path)?, &path)?;
         self.end(&mut reading, n).await
+    }
+
+    /// Shows every attempt that has a log, each below what it was told where there is more than one thing to tell apart.
+    async fn whole(&mut self, task: &TaskRecord) -> Result<(), CliError> {
+        let attempts = self.store.attempts(&self.task).await?;
+        let prompts = self.store.prompts(&self.task).await?;
+        let mut shown = false;
+        for (place, attempt) in attempts.iter().enumerate() {
+            let path = self.log(attempt.n).await?;
+            if !path.exists() {
+                continue;
+            }
+            shown = true;
+            if (attempts.len() > 1 || !prompts.is_empty()) && !self.args.raw {
+                let heading = Heading::new(attempt, &attempts[..place], &task.spec, &prompts, self.redactor);
+                match self.ui.json {
+                    true => self.ui.object(&heading.object()),
+                    false => self.ui.out(&(heading.lines(self.ui).join("\n") + "\n")),
+                }
+            }
+            let mut reading = self.reading(attempt.n).await?;
+            self.show_events(&mut reading, attempt.n, false).await?;
+            drain(&mut reading, &mut open(&path)?, &path)?;
+            self.end(&mut reading, attempt.n).await?;
+        }
+        match shown {
+            true => Ok(()),
+            false => self.once(task, task.attempts).await,
+        }
     }
 
     /// Shows attempt after attempt while they grow, until nothing more comes by itself.
@@ -186,6 +222,13 @@ impl<'a> Show<'a> {
     }
 
     async fn begin(&self, n: u32) -> Result<Reading<'a>, CliError> {
+        if n > 1 && !self.args.raw && !self.ui.json && !self.ui.quiet {
+            self.ui.note(self.ui.paint(Style::Dim, &format!("── attempt {n} ──")));
+        }
+        self.reading(n).await
+    }
+
+    async fn reading(&self, n: u32) -> Result<Reading<'a>, CliError> {
         let attempts = self.store.attempts(&self.task).await?;
         let agent =
             attempts.iter().find(|attempt| attempt.n == n).map_or("", |attempt| attempt.agent.as_str());
@@ -194,9 +237,6 @@ impl<'a> Show<'a> {
             (false, true) => Mode::Objects,
             (false, false) => Mode::People,
         };
-        if n > 1 && mode == Mode::People && !self.ui.quiet {
-            self.ui.note(self.ui.paint(Style::Dim, &format!("── attempt {n} ──")));
-        }
         let path = self.log(n).await?;
         Reading::new(&path, (n, (self.kinds)(agent)), (mode, self.args.lines), (self.ui, self.redactor))
             .map_err(|error| CliError::io("reading", &path, &error))

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
+use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence};
 use regatta_core::state::{BlockReason, TaskState};
@@ -13,12 +14,15 @@ use regatta_engine::holds::why_held;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
-use regatta_server::documents::{MarkDocument, SalvageDocument, StatusDocument, Surroundings};
+use regatta_server::documents::{
+    MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
+};
 use regatta_store::{MAIN_QUEUE, Store, TaskRecord};
 
 use super::list;
 use super::park::waits_for_a_word;
 use super::radar::files;
+use super::send::beginning;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -62,18 +66,21 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if let Some(sighting) = &mut sighting {
         forget_what_is_over(store.as_ref(), sighting, &task.spec.id).await?;
     }
+    let prompts = store.prompts(&task.spec.id).await?;
+    let redactor = redactor(&project.config);
     if ui.json {
         let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
         let salvage = salvages.iter().map(salvage_document).collect();
         let lane = lane(attempts.last()).map(Path::to_owned);
+        let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
+        let prompts = prompts.iter().map(shown).collect();
         ui.document(&StatusDocument::new(
             &task,
             &attempts,
-            Surroundings { lane, salvage, held, radar, next },
+            Surroundings { lane, salvage, held, radar, prompts, next },
         ));
         return Ok(Exit::Ok);
     }
-    let redactor = redactor(&project.config);
     let has_branch = project.repo.branch_tip(&task.spec.id.branch())?.is_some();
     ui.out(&redactor.redact(&headline(&task, &attempts, has_branch, ui)));
     for attempt in &attempts {
@@ -81,6 +88,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     for salvage in &salvages {
         ui.line(format!("salvage   {}  {}", salvage.name, clean_line(&salvage.subject)));
+    }
+    for prompt in &prompts {
+        let text = beginning(&redactor.redact(&prompt.text));
+        let (n, by, state) = (prompt.n, clean_line(&prompt.by), prompt.state.as_str());
+        let told = prompt.attempt.map_or_else(String::new, |attempt| format!(" by attempt {attempt}"));
+        ui.line(format!("prompt {n:<2} {state}{told}, from {by}: {text}"));
     }
     if let Some(why) = held {
         ui.line(format!("held      {why}"));
@@ -166,7 +179,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     if has_branch {
         add("branch", task.spec.id.branch());
     }
-    if let Some(commit) = TaskReport::landed_commit(&task.state) {
+    if let Some(commit) = task.met().and_then(TaskReport::landed_commit) {
         add("commit", commit);
     }
     lines.join("\n") + "\n"
@@ -290,7 +303,10 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
                  {again} tries again"
             ),
             BlockReason::NeedsInput => {
-                format!("answer it in {file} (`regatta logs {id}` shows the question), then {again}")
+                format!(
+                    "`regatta send {id} \"…\"` answers it (`regatta logs {id}` shows the question); or write it into \
+                     {file}, then {again}"
+                )
             }
             BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
             BlockReason::Policy => format!("put right what it names (`regatta doctor` looks), then {again}"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::config::parse_duration;
+use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
@@ -16,6 +17,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::events::show_after;
 use super::park::waits_for_a_word;
 use crate::cli::Global;
 use crate::error::CliError;
@@ -27,8 +29,9 @@ use crate::ui::Ui;
 
 /// Wait until tasks have ended: done, landed, failed, cancelled or skipped, or blocked until somebody helps.
 ///
-/// Prints a line at a time: WATCHING ID, TOOL ID name summary, LOG ID text, EXITED ID state, TIMEOUT ID…, ERROR.
-/// Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out. --all is every task that
+/// Prints a line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does,
+/// LOG task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is 0 while no
+/// agent runs. A task that goes on with a follow-up (`regatta send`) has not ended. Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out. --all is every task that
 /// has not ended yet.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -51,12 +54,25 @@ enum Granularity {
     All,
 }
 
+impl Granularity {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Granularity::Exit => "exit",
+            Granularity::Tool => "tool",
+            Granularity::All => "all",
+        }
+    }
+}
+
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let patience = args.timeout.as_deref().map(patience).transpose()?.flatten();
     let project = Project::open(global)?;
     let found = find(&args, global).await;
     let (queue, tasks) = found.inspect_err(|error| {
-        say(ui, json!({ "event": "error", "error": error.message }), &format!("ERROR {}", error.message));
+        let reason = if error.exit == Exit::NotFound { "not_found" } else { error.message.as_str() };
+        let named = args.which.names().join(",");
+        let line = format!("ERROR task={named} reason={reason}");
+        say(ui, json!({ "event": "error", "error": error.message }), &line);
     })?;
     let watch = Arc::new(Watch::new(&project, &queue, args.granularity, ui));
     let changes = queue.store.subscribe().await?;
@@ -64,8 +80,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let mut watched = JoinSet::new();
     for task in tasks {
         let id = task.spec.id.clone();
-        let object = json!({ "event": "watching", "task": id, "state": task.state.name() });
-        say(ui, object, &format!("WATCHING {id}"));
+        let pid = agent_pid(queue.store.as_ref(), &task).await?;
+        let object = json!({ "event": "watching", "task": id, "state": task.state.name(), "pid": pid });
+        let mode = args.granularity.as_str();
+        say(ui, object, &format!("WATCHING task={id} pid={} granularity={mode}", pid.unwrap_or(0)));
         if matches!(task.state, TaskState::Pending { .. })
             && queue.takers.of(&task.queue).is_none()
             && !ui.quiet
@@ -93,7 +111,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             Ok(ended) => ended?,
             Err(_) => {
                 let ids: Vec<&str> = waiting.keys().map(TaskId::as_str).collect();
-                say(ui, json!({ "event": "timeout", "tasks": ids }), &format!("TIMEOUT {}", ids.join(" ")));
+                let lines: Vec<String> = ids.iter().map(|id| format!("TIMEOUT task={id}")).collect();
+                say(ui, json!({ "event": "timeout", "tasks": ids }), &lines.join("\n"));
                 return Ok(Exit::TimedOut);
             }
         },
@@ -163,12 +182,12 @@ impl Watch {
         let ended = self.until_ended(task, changes).await;
         if let Err(error) = &ended {
             let object = json!({ "event": "error", "task": id, "error": error.message });
-            say(&self.ui, object, &format!("ERROR {id} {}", error.message));
+            say(&self.ui, object, &format!("ERROR task={id} reason={}", error.message));
         }
         let state = ended?;
         let object =
             json!({ "event": "exited", "task": id, "state": state.name(), "reason": state.reason() });
-        say(&self.ui, object, &format!("EXITED {id} {}", state.name()));
+        say(&self.ui, object, &format!("EXITED task={id} state={}", state.name()));
         Ok((id, state.is_met()))
     }
 
@@ -245,7 +264,7 @@ impl Watch {
                 AgentEvent::ToolStarted { name, summary, .. } => {
                     let (name, summary) = (self.shown(&name), self.shown(&summary));
                     let object = json!({ "event": "tool", "task": id, "attempt": feed.attempt, "name": name, "summary": summary });
-                    say(&self.ui, object, format!("TOOL {id} {name} {summary}").trim_end());
+                    say(&self.ui, object, format!("TOOL task={id} tool={name} {summary}").trim_end());
                 }
                 AgentEvent::Text { text } => self.log(id, feed.attempt, &text),
                 AgentEvent::Error { kind, message } => {
@@ -264,7 +283,7 @@ impl Watch {
         let text = self.redactor.redact(text);
         for line in text.lines().map(clean_line).filter(|line| !line.trim().is_empty()) {
             let object = json!({ "event": "log", "task": id, "attempt": attempt, "text": line });
-            say(&self.ui, object, &format!("LOG {id} {line}"));
+            say(&self.ui, object, &format!("LOG task={id}: {line}"));
         }
     }
 
@@ -283,6 +302,21 @@ async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
 
 fn unreadable(error: std::io::Error) -> CliError {
     CliError::new(Exit::CannotWork, format!("reading its log: {error}"))
+}
+
+/// The process of the agent that runs now.
+async fn agent_pid(store: &dyn Store, task: &TaskRecord) -> Result<Option<u32>, CliError> {
+    let TaskState::Running { attempt, .. } = task.state else { return Ok(None) };
+    let (mut after, mut pid) = (0, None);
+    show_after(store, &mut after, Some(&task.spec.id), |event| {
+        if let EventBody::Started { pid: started } = event.body
+            && event.attempt == Some(attempt)
+        {
+            pid = Some(started);
+        }
+    })
+    .await?;
+    Ok(pid)
 }
 
 /// Its agent runs, or is about to.

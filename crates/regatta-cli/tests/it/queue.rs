@@ -220,7 +220,10 @@ fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     let out = world.run(["enqueue", "oauth", "--no-verify"]).exits(0).out;
     assert!(out.contains("`daemon`, process"), "{out}");
     let out = world.run(["wait", "schema", "oauth"]).exits(0).out;
-    assert!(out.contains("EXITED schema landed") && out.contains("EXITED oauth done"), "{out}");
+    assert!(
+        out.contains("EXITED task=schema state=landed") && out.contains("EXITED task=oauth state=done"),
+        "{out}"
+    );
     let out = world.run(["requeue", "oauth"]).exits(0).out;
     assert!(out.starts_with("oauth is pending again") && out.contains("takes it from here"), "{out}");
     world.run(["wait", "oauth", "--timeout", "60"]).exits(0);

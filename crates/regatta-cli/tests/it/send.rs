@@ -159,3 +159,343 @@ fn a_task_that_landed_is_followed_up_on_what_is_there_now() {
     daemon.wait();
     world.assert_tidy();
 }
+
+#[test]
+fn what_is_said_while_it_lands_makes_another_commit() {
+    let scene = Scene::new("land: { auto: true, test_command: \"sh GATE\" }\n");
+    let world = &scene.world;
+    let gate = world.barrier("gate");
+    // The first candidate is held; the others pass at once.
+    let script = format!("test -e ../seen || {{ touch ../seen; {}; }}\n", gate.script());
+    let script = script.replace("../seen", &world.outside("seen").display().to_string());
+    world.repo().commit_file("GATE", &script, "the gate");
+    let daemon = world.daemon();
+    scene.add("a", "", PASSES);
+    gate.arrived();
+    world.wait_state("a", "landing");
+    let sent = scene.send("a", "And document it.");
+    assert_eq!((&sent["dispatched"], text(&sent["state"])), (&false.into(), "landing"), "{sent:#}");
+    gate.open();
+    until("it was told", || (scene.prompts("a") == ["told 2"]).then_some(()));
+    world.wait_state("a", "landed");
+    scene.assert_one_conversation("a", 2);
+    assert_eq!(
+        (world.commits_of("a.1"), world.commits_of("a.2")),
+        (1, 1),
+        "each landed once\n{}",
+        world.log()
+    );
+    assert_eq!(world.events_of("a", "following-up"), 1);
+    daemon.signal("TERM");
+    daemon.wait();
+    world.assert_tidy();
+}
+
+#[test]
+fn what_is_done_stays_done_and_the_follow_up_goes_on_from_it() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    scene.add("a", "", PASSES);
+    world.wait_state("a", "done");
+    until("its lane is gone", || world.lane_dirs().is_empty().then_some(()));
+    scene.send("a", "And document it.");
+    until("it was told", || (scene.prompts("a") == ["told 2"]).then_some(()));
+    world.wait_state("a", "done");
+    scene.assert_one_conversation("a", 2);
+    let on_branch = |path: &str| {
+        world.repo().try_git(world.root(), &["cat-file", "-e", &format!("regatta/a:{path}")]).status.success()
+    };
+    assert!(on_branch("a.1") && on_branch("a.2"), "the branch has both");
+    assert_eq!(world.repo().git(["rev-list", "--count", "main..regatta/a"]).trim(), "2");
+    // Only a question: what was done is still there, and still what the task came to.
+    fs::write(world.outside("notes/work.a"), "regatta done --verdict pass --summary 'Because.' >&2\n")
+        .unwrap();
+    let head = world.repo().git(["rev-parse", "regatta/a"]);
+    scene.send("a", "Why?");
+    until("it was told", || (scene.prompts("a") == ["told 2", "told 3"]).then_some(()));
+    world.wait_state("a", "done");
+    assert_eq!(world.repo().git(["rev-parse", "regatta/a"]), head);
+    assert_eq!(world.attempt("a", 3)["verdict"], "pass");
+    assert_eq!(world.attempt("a", 3)["head"].as_str(), Some(head.trim()));
+    // And it can be landed.
+    world.regatta(["land", "a"]).exited(0);
+    world.wait_state("a", "landed");
+    assert_eq!((world.landed("a.1").is_some(), world.landed("a.2").is_some()), (true, true));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn a_question_about_what_landed_or_is_about_to_takes_nothing_away() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let answers = r#"[ "$REGATTA_ATTEMPT" != 1 ] || echo 1 >"$REGATTA_TASK.1"
+regatta done --verdict pass --summary "Attempt $REGATTA_ATTEMPT" >&2
+"#;
+    let barrier = scene.add_held("a", "", answers);
+    scene.send("a", "Why that way?");
+    barrier.open();
+    world.wait_state("a", "landed");
+    assert_eq!(scene.prompts("a"), ["told 2"]);
+    assert_eq!(world.landed("a.1").as_deref(), Some("1\n"), "attempt 1's work landed after the answer");
+    let commit = world.task("a")["landed_commit"].clone();
+    scene.send("a", "Are you sure?");
+    until("it was told", || (scene.prompts("a") == ["told 2", "told 3"]).then_some(()));
+    world.wait_state("a", "landed");
+    assert_eq!(world.task("a")["landed_commit"], commit);
+    assert_eq!((world.events_of("a", "stands"), world.commits_of("a.1")), (1, 1));
+    daemon.signal("TERM");
+    daemon.wait();
+    world.assert_tidy();
+}
+
+#[test]
+fn what_was_blocked_or_failed_goes_on_in_its_lane_with_what_went_wrong() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let stuck = r#"if [ "$REGATTA_ATTEMPT" = 1 ]; then echo half >half; regatta stuck "which port?" >&2; else
+test -f half && echo whole >whole; regatta done --verdict pass --summary Done >&2; fi
+"#;
+    let blocks = r#"if [ "$REGATTA_ATTEMPT" = 1 ]; then regatta done --verdict block --summary "no way in" >&2; else
+echo way >way; regatta done --verdict pass --summary Done >&2; fi
+"#;
+    scene.add("stuck", "", stuck);
+    scene.add("bad", "max_attempts: 1", blocks);
+    world.wait_state("stuck", "blocked");
+    world.wait_state("bad", "failed");
+    assert_eq!(world.attempts("bad"), (1, 1));
+    scene.send("stuck", "Port 80.");
+    scene.send("bad", "Through the window.");
+    world.wait_state("stuck", "landed");
+    world.wait_state("bad", "landed");
+    assert!(scene.told("stuck", 2).starts_with("Port 80.\n"));
+    let told = scene.told("bad", 2);
+    assert!(told.starts_with("Through the window.\n") && told.contains("no way in"), "{told}");
+    assert_eq!(world.landed("whole").as_deref(), Some("whole\n"), "it worked on in what the first had left");
+    assert_eq!(world.attempts("bad"), (2, 0), "a follow-up begins uncharged");
+    daemon.signal("TERM");
+    daemon.wait();
+    world.assert_tidy();
+}
+
+#[test]
+fn a_follow_up_that_fails_is_charged_and_told_again_with_guidance() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let work = r#"[ "$REGATTA_ATTEMPT" != 2 ] || { regatta done --verdict block --summary "it rained" >&2; return; }
+echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"; regatta done --verdict pass --summary Done >&2
+"#;
+    scene.add("a", "max_attempts: 2", work);
+    world.wait_state("a", "landed");
+    scene.send("a", "Again.");
+    until("it was told", || (scene.prompts("a") == ["told 3"]).then_some(()));
+    world.wait_state("a", "landed");
+    scene.assert_one_conversation("a", 3);
+    let told = scene.told("a", 3);
+    assert!(told.starts_with("Again.\n") && told.contains("it rained"), "{told}");
+    assert!((world.attempt("a", 2)["charged"] == true) && world.attempt("a", 2)["prompt"] == 1);
+    assert_eq!(world.landed("a.3").as_deref(), Some("3\n"));
+    daemon.signal("TERM");
+    daemon.wait();
+    world.assert_tidy();
+}
+
+#[test]
+fn dependents_keep_what_they_wait_for_while_it_is_followed_up() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    scene.add("a", "", PASSES);
+    world.wait_state("a", "done");
+    let barrier = world.barrier("again");
+    fs::write(world.outside("notes/work.a"), format!("{}\n{PASSES}", barrier.script())).unwrap();
+    scene.send("a", "More.");
+    barrier.arrived();
+    // Enqueued while the follow-up runs: it starts from what was done.
+    scene.add("b", "deps: [a]", "test -f a.1 || exit 1\n regatta done --verdict pass --summary Done >&2\n");
+    world.wait_state("b", "done");
+    assert!(world.stored().contains(&("a".into(), "running".into())));
+    barrier.open();
+    world.wait_state("a", "done");
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn a_daemon_that_is_killed_loses_nothing_of_what_was_said() {
+    // Between taking the prompt and starting the agent; after its start; after its end; after it was settled.
+    for place in ["claimed", "lane-made", "shim-started", "started", "exited", "settled"] {
+        let mut scene = Scene::new("land: { auto: true }\n");
+        let daemon = scene.world.daemon();
+        scene.add("a", "", PASSES);
+        scene.world.wait_state("a", "landed");
+        daemon.signal("TERM");
+        daemon.wait();
+        let ran = scene.world.regatta(["send", "a", "More."]).exited(0);
+        ran.says("no daemon is there to take it");
+        assert_eq!(scene.prompts("a"), ["queued -"]);
+        scene.world.env("REGATTA_FAILPOINT", place);
+        let died = scene.world.daemon().wait();
+        assert_eq!(died.code, 137, "{place}: {died:?}");
+        scene.world.env("REGATTA_FAILPOINT", "");
+        let daemon = scene.world.daemon();
+        until("it was told", || {
+            scene.prompts("a").iter().all(|prompt| prompt.starts_with("told")).then_some(())
+        });
+        scene.world.wait_state("a", "landed");
+        let world = &scene.world;
+        let starts = scene.starts("a");
+        let last = starts.last().unwrap();
+        assert_eq!((last[1].as_str(), &last[2]), ("resume", &starts[0][2]), "{place}: {starts:?}");
+        let told = scene.told("a", last[0].parse().unwrap());
+        assert!(told.starts_with("More.\n"), "{place}: {told}");
+        assert!(world.landed(&format!("a.{}", last[0])).is_some(), "{place}\n{}", world.log());
+        let wrong = regatta_testkit::invariants::database(world);
+        assert!(wrong.is_empty(), "{place}: {wrong:#?}");
+        daemon.signal("TERM");
+        daemon.wait();
+        world.assert_tidy();
+    }
+}
+
+#[test]
+fn who_cannot_be_told_is_refused_with_the_next_step() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    scene.add("gone", "", PASSES);
+    scene.add("child", "deps: [gone]", PASSES);
+    world.regatta(["cancel", "gone"]).exited(0);
+    world.regatta(["send", "gone", "x"]).exited(6).says("`regatta retry gone`");
+    world.regatta(["send", "child", "x"]).exited(6).says("`regatta requeue gone`");
+    world.regatta(["send", "nobody", "x"]).exited(4);
+    world.regatta(["send", "gone"]).exited(2);
+    world.regatta(["send", "gone", " "]).exited(2).says("the prompt is empty");
+    let long = world.outside("long");
+    fs::write(&long, "x".repeat(256 * 1024 + 1)).unwrap();
+    let file = long.display().to_string();
+    world.regatta(["send", "gone", "--file", &file]).exited(2).says("more than the 256 KiB");
+    fs::write(&long, b"\xff").unwrap();
+    world.regatta(["send", "gone", "--file", &file]).exited(2).says("not UTF-8 at byte 0");
+    world
+        .regatta(["send", "gone", "--file", &world.root().display().to_string()])
+        .exited(2)
+        .says("directory");
+    assert!(scene.prompts("gone").is_empty() && scene.prompts("child").is_empty());
+}
+
+#[test]
+fn what_is_said_before_the_start_goes_with_it_from_a_file_and_with_dashes() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    scene.add("a", "", PASSES);
+    let file = world.outside("said");
+    fs::write(&file, "--from $(a file)\nand 'more'\n").unwrap();
+    world.regatta(["send", "a", "--file", &file.display().to_string()]).exited(0).says("told when it starts");
+    world.regatta(["send", "a", "-- --help me"]).exited(0).says("number 2");
+    let status = world.regatta(["status", "a"]).exited(0);
+    status.says("prompt 1  queued").says("--from $(a file) and 'more'");
+    let daemon = world.daemon();
+    until("both were told", || (scene.prompts("a") == ["told 1", "told 2"]).then_some(()));
+    world.wait_state("a", "done");
+    let told = scene.told("a", 1);
+    assert!(told.starts_with("do a\n") && told.contains("--from $(a file)\nand 'more'"), "{told}");
+    assert!(scene.told("a", 2).starts_with("-- --help me\n"), "{}", scene.told("a", 2));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn a_command_gets_the_task_and_the_follow_up_in_one() {
+    let world = World::new(REGATTA);
+    let daemon = world.daemon();
+    world.enqueue(&world.plan(&task("a", "", "echo order >order.txt")));
+    world.wait_state("a", "done");
+    world.regatta(["send", "a", "echo \"$REGATTA_FOLLOW_UP\" >said.txt; test -f order.txt"]).exited(0);
+    until("the follow-up is done", || (world.attempts("a").0 == 2).then_some(()));
+    world.wait_state("a", "done");
+    let said = world.repo().git(["show", "regatta/a:said.txt"]);
+    assert!(said.starts_with("echo \"$REGATTA_FOLLOW_UP\""), "{said}");
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn a_run_drains_what_is_said_to_it_and_a_task_of_a_run_that_is_over_goes_to_the_daemon() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let barrier = world.barrier("a");
+    let held = format!("[ \"$REGATTA_ATTEMPT\" != 1 ] || {{ {}; }}\n{PASSES}", barrier.script());
+    fs::write(world.outside("notes/work.a"), held).unwrap();
+    let run = world.start(&world.plan_with("", &task("a", "agent: claude", "do a")), &[]);
+    barrier.arrived();
+    world.wait_state("a", "running");
+    assert_eq!(scene.send("a", "More.")["hint"], Value::Null, "the run will tell it");
+    barrier.open();
+    run.wait().exited(0);
+    world.assert_states(["a landed"]);
+    assert_eq!((scene.prompts("a"), world.landed("a.2").is_some()), (vec!["told 2".to_owned()], true));
+    let sent = scene.send("a", "And more.");
+    assert_eq!(sent["dispatched"], false);
+    assert!(text(&sent["hint"]).contains("regatta daemon"), "{sent:#}");
+    let daemon = world.daemon();
+    until("it was told", || (scene.prompts("a") == ["told 2", "told 3"]).then_some(()));
+    world.wait_state("a", "landed");
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn the_transcript_has_every_attempt_below_what_it_was_told() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    scene.add("a", "", &format!("echo '{{\"type\":\"assistant\",\"message\":{{\"id\":\"m\",\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"Here is '$REGATTA_ATTEMPT'\"}}]}}}}'\n{PASSES}"));
+    world.wait_state("a", "done");
+    scene.send("a", "Say\nmore.");
+    until("it was told", || (scene.prompts("a") == ["told 2"]).then_some(()));
+    world.wait_state("a", "done");
+    let logs = world.regatta(["logs", "a"]).exited(0).stdout;
+    let at = |part: &str| logs.find(part).unwrap_or_else(|| panic!("{part:?} in\n{logs}"));
+    let order = [
+        at("── attempt 1 · claude · the task ──"),
+        at("> do a"),
+        at("Here is 1"),
+        at("── attempt 2 · claude · follow-up 1 from"),
+        at("> Say\n> more."),
+        at("Here is 2"),
+    ];
+    assert!(order.is_sorted(), "{logs}");
+    let one = world.regatta(["logs", "a", "--attempt", "1"]).exited(0).stdout;
+    assert!(one.contains("Here is 1") && !one.contains("Here is 2"), "{one}");
+    let json = world.regatta(["logs", "a", "--json"]).exited(0).stdout;
+    let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let second = objects.iter().filter(|object| object["type"] == "attempt").nth(1).unwrap();
+    assert_eq!(
+        (&second["told"][0]["kind"], &second["told"][0]["text"]),
+        (&"follow-up".into(), &"Say\nmore.".into())
+    );
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn waiting_goes_on_through_follow_ups() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let barrier = scene.add_held("a", "", PASSES);
+    let mut wait = world.begin(["wait", "a"]);
+    let pid = world.agent_pid("a", 1);
+    assert_eq!(wait.next_line(), Some(format!("WATCHING task=a pid={pid} granularity=exit")));
+    scene.send("a", "More.");
+    barrier.open();
+    assert_eq!(wait.next_line().as_deref(), Some("EXITED task=a state=landed"));
+    assert_eq!(wait.wait().code, 0);
+    assert_eq!(scene.prompts("a"), ["told 2"], "it was waited for to the end of the follow-up");
+    daemon.signal("TERM");
+    daemon.wait();
+}

@@ -14,17 +14,17 @@ fn it_blocks_until_the_end_and_tells_tools_and_words_on_the_way() {
     let mut all = world.start(["wait", "talker", "--granularity", "all"]);
     let mut tools = world.start(["wait", "talk", "--granularity", "tool", "--json"]);
     let mut end = world.start(["wait", "--all"]);
-    assert_eq!(all.line().as_deref(), Some("WATCHING talker"));
-    assert_eq!(end.line().as_deref(), Some("WATCHING talker"));
+    assert_eq!(all.line().as_deref(), Some("WATCHING task=talker pid=0 granularity=all"));
+    assert_eq!(end.line().as_deref(), Some("WATCHING task=talker pid=0 granularity=exit"));
     let first: Value = serde_json::from_str(&tools.line().unwrap()).unwrap();
-    assert_eq!(first, json!({ "event": "watching", "task": "talker", "state": "pending" }));
+    assert_eq!(first, json!({ "event": "watching", "task": "talker", "state": "pending", "pid": null }));
     world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
     let (lines, code) = all.rest();
     assert_eq!(code, 0);
-    let tool = lines.iter().position(|line| line.starts_with("TOOL talker Write")).expect("a tool");
-    let said = lines.iter().position(|line| line == "LOG talker hello there").expect("its words");
+    let tool = lines.iter().position(|line| line.starts_with("TOOL task=talker tool=Write")).expect("a tool");
+    let said = lines.iter().position(|line| line == "LOG task=talker: hello there").expect("its words");
     assert!(said < tool, "{lines:?}");
-    assert_eq!(lines.last().map(String::as_str), Some("EXITED talker landed"));
+    assert_eq!(lines.last().map(String::as_str), Some("EXITED task=talker state=landed"));
     let (lines, code) = tools.rest();
     assert_eq!(code, 0);
     let objects: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -33,7 +33,7 @@ fn it_blocks_until_the_end_and_tells_tools_and_words_on_the_way() {
     let exited = objects.last().unwrap();
     assert_eq!((&objects[0]["name"], &objects[0]["attempt"]), (&json!("Write"), &json!(1)));
     assert_eq!((&exited["state"], &exited["reason"]), (&json!("landed"), &Value::Null));
-    assert_eq!(end.rest(), (vec!["EXITED talker landed".to_owned()], 0));
+    assert_eq!(end.rest(), (vec!["EXITED task=talker state=landed".to_owned()], 0));
 }
 
 #[test]
@@ -45,14 +45,17 @@ fn an_agent_that_is_under_way_is_told_from_its_beginning_and_each_attempt_once()
     let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
     let mut wait = world.start(["wait", "waiter", "--granularity", "all"]);
-    wait.until(|line| line == "LOG waiter hello");
+    wait.until(|line| line == "LOG task=waiter: hello");
     let_go(&fifo);
     let (lines, code) = wait.rest();
-    assert_eq!((lines, code), (vec!["LOG waiter bye".to_owned(), "EXITED waiter landed".to_owned()], 0));
+    assert_eq!(
+        (lines, code),
+        (vec!["LOG task=waiter: bye".to_owned(), "EXITED task=waiter state=landed".to_owned()], 0)
+    );
     assert_eq!(run.rest().1, 0);
     // What is over was told to others.
     let again = world.run(["wait", "waiter", "--granularity", "all"]).exits(0).out;
-    assert_eq!(again, "WATCHING waiter\nEXITED waiter landed\n");
+    assert_eq!(again, "WATCHING task=waiter pid=0 granularity=all\nEXITED task=waiter state=landed\n");
 }
 
 #[test]
@@ -60,13 +63,17 @@ fn how_it_ended_is_the_exit_code() {
     let world = World::after_plan();
     assert_eq!(world.run(["wait", "good", "script"]).exits(0).out.lines().count(), 4);
     let out = world.run(["wait", "good", "broken", "after"]).exits(1).out;
-    for line in ["EXITED good landed", "EXITED broken failed", "EXITED after skipped"] {
+    for line in [
+        "EXITED task=good state=landed",
+        "EXITED task=broken state=failed",
+        "EXITED task=after state=skipped",
+    ] {
         assert!(out.lines().any(|found| found == line), "{out}");
     }
     world.run(["cancel", "after"]).exits(0);
     world.run(["wait", "after"]).exits(1);
     let ran = world.run(["wait", "nobody"]).exits(4);
-    assert_eq!(ran.out, "ERROR there is no task \"nobody\"\n");
+    assert_eq!(ran.out, "ERROR task=nobody reason=not_found\n");
     let ran = world.run(["wait", "nobody", "--json"]).exits(4);
     assert_eq!((&ran.json()["event"], &ran.error()["code"]), (&json!("error"), &json!(4)));
     world.run(["wait", "good", "--timeout", "soon"]).exits(2);
@@ -78,7 +85,7 @@ fn the_time_runs_out() {
     let world = World::new();
     world.run(["add", "x", "--id", "slow"]).exits(0);
     let ran = world.run(["wait", "slow", "--timeout", "0.2"]).exits(5);
-    assert_eq!(ran.out, "WATCHING slow\nTIMEOUT slow\n");
+    assert_eq!(ran.out, "WATCHING task=slow pid=0 granularity=exit\nTIMEOUT task=slow\n");
     assert!(ran.err.contains("regatta daemon"), "{}", ran.err);
     let last = world.run(["wait", "slow", "--timeout", "200ms", "--json"]).exits(5).json_lines().pop();
     assert_eq!(last, Some(json!({ "event": "timeout", "tasks": ["slow"] })));

@@ -1,0 +1,93 @@
+//! What stands above each attempt in a task's whole transcript: which it is, and what its agent was told.
+
+use regatta_core::attempt::Attempt;
+use regatta_core::prompt::Prompt;
+use regatta_core::spec::TaskSpec;
+use regatta_engine::redact::Redactor;
+use serde_json::{Value, json};
+
+use crate::render::shown::clean;
+use crate::ui::{Style, Ui};
+
+/// So many lines of what was told are shown to people; all of it is in `--json`.
+const MOST_LINES: usize = 12;
+
+/// What an attempt was told.
+pub(super) struct Heading<'a> {
+    attempt: &'a Attempt,
+    told: Vec<Told>,
+}
+
+/// One thing that was told, and what it was.
+struct Told {
+    kind: &'static str,
+    label: String,
+    text: String,
+}
+
+impl<'a> Heading<'a> {
+    /// Of `attempt`, which came after `earlier`.
+    pub(super) fn new(
+        attempt: &'a Attempt,
+        earlier: &[Attempt],
+        spec: &TaskSpec,
+        prompts: &[Prompt],
+        redactor: &Redactor,
+    ) -> Self {
+        let mut told = Vec::new();
+        let goes_on =
+            attempt.session.is_some() && earlier.iter().any(|before| before.session == attempt.session);
+        let follow_up = attempt.prompt.and_then(|n| prompts.iter().find(|prompt| prompt.n == n));
+        if !goes_on {
+            told.push(("task", "the task".to_owned(), spec.prompt.clone()));
+        }
+        if let Some(prompt) = follow_up {
+            told.push((
+                "follow-up",
+                format!("follow-up {} from {}", prompt.n, prompt.by),
+                prompt.text.clone(),
+            ));
+        }
+        let failed = earlier.last().filter(|last| last.charged && !last.summary.is_empty());
+        if let Some(last) = failed {
+            told.push(("guidance", format!("what attempt {} ran into", last.n), last.summary.clone()));
+        }
+        let told = told.into_iter().map(|(kind, label, text)| {
+            let text = clean(&redactor.redact(text.trim()));
+            Told { kind, label, text }
+        });
+        Self { attempt, told: told.collect() }
+    }
+
+    /// For people.
+    pub(super) fn lines(&self, ui: &Ui) -> Vec<String> {
+        let (n, agent) = (self.attempt.n, &self.attempt.agent);
+        let labels: Vec<&str> = self.told.iter().map(|told| told.label.as_str()).collect();
+        let about = if labels.is_empty() { String::new() } else { format!(" · {}", labels.join(", ")) };
+        let mut lines = vec![ui.paint(Style::Strong, &format!("── attempt {n} · {agent}{about} ──"))];
+        for told in &self.told {
+            let all: Vec<&str> = told.text.lines().collect();
+            let shown = all.iter().take(MOST_LINES);
+            lines.extend(shown.map(|line| ui.paint(Style::Dim, format!("> {line}").trim_end())));
+            if all.len() > MOST_LINES {
+                let left = format!("> … {} more lines", all.len() - MOST_LINES);
+                lines.push(ui.paint(Style::Dim, &left));
+            }
+        }
+        lines
+    }
+
+    /// For programs.
+    pub(super) fn object(&self) -> Value {
+        let told: Vec<Value> =
+            self.told.iter().map(|told| json!({ "kind": told.kind, "text": told.text })).collect();
+        json!({
+            "type": "attempt",
+            "attempt": self.attempt.n,
+            "agent": self.attempt.agent,
+            "session": self.attempt.session,
+            "prompt": self.attempt.prompt,
+            "told": told,
+        })
+    }
+}
