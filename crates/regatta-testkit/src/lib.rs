@@ -1,5 +1,7 @@
 //! Fixtures for tests. Nothing here ships.
 
+pub mod agents;
+pub mod api;
 pub mod daemon;
 pub mod invariants;
 pub mod repo;

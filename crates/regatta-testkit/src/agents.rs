@@ -1,0 +1,117 @@
+//! The real agent command lines in a [`World`]: installed by `scripts/agents/install`, alone with an [`Api`] of ours.
+//!
+//! They get a scratch home, keys that open nothing, and no telemetry. Their proxy is the API too, which refuses and
+//! writes down whatever they want from elsewhere.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::json;
+
+use crate::api::Api;
+use crate::repo::write;
+use crate::world::World;
+
+/// Names where the agents' programs are, for whoever has installed them already.
+const PROGRAMS_VAR: &str = "REGATTA_TEST_AGENTS";
+
+/// A key that opens nothing.
+pub const KEY: &str = "sk-ant-nothing-behind-it";
+
+/// The directory of the agents' programs. They are installed where they are not there yet.
+pub fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        if let Some(dir) = std::env::var_os(PROGRAMS_VAR) {
+            let dir = PathBuf::from(dir);
+            assert!(
+                dir.join("claude").exists(),
+                "{PROGRAMS_VAR} names {}, where no claude is",
+                dir.display()
+            );
+            return dir;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/agents/install");
+        let output = Command::new(&script).output().expect("scripts/agents/install can be run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{said}\nthese tests drive the real agents: run scripts/agents/install"
+        );
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    })
+}
+
+/// A world whose agents are the real ones and whose models are `api`. `exe` is `env!("CARGO_BIN_EXE_regatta")`.
+pub fn world(exe: &str, api: &Api) -> World {
+    let mut world = World::new(exe);
+    let home = world.outside("home");
+    let path = std::env::var("PATH").unwrap_or_default();
+    world.env("PATH", format!("{}:{path}", programs().display()));
+    let url = api.url();
+    for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        world.env(proxy, &url).env(&proxy.to_ascii_lowercase(), &url);
+    }
+    world.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
+    claude(&mut world, &url);
+    codex(&mut world, &url, &home);
+    gemini(&mut world, &url, &home);
+    opencode(&mut world, &url, &home);
+    world.config(
+        "version: 1\n\
+         agents:\n\
+         \x20 claude: { model: claude-sonnet-4-5 }\n\
+         \x20 codex: { model: gpt-5.5 }\n\
+         \x20 gemini: { model: gemini-2.5-pro }\n\
+         \x20 opencode: { model: anthropic/claude-sonnet-4-5 }\n",
+    );
+    world
+}
+
+fn claude(world: &mut World, url: &str) {
+    world
+        .env("ANTHROPIC_BASE_URL", url)
+        .env("ANTHROPIC_API_KEY", KEY)
+        .env("DISABLE_TELEMETRY", "1")
+        .env("DISABLE_ERROR_REPORTING", "1");
+}
+
+fn codex(world: &mut World, url: &str, home: &Path) {
+    world.env("CODEX_HOME", home.join(".codex")).env("CODEX_API_KEY", KEY);
+    write(
+        &home.join(".codex/config.toml"),
+        format!(
+            "openai_base_url = \"{url}/v1\"\ncheck_for_update_on_startup = false\n\
+             [analytics]\nenabled = false\n[features]\nplugins = false\n"
+        ),
+    );
+}
+
+fn gemini(world: &mut World, url: &str, home: &Path) {
+    world
+        .env("GOOGLE_GEMINI_BASE_URL", url)
+        .env("GEMINI_API_KEY", KEY)
+        .env("GEMINI_TELEMETRY_ENABLED", "false");
+    let settings = json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": false},
+        "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
+    });
+    write(&home.join(".gemini/settings.json"), settings.to_string());
+}
+
+fn opencode(world: &mut World, url: &str, home: &Path) {
+    world
+        .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+        .env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")
+        .env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1");
+    let settings = json!({
+        "autoupdate": false,
+        "share": "disabled",
+        "small_model": "anthropic/claude-sonnet-4-5",
+        "provider": {"anthropic": {"options": {"baseURL": format!("{url}/v1"), "apiKey": KEY}}},
+    });
+    // The world's home is also where settings are looked for.
+    write(&home.join("opencode/opencode.json"), settings.to_string());
+}
