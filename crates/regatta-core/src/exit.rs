@@ -37,7 +37,7 @@ pub enum Exit {
     Lost,
 }
 
-/// The three clocks that run on an attempt.
+/// The clocks that run on an attempt, and the one thing that needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -47,6 +47,8 @@ pub enum Limit {
     FirstOutput,
     /// Silence, while no tool call is open.
     Idle,
+    /// Requests that are repeated although no repetition can help: a wrong key, an account that nobody pays for.
+    Retries,
 }
 
 impl Exit {
@@ -62,6 +64,7 @@ impl fmt::Display for Limit {
             Limit::Total => "timeout",
             Limit::FirstOutput => "first-output timeout",
             Limit::Idle => "idle timeout",
+            Limit::Retries => "limit of futile retries",
         })
     }
 }

@@ -71,7 +71,13 @@ pub(crate) enum Judgement {
 
 /// Weighs the facts.
 pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
+    // What an agent kept running into is the cause; that it was ended in the middle of it is not.
+    let has_cause = matches!(
+        facts.end,
+        AgentEnd::RateLimited { .. } | AgentEnd::Environment { .. } | AgentEnd::Permanent { .. }
+    );
     match facts.exit {
+        Exit::TimedOut { .. } if has_cause => {}
         Exit::Stopped { why } => return Judgement::Uncharged(format!("stopped: {why}")),
         Exit::Lost => {
             return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());

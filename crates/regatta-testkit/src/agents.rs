@@ -60,6 +60,7 @@ pub fn world(exe: &str, api: &Api) -> World {
     opencode(&mut world, &url, &home);
     world.config(
         "version: 1\n\
+         land: { auto: true }\n\
          agents:\n\
          \x20 claude: { model: claude-sonnet-4-5 }\n\
          \x20 codex: { model: gpt-5.5 }\n\

@@ -2,6 +2,8 @@
 
 mod scene;
 
+mod crashes;
+mod refusals;
 mod work;
 
 /// The program under test.

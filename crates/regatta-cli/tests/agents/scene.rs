@@ -1,13 +1,25 @@
 //! A world with the real agents in it, and the model behind them.
 
+use std::process::Command;
+use std::time::Duration;
+
 use regatta_testkit::agents;
-use regatta_testkit::api::{Api, Script, tag};
-use regatta_testkit::world::{World, task};
+use regatta_testkit::api::{Api, Said, Script, tag};
+use regatta_testkit::daemon::until;
+use regatta_testkit::repo::write;
+use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
 /// Opencode looks for its plugin package there whatever its settings say; it is refused, and does without.
 const IN_VAIN: &str = "registry.npmjs.org:443";
+
+/// How agents report.
+pub(crate) const DONE: &str = "regatta done --verdict pass --summary 'Did it'";
+
+/// A command, and what it says, which is nowhere in the command itself.
+pub(crate) const LOOK: &str = "echo looked at $((40 + 2)) files";
+pub(crate) const LOOKED: &str = "looked at 42 files";
 
 /// Where a test takes place.
 pub(crate) struct Scene {
@@ -33,6 +45,48 @@ impl Scene {
     /// The plan of all tasks.
     pub(crate) fn plan(&self) -> std::path::PathBuf {
         self.world.plan_with("", &self.tasks)
+    }
+
+    /// Sets the clock of every Regatta that is started afterwards, or has been since the first time, forward.
+    pub(crate) fn set_clock(&mut self, ahead: Duration) {
+        let clock = self.world.outside("clock");
+        write(&clock, ahead.as_millis().to_string());
+        self.world.env("REGATTA_CLOCK", clock);
+    }
+
+    /// The conversation that each attempt of a task belonged to.
+    pub(crate) fn sessions(&self, id: &str) -> Vec<String> {
+        let task = self.world.task(id);
+        let attempts = task["attempts"].as_array().expect("attempts are a list");
+        attempts.iter().map(|attempt| text(&attempt["session"]).to_owned()).collect()
+    }
+
+    /// The conversation as the task's agent told it to its model the last time.
+    #[track_caller]
+    pub(crate) fn last_said(&self, id: &str) -> Vec<Said> {
+        self.api.asked(id).pop().expect("its model was asked").said
+    }
+
+    /// Asserts that the agent still knew at its end what one of its tools had said.
+    #[track_caller]
+    pub(crate) fn assert_remembers(&self, id: &str, part: &str) {
+        let said = self.last_said(id);
+        let heard = |said: &Said| matches!(said, Said::Outcome(text) if text.contains(part));
+        assert!(said.iter().any(heard), "{said:#?}");
+    }
+
+    /// Waits until the agent of that name has the words on disk, where it keeps its conversations.
+    #[track_caller]
+    pub(crate) fn wait_kept(&self, agent: &str, words: &str) {
+        let place = match agent {
+            "claude" => self.world.outside("home/.claude/projects"),
+            _ => self.world.outside("home/.codex/sessions"),
+        };
+        let place = place.display().to_string();
+        until(&format!("{agent} has kept its conversation"), || {
+            let looked = Command::new("grep").args(["-rqsF", words, &place]).status();
+            looked.is_ok_and(|status| status.success()).then_some(())
+        });
     }
 
     /// Asserts that nobody asked for anything but the model, and that nothing is left behind.

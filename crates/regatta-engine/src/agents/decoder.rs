@@ -17,6 +17,11 @@ pub trait Decoder: Send {
 
     /// Tool calls begun and not ended. Silence is normal while this is not zero.
     fn open_tools(&self) -> usize;
+
+    /// Whether the agent repeats a request although that cannot help: nobody need wait for it.
+    fn retries_in_vain(&self) -> bool {
+        false
+    }
 }
 
 /// How an attempt ended, and what it used.

@@ -9,6 +9,11 @@ use regatta_core::time::Timestamp;
 /// Tool calls tracked at once; an agent that opens more without closing any is not worth more memory.
 const MAX_OPEN: usize = 256;
 
+/// Failures that no repetition mends.
+const FUTILE: [&str; 3] = ["authentication_failed", "oauth_org_not_allowed", "billing_error"];
+/// The first repetition may come with a login that was renewed in between; who announces this one has tried that.
+const FUTILE_RETRY: u32 = 2;
+
 /// What the events so far add up to. Bounded, whatever comes.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -26,6 +31,8 @@ pub(super) struct Ledger {
     pub(super) error: Option<(String, String)>,
     /// The kind of the retry that the agent is in the middle of.
     pub(super) retrying: Option<String>,
+    /// That retry cannot help.
+    pub(super) retries_in_vain: bool,
     /// The account was turned away; with the time from which it is not.
     pub(super) rejected: Option<Option<Timestamp>>,
 }
@@ -43,10 +50,11 @@ impl Ledger {
                 // A new turn: whatever the last one ended with is no longer the last word.
                 self.result = None;
                 self.error = None;
+                self.answered();
             }
-            AgentEvent::Text { .. } => self.retrying = None,
+            AgentEvent::Text { .. } => self.answered(),
             AgentEvent::ToolStarted { id, .. } => {
-                self.retrying = None;
+                self.answered();
                 if self.open.len() < MAX_OPEN {
                     self.open.insert(id.clone());
                 }
@@ -59,7 +67,10 @@ impl Ledger {
                 self.tokens_out = self.tokens_out.max(*tokens_out);
                 self.cost_usd = cost_usd.or(self.cost_usd);
             }
-            AgentEvent::Retrying { kind, .. } => self.retrying = Some(kind.clone()),
+            AgentEvent::Retrying { kind, attempt, .. } => {
+                self.retrying = Some(kind.clone());
+                self.retries_in_vain = *attempt >= FUTILE_RETRY && FUTILE.contains(&kind.as_str());
+            }
             AgentEvent::Limit { status, resets_at, .. } => {
                 self.rejected = (status == "rejected").then_some(*resets_at);
             }
@@ -73,11 +84,19 @@ impl Ledger {
                 self.turns = turns.or(self.turns);
                 self.denials.clone_from(denials);
                 self.result = Some((*ok, text.clone()));
-                self.retrying = None;
+                // One that was broken off in the middle of a retry has a result too; why it retried still counts.
+                if *ok {
+                    self.answered();
+                }
                 self.open.clear();
             }
             AgentEvent::Denied { .. } | AgentEvent::Unknown { .. } => {}
         }
+    }
+
+    fn answered(&mut self) {
+        self.retrying = None;
+        self.retries_in_vain = false;
     }
 
     pub(super) fn tokens(&self) -> (u64, u64) {

@@ -133,6 +133,12 @@ fn what_is_nobodys_fault_is_not_charged() {
         ..Case::of(VerdictAdapter::Db)
     };
     assert_eq!(timed_out.summary(), "bad block by exit-code");
+    // What it kept running into until it was ended is the cause.
+    let overloaded = AgentEnd::Environment { message: "idle timeout while it kept retrying".into() };
+    assert_eq!(Case { end: overloaded, ..timed_out }.summary(), "environment");
+    let locked_out = AgentEnd::Permanent { message: "401".into(), hint: "sign in".into() };
+    let exit = Exit::TimedOut { limit: Limit::Retries };
+    assert_eq!(Case { exit, end: locked_out, ..Case::of(VerdictAdapter::Db) }.summary(), "permanent");
     assert_eq!(
         Case { stuck: Some("which port?"), ..Case::of(VerdictAdapter::Chain) }.summary(),
         "needs input"

@@ -124,6 +124,7 @@ impl Worker {
         let mut silence = Silence::new(&self.claim.spec.limits, [&stdout, &stderr]);
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
+        let mut hopeless = false;
         loop {
             let asked = self.stop.borrow_and_update().clone();
             if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
@@ -142,6 +143,10 @@ impl Worker {
                         silence.broken();
                         for line in lines {
                             self.heard(decoder.as_mut(), &line.bytes);
+                        }
+                        if decoder.retries_in_vain() && !hopeless {
+                            hopeless = true;
+                            let _ = shim.stop(&StopRequest::Limit(Limit::Retries));
                         }
                     }
                     // The log is judged from its file in the end; only the live view is lost.

@@ -82,6 +82,10 @@ impl Decoder for ClaudeDecoder {
     fn open_tools(&self) -> usize {
         self.ledger.open_tools()
     }
+
+    fn retries_in_vain(&self) -> bool {
+        self.ledger.retries_in_vain
+    }
 }
 
 impl ClaudeDecoder {

@@ -46,6 +46,10 @@ impl Decoder for CodexDecoder {
     fn open_tools(&self) -> usize {
         self.ledger.open_tools()
     }
+
+    fn retries_in_vain(&self) -> bool {
+        self.ledger.retries_in_vain
+    }
 }
 
 impl CodexDecoder {

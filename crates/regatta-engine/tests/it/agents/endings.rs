@@ -166,6 +166,12 @@ fn a_timeout_in_the_middle_of_retries_is_the_servers_doing() {
     let said = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"on it"}}"#;
     assert_eq!(kind(&end(Kind::Codex, &[retry], &timed_out, "").end), "environment");
     assert_eq!(kind(&end(Kind::Codex, &[retry, said], &timed_out, "").end), "failed");
+    // Interrupted while it waits to repeat its request, claude has a result, and it says nothing of the cause.
+    let retry = r#"{"type":"system","subtype":"api_retry","attempt":2,"max_retries":3,"error_status":401,"error":"authentication_failed"}"#;
+    let result = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
+    let given_up = Exit::TimedOut { limit: Limit::Retries };
+    assert_eq!(kind(&end(Kind::Claude, &[retry, result], &given_up, "").end), "permanent");
+    assert_eq!(kind(&end(Kind::Claude, &[result], &given_up, "").end), "failed");
     let stderr = "Attempt 3 failed with status 503. Retrying with backoff... _ApiError: {}";
     assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, stderr).end), "environment");
     assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, "").end), "failed");
@@ -230,4 +236,29 @@ fn what_opencode_used_is_the_sum_of_its_steps() {
     let ending = end(Kind::Opencode, &[step, step], &Exit::Exited { code: 0 }, "");
     assert_eq!((ending.tokens_in, ending.tokens_out, ending.cost_usd), (220, 50, Some(0.5)));
     assert_eq!((ending.session.as_deref(), ending.turns), (Some("s"), Some(2)));
+}
+
+#[test]
+fn only_a_request_that_fails_for_good_is_repeated_in_vain() {
+    let claude = |attempt: u32, kind: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"api_retry","attempt":{attempt},"max_retries":3,"error":"{kind}"}}"#
+        )
+    };
+    let codex = |why: &str| format!(r#"{{"type":"error","message":"Reconnecting... 2/5 ({why})"}}"#);
+    let text = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"on it"}]}}"#.to_owned();
+    for (kind, lines, in_vain) in [
+        (Kind::Claude, vec![claude(1, "authentication_failed")], false),
+        (Kind::Claude, vec![claude(2, "authentication_failed")], true),
+        (Kind::Claude, vec![claude(2, "authentication_failed"), text], false),
+        (Kind::Claude, vec![claude(3, "overloaded")], false),
+        (Kind::Codex, vec![codex("unexpected status 401 Unauthorized: no")], true),
+        (Kind::Codex, vec![codex("We’re currently experiencing high demand")], false),
+    ] {
+        let mut decoder = decoder(kind);
+        for line in &lines {
+            decoder.line(line.as_bytes());
+        }
+        assert_eq!(decoder.retries_in_vain(), in_vain, "{lines:?}");
+    }
 }

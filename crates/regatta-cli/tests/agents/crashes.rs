@@ -1,0 +1,103 @@
+//! Agents that fall silent, break off or are killed, and a Regatta that is.
+
+use regatta_testkit::api::{Script, Turn};
+use regatta_testkit::daemon::{is_alive, signal};
+use regatta_testkit::world::Barrier;
+
+use crate::scene::{DONE, LOOK, LOOKED, Scene};
+
+fn script(agent: &str, mishap: Turn) -> Script {
+    let work = format!("echo made >{agent}.txt && {DONE}");
+    Script::of([Turn::run(LOOK), mishap, Turn::run(&work), Turn::say("It is done.")])
+}
+
+/// Asserts that the second attempt went on where the first was broken off.
+#[track_caller]
+fn assert_went_on(scene: &Scene, agent: &str) {
+    assert_eq!(scene.world.landed(&format!("{agent}.txt")).as_deref(), Some("made\n"));
+    let sessions = scene.sessions(agent);
+    assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{sessions:?}");
+    scene.assert_remembers(agent, LOOKED);
+}
+
+#[test]
+fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_again() {
+    let mut scene = Scene::new();
+    for agent in ["claude", "codex"] {
+        scene.task(
+            agent,
+            agent,
+            "max_attempts: 2\nfirst_output_timeout: 2m\nidle_timeout: 5s",
+            script(agent, Turn::Stall),
+        );
+    }
+    scene.world.run(&scene.plan(), &[]).exited(0).says("idle timeout");
+    scene.world.assert_states(["claude landed", "codex landed"]);
+    for agent in ["claude", "codex"] {
+        assert_went_on(&scene, agent);
+        assert_eq!(scene.world.attempts(agent), (2, 1));
+    }
+    scene.assert_tidy();
+}
+
+#[test]
+fn a_connection_that_breaks_costs_no_attempt() {
+    let mut scene = Scene::new();
+    for agent in ["claude", "codex"] {
+        scene.task(agent, agent, "", script(agent, Turn::Break));
+    }
+    scene.world.run(&scene.plan(), &[]).exited(0);
+    scene.world.assert_states(["claude landed", "codex landed"]);
+    for agent in ["claude", "codex"] {
+        assert_eq!(scene.world.attempts(agent), (1, 0));
+    }
+    scene.assert_tidy();
+}
+
+#[test]
+fn an_agent_that_is_killed_goes_on_with_its_conversation() {
+    let mut scene = Scene::new();
+    for agent in ["claude", "codex"] {
+        scene.task(agent, agent, "max_attempts: 2", script(agent, Turn::Stall));
+    }
+    let running = scene.world.start(&scene.plan(), &[]);
+    for agent in ["claude", "codex"] {
+        scene.api.wait_asked(agent, 2);
+        scene.wait_kept(agent, LOOKED);
+        signal(scene.world.agent_pid(agent, 1), "KILL");
+    }
+    running.wait().exited(0);
+    scene.world.assert_states(["claude landed", "codex landed"]);
+    for agent in ["claude", "codex"] {
+        assert_went_on(&scene, agent);
+    }
+    scene.assert_tidy();
+}
+
+#[test]
+fn agents_outlive_a_daemon_that_is_killed_and_the_next_one_takes_them_over() {
+    let mut scene = Scene::new();
+    let agents = ["claude", "codex"];
+    let waits = agents.map(|agent| {
+        let wait = scene.world.barrier(agent);
+        let work = format!("echo made >{agent}.txt && {DONE}");
+        let turns = [Turn::run(&wait.script()), Turn::run(&work), Turn::say("It is done.")];
+        scene.task(agent, agent, "", Script::of(turns));
+        wait
+    });
+    let daemon = scene.world.daemon();
+    scene.world.enqueue(&scene.plan());
+    waits.iter().for_each(Barrier::arrived);
+    let pids = agents.map(|agent| scene.world.agent_pid(agent, 1));
+    daemon.kill();
+    assert!(pids.into_iter().all(is_alive));
+    let daemon = scene.world.daemon();
+    waits.iter().for_each(Barrier::open);
+    for agent in agents {
+        scene.world.wait_state(agent, "landed");
+        assert_eq!(scene.world.attempts(agent), (1, 0));
+    }
+    daemon.signal("TERM");
+    daemon.wait();
+    scene.assert_tidy();
+}

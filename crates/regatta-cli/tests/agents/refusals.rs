@@ -1,0 +1,119 @@
+//! A model that turns its agents away: for a moment, for hours, for good.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use regatta_core::time::Timestamp;
+use regatta_testkit::agents::KEY;
+use regatta_testkit::api::{Refusal, Script, Turn};
+use regatta_testkit::world::text;
+use serde_json::json;
+
+use crate::scene::{DONE, LOOK, LOOKED, Scene};
+
+#[test]
+fn too_many_requests_cost_a_moment_and_no_attempt() {
+    let mut scene = Scene::new();
+    for agent in ["claude", "codex"] {
+        let work = format!("echo made >{agent}.txt && {DONE}");
+        let turns = [Turn::Refuse(Refusal::Traffic(1)), Turn::run(&work), Turn::say("It is done.")];
+        scene.task(agent, agent, "", Script::of(turns));
+    }
+    scene.world.run(&scene.plan(), &[]).exited(0);
+    scene.world.assert_states(["claude landed", "codex landed"]);
+    for agent in ["claude", "codex"] {
+        assert_eq!((scene.world.attempts(agent), scene.api.answered(agent)), ((1, 0), 3));
+    }
+    scene.assert_tidy();
+}
+
+#[test]
+fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goes_on() {
+    let mut scene = Scene::new();
+    // The allowance of a subscription: an API key has none.
+    scene.world.env("ANTHROPIC_API_KEY", "").env("CLAUDE_CODE_OAUTH_TOKEN", KEY);
+    // Codex tells it to the minute.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let resets_at = (now + 3 * 3600).next_multiple_of(60);
+    let renewed = Timestamp::from_millis(i64::try_from(resets_at).unwrap() * 1000);
+    for agent in ["claude", "codex"] {
+        let work = format!("echo made >{agent}.txt && {DONE}");
+        let turns = [
+            Turn::run(LOOK),
+            Turn::Refuse(Refusal::UsageLimit(resets_at)),
+            Turn::run(&work),
+            Turn::say("It is done."),
+        ];
+        scene.task(agent, agent, "", Script::of(turns));
+    }
+    scene.set_clock(Duration::ZERO);
+    let daemon = scene.world.daemon();
+    scene.world.enqueue(&scene.plan());
+    for agent in ["claude", "codex"] {
+        scene.world.wait_state(agent, "parked");
+        let task = scene.world.task(agent);
+        let class = json!({ "class": "rate-limited", "until": renewed.to_string() });
+        assert_eq!(task["attempts"][0]["class"], class, "{task:#}");
+        assert_eq!(scene.world.attempts(agent), (1, 0));
+    }
+    scene.set_clock(Duration::from_secs(3 * 3600 + 120));
+    for agent in ["claude", "codex"] {
+        scene.world.wait_state(agent, "landed");
+        let sessions = scene.sessions(agent);
+        assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{sessions:?}");
+        scene.assert_remembers(agent, LOOKED);
+    }
+    daemon.signal("TERM");
+    daemon.wait();
+    scene.assert_tidy();
+}
+
+#[test]
+fn an_overloaded_server_is_waited_for_without_charge() {
+    let mut scene = Scene::new();
+    scene.world.env("CLAUDE_CODE_MAX_RETRIES", "1");
+    for agent in ["claude", "codex"] {
+        scene.task(agent, agent, "", Script::always(Turn::Refuse(Refusal::Overloaded)));
+    }
+    scene.set_clock(Duration::ZERO);
+    let daemon = scene.world.daemon();
+    scene.world.enqueue(&scene.plan());
+    for agent in ["claude", "codex"] {
+        scene.world.wait_state(agent, "parked");
+        assert_eq!(scene.world.attempts(agent), (1, 0));
+        let work = format!("echo made >{agent}.txt && {DONE}");
+        scene.api.script(agent, Script::of([Turn::run(&work), Turn::say("It is done.")]));
+    }
+    scene.set_clock(Duration::from_secs(300));
+    for agent in ["claude", "codex"] {
+        scene.world.wait_state(agent, "landed");
+        assert_eq!(scene.world.attempts(agent), (2, 0));
+    }
+    daemon.signal("TERM");
+    daemon.wait();
+    scene.assert_tidy();
+}
+
+#[test]
+fn a_key_that_opens_nothing_blocks_the_task_at_once_and_says_what_to_do() {
+    let hints = [
+        ("claude", "ANTHROPIC_API_KEY"),
+        ("codex", "codex login"),
+        ("gemini", "GEMINI_API_KEY"),
+        ("opencode", "opencode auth login"),
+    ];
+    let mut scene = Scene::new();
+    for (agent, _) in hints {
+        scene.task(agent, agent, "", Script::always(Turn::Refuse(Refusal::Login)));
+    }
+    scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(1);
+    for (agent, hint) in hints {
+        let task = scene.world.task(agent);
+        assert_eq!(task["state"], "blocked", "{task:#}");
+        assert!(text(&task["reason"]).contains(hint), "{task:#}");
+        assert_eq!(scene.world.attempts(agent), (1, 0));
+        // One more try may come with a login that was renewed; more are in vain.
+        assert!(scene.api.answered(agent) <= 3, "{agent} asked {} times", scene.api.answered(agent));
+    }
+    scene.assert_alone();
+    scene.world.assert_no_process();
+}
