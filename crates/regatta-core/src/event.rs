@@ -7,6 +7,7 @@ use crate::failure::FailureClass;
 use crate::id::TaskId;
 use crate::radar::Other;
 use crate::state::{BlockReason, ParkReason};
+use crate::suspicion::Sign;
 use crate::time::Timestamp;
 use crate::train::LandStep;
 use crate::verdict::{Statement, Verdict};
@@ -164,6 +165,18 @@ pub enum EventBody {
         with: Other,
         /// Where, as far as it is worth a line.
         files: Vec<String>,
+    },
+    /// Its agent may need a person; changes no state and stops nobody. Told once for a sign and an attempt.
+    Suspected {
+        /// What looks wrong.
+        sign: Sign,
+        /// In a sentence, with what was seen.
+        why: String,
+    },
+    /// What was suspected is over: the agent visibly goes on.
+    WentOn {
+        /// What looked wrong.
+        sign: Sign,
     },
     /// Work that would have been lost was kept.
     Salvaged {

@@ -20,6 +20,7 @@ pub mod radar;
 pub mod report;
 pub mod spec;
 pub mod state;
+pub mod suspicion;
 pub mod taskfile;
 pub mod time;
 pub mod train;

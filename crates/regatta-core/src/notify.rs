@@ -38,7 +38,7 @@ pub enum NotifyKind {
     Failed,
     /// A task waits for a time.
     Parked,
-    /// A worker asked for something: a way to be blocked.
+    /// A worker asked for something, which is a way to be blocked; or one that runs looks as if it waited for somebody.
     NeedsInput,
     /// Two tasks that run would conflict if both landed.
     ConflictAhead,
@@ -128,6 +128,9 @@ impl Notification {
                     _ => NotifyKind::Blocked,
                 };
                 (kind, "blocked", Some(format!("{reason}: {detail}")), None)
+            }
+            EventBody::Suspected { sign, why } => {
+                (NotifyKind::NeedsInput, "running", Some(format!("{sign}: {why}")), None)
             }
             EventBody::ConflictAhead { with, files } => {
                 // It tells of no state: the task may be at work, wait to land or wait for a person.

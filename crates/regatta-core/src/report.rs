@@ -277,6 +277,8 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::ConflictAhead { with, files } => {
             format!("would conflict with {with} in {}", cell(&files.join(", ")))
         }
+        EventBody::Suspected { sign, why } => format!("may need a person ({sign}): {}", cell(why)),
+        EventBody::WentOn { sign } => format!("goes on ({sign})"),
         EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", cell(why)),
         EventBody::PromptQueued { prompt, by, beginning, .. } => {
             format!("follow-up {prompt} from {by}: {}", cell(beginning))

@@ -30,4 +30,5 @@ pub mod run;
 pub mod scratch;
 pub mod session;
 pub mod shim;
+pub mod suspicions;
 mod worker;

@@ -13,6 +13,7 @@ use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::TaskReport;
+use regatta_core::suspicion::Suspicion;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
 use regatta_store::{TaskBrief, TaskRecord};
@@ -45,6 +46,8 @@ pub struct TaskDocument {
     pub held: Option<String>,
     /// Whose work its own meets, as it was seen last.
     pub radar: Vec<MarkDocument>,
+    /// Why its agent, which runs, may need a person.
+    pub suspicions: Vec<Suspicion>,
 }
 
 /// One task with everything about it, as `status --json` has it.
@@ -94,6 +97,8 @@ pub struct StatusDocument {
     pub radar: Vec<MarkDocument>,
     /// What was said to its agent after it was ordered, in that order.
     pub prompts: Vec<PromptDocument>,
+    /// Why its agent, which runs, may need a person.
+    pub suspicions: Vec<Suspicion>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -216,6 +221,8 @@ pub struct Surroundings {
     pub radar: Vec<MarkDocument>,
     /// What was said to its agent after it was ordered, in that order.
     pub prompts: Vec<PromptDocument>,
+    /// Why its agent, which runs, may need a person.
+    pub suspicions: Vec<Suspicion>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -348,6 +355,7 @@ impl From<&TaskBrief> for TaskDocument {
             updated_at: brief.updated_at,
             held: None,
             radar: Vec::new(),
+            suspicions: Vec::new(),
         }
     }
 }
@@ -413,6 +421,7 @@ impl StatusDocument {
             held: around.held,
             radar: around.radar,
             prompts: around.prompts,
+            suspicions: around.suspicions,
             next: around.next,
         }
     }

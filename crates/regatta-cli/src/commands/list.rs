@@ -6,9 +6,11 @@ use std::path::Path;
 use regatta_core::id::TaskId;
 use regatta_core::radar::{Kind, Sighting};
 use regatta_core::state::TaskState;
+use regatta_core::suspicion::Suspicion;
 use regatta_engine::holds::all_held;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::session::is_certainly_dead;
+use regatta_engine::suspicions::open_suspicions;
 use regatta_server::documents::{MarkDocument, TaskDocument};
 use regatta_store::{Store, StoreError, TaskBrief, TaskQuery};
 
@@ -140,7 +142,8 @@ async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) 
     }
 }
 
-/// Tasks, and what is known of them beside the store. Nothing is worked out for it: two small files are read.
+/// Tasks, and what is known of them beside their states. Nothing is worked out for it: two small files are read, and
+/// the events of those that run.
 #[derive(Default)]
 struct Seen {
     tasks: Vec<TaskBrief>,
@@ -148,6 +151,8 @@ struct Seen {
     /// Whom the sighting speaks of.
     involved: BTreeSet<TaskId>,
     sighting: Option<Sighting>,
+    /// Of those that run.
+    suspicions: BTreeMap<TaskId, Vec<Suspicion>>,
 }
 
 impl Seen {
@@ -166,7 +171,12 @@ impl Seen {
                 sighting.findings.retain(|finding| finding.other(&task.id).is_none());
             }
         }
-        Ok(Self { held: all_held(state_dir, alive), tasks, involved, sighting })
+        let mut suspicions = BTreeMap::new();
+        for task in tasks.iter().filter(|task| matches!(task.state, TaskState::Running { .. })) {
+            let open = open_suspicions(store, &task.id, task.attempts).await?;
+            suspicions.insert(task.id.clone(), open);
+        }
+        Ok(Self { held: all_held(state_dir, alive), tasks, involved, sighting, suspicions })
     }
 
     /// What was seen, if it concerns the task: it does for few of many.
@@ -178,6 +188,7 @@ impl Seen {
         let documents = self.tasks.iter().map(|task| TaskDocument {
             held: self.why_held(task).cloned(),
             radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
+            suspicions: self.suspicions.get(&task.id).cloned().unwrap_or_default(),
             ..TaskDocument::from(task)
         });
         documents.collect()
@@ -191,10 +202,16 @@ impl Seen {
     fn why(&self, task: &TaskBrief) -> String {
         let mut parts = vec![why(&task.state, &task.waiting_on)];
         parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));
+        parts.extend(self.suspicions.get(&task.id).into_iter().flatten().map(suspected));
         parts.extend(self.sighting(&task.id).and_then(|seen| warning(seen, &task.id)));
         parts.retain(|part| !part.is_empty());
         parts.join("; ")
     }
+}
+
+/// `⚠ silence: …`.
+pub(crate) fn suspected(suspicion: &Suspicion) -> String {
+    format!("⚠ {}: {}", suspicion.sign, clean_line(&suspicion.why))
 }
 
 /// Whether what was seen of a task's work is of no interest any more.

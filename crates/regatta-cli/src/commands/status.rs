@@ -14,6 +14,7 @@ use regatta_engine::holds::why_held;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
+use regatta_engine::suspicions::open_suspicions;
 use regatta_server::documents::{
     MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
 };
@@ -68,6 +69,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     let prompts = store.prompts(&task.spec.id).await?;
     let redactor = redactor(&project.config);
+    let suspicions = match &task.state {
+        TaskState::Running { .. } => open_suspicions(store.as_ref(), &task.spec.id, task.attempts).await?,
+        _ => Vec::new(),
+    };
     if ui.json {
         let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
         let salvage = salvages.iter().map(salvage_document).collect();
@@ -77,7 +82,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.document(&StatusDocument::new(
             &task,
             &attempts,
-            Surroundings { lane, salvage, held, radar, prompts, next },
+            Surroundings { lane, salvage, held, radar, prompts, suspicions, next },
         ));
         return Ok(Exit::Ok);
     }
@@ -97,6 +102,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     if let Some(why) = held {
         ui.line(format!("held      {why}"));
+    }
+    for suspicion in &suspicions {
+        let since = ago(suspicion.at, regatta_engine::clock::now());
+        let text = redactor.redact(&list::suspected(suspicion)).into_owned();
+        ui.line(format!("suspect   {} ({since}; it is not stopped for that)", ui.paint(Style::Wait, &text)));
     }
     for line in sighting.iter().flat_map(|seen| ahead(seen, &task.spec.id)) {
         ui.line(line);

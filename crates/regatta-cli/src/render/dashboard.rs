@@ -6,6 +6,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_core::spec::TaskSpec;
+use regatta_core::suspicion::Sign;
 use regatta_core::time::{Timestamp, human};
 use regatta_core::train::LandStep;
 use regatta_engine::notice::{Live, Notice};
@@ -22,6 +23,8 @@ struct Row {
     until: Option<Timestamp>,
     attempt: u32,
     doing: String,
+    /// Why its agent may need a person, by sign.
+    suspected: BTreeMap<Sign, String>,
     cost: f64,
     cost_before: f64,
     deps: Vec<TaskId>,
@@ -48,6 +51,7 @@ impl Dashboard {
                 until: None,
                 attempt: 0,
                 doing: String::new(),
+                suspected: BTreeMap::new(),
                 cost: 0.0,
                 cost_before: 0.0,
                 deps: spec.deps.clone(),
@@ -114,6 +118,14 @@ impl Dashboard {
                 LandStep::Bounce { .. } => "pending",
                 _ => "landing",
             },
+            EventBody::Suspected { sign, why } => {
+                row.suspected.insert(*sign, why.clone());
+                return;
+            }
+            EventBody::WentOn { sign } => {
+                row.suspected.remove(sign);
+                return;
+            }
             EventBody::Progressed { .. } => {
                 row.doing = describe(&event.body);
                 return;
@@ -128,6 +140,7 @@ impl Dashboard {
         }
         if row.state != state {
             row.since = event.at;
+            row.suspected.clear();
         }
         row.state = state;
         row.until = match &event.body {
@@ -226,6 +239,10 @@ impl Dashboard {
         let attempt = if row.attempt > 1 { format!("#{}", row.attempt) } else { String::new() };
         let doing = match row.state {
             "pending" if row.doing.is_empty() => self.waits_for(row),
+            "running" if !row.suspected.is_empty() => {
+                let reasons: Vec<&str> = row.suspected.values().map(String::as_str).collect();
+                format!("⚠ {}", reasons.join("; "))
+            }
             _ => row.doing.clone(),
         };
         let left =

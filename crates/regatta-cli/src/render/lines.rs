@@ -86,9 +86,10 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Failed { .. } | EventBody::Skipped { .. } | EventBody::Cancelled { .. } => {
             (Weight::Trouble, Style::Bad)
         }
-        EventBody::Blocked { .. } | EventBody::Parked { .. } | EventBody::Stuck { .. } => {
-            (Weight::Trouble, Style::Wait)
-        }
+        EventBody::Blocked { .. }
+        | EventBody::Parked { .. }
+        | EventBody::Stuck { .. }
+        | EventBody::Suspected { .. } => (Weight::Trouble, Style::Wait),
         EventBody::Retrying { .. } | EventBody::Salvaged { .. } | EventBody::ConflictAhead { .. } => {
             (Weight::Trouble, Style::Wait)
         }
@@ -99,6 +100,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::Noted { .. }
         | EventBody::PromptQueued { .. }
         | EventBody::FollowingUp { .. }
+        | EventBody::WentOn { .. }
         | EventBody::Rearmed => (Weight::News, Style::Dim),
         EventBody::Landing { landing } => match landing {
             LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),

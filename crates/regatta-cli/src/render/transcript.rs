@@ -37,13 +37,13 @@ impl<'a> Transcript<'a> {
                 self.said.clone_from(text);
                 self.block(text)
             }
-            AgentEvent::ToolStarted { id, name, summary } => {
+            AgentEvent::ToolStarted { id, name, summary, .. } => {
                 if self.open.len() < MAX_OPEN {
                     self.open.insert(id.clone(), name.clone());
                 }
                 vec![self.marked("●", Style::Busy, &format!("{name} {summary}"))]
             }
-            AgentEvent::ToolEnded { id, failed } => {
+            AgentEvent::ToolEnded { id, failed, .. } => {
                 let name = self.open.remove(id).unwrap_or_else(|| "tool".to_owned());
                 if *failed {
                     vec![self.marked("✕", Style::Bad, &format!("{name} failed"))]
@@ -51,7 +51,7 @@ impl<'a> Transcript<'a> {
                     Vec::new()
                 }
             }
-            AgentEvent::Usage { .. } => Vec::new(),
+            AgentEvent::Usage { .. } | AgentEvent::File { .. } => Vec::new(),
             AgentEvent::Retrying { attempt, max, delay_ms, kind } => {
                 let seconds = *delay_ms as f64 / 1000.0;
                 vec![self.marked(
@@ -119,11 +119,7 @@ mod tests {
         };
         let redactor = Redactor::new([("MY_TOKEN", "hunter2hunter2")]);
         let mut transcript = Transcript::new(&ui, &redactor);
-        let tool = |id: &str| AgentEvent::ToolStarted {
-            id: id.into(),
-            name: "Bash".into(),
-            summary: "echo hunter2hunter2".into(),
-        };
+        let tool = |id: &str| AgentEvent::tool(id, "Bash", "echo hunter2hunter2");
         let result = AgentEvent::Result {
             ok: true,
             text: "all done\x1b[2J".into(),
@@ -136,9 +132,9 @@ mod tests {
         let events = [
             AgentEvent::Started { session: Some("s1".into()), model: Some("m".into()) },
             tool("1"),
-            AgentEvent::ToolEnded { id: "1".into(), failed: false },
+            AgentEvent::ended("1", false),
             tool("2"),
-            AgentEvent::ToolEnded { id: "2".into(), failed: true },
+            AgentEvent::ended("2", true),
             AgentEvent::Text { text: "all done\x1b[2J".into() },
             result,
         ];

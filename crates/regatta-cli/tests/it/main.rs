@@ -39,6 +39,7 @@ mod run_retries;
 mod run_scheduling;
 mod run_stops;
 mod run_train;
+mod run_watch;
 mod salvage;
 mod secrets;
 mod send;

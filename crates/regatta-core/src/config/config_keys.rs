@@ -48,6 +48,12 @@ pub static CONFIG_KEYS: &[Key] = &[
         "",
         "How work that would conflict is found while agents are still at it.",
     ),
+    Key::new(
+        "watch",
+        Kind::Section(WATCH_KEYS),
+        "",
+        "What makes an agent that runs look as if it needed a person. It is told, and never stopped for it.",
+    ),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through.")
         .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
@@ -154,6 +160,37 @@ static RADAR_KEYS: &[Key] = &[
         "Whether an agent is told, at the start of its next attempt, with whose work its own would conflict.",
     )
     .env("REGATTA_RADAR_TELL"),
+];
+
+static WATCH_KEYS: &[Key] = &[
+    Key::new("enabled", Kind::Bool, "true", "Whether agents that run are watched.")
+        .env("REGATTA_WATCH_ENABLED"),
+    Key::new(
+        "same_command",
+        Kind::Int { min: 0, max: 1000 },
+        "3",
+        "How often in a row the same call of a tool has to get the same answer; 0 is never.",
+    ),
+    Key::new(
+        "silence",
+        Kind::Duration,
+        "5m",
+        "For how long nothing has to be heard while no tool is open; `none` is never.",
+    )
+    .env("REGATTA_WATCH_SILENCE"),
+    Key::new("tool", Kind::Duration, "30m", "For how long a tool has to be open; `none` is never."),
+    Key::new(
+        "turns_without_change",
+        Kind::Int { min: 0, max: 100_000 },
+        "30",
+        "How many turns in a row have to leave every file of the lane as it was; 0 is never.",
+    ),
+    Key::new(
+        "denials",
+        Kind::Int { min: 0, max: 1000 },
+        "3",
+        "How many calls have to be refused by the agent's permission rules; 0 is never.",
+    ),
 ];
 
 static LIMIT_KEYS: &[Key] = &[

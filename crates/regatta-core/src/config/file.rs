@@ -121,6 +121,12 @@ impl Config {
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
+            ("watch.enabled", Value::Bool(on)) => self.watch.enabled = *on,
+            ("watch.same_command", Value::Int(n)) => self.watch.same_command = count(*n),
+            ("watch.silence", Value::Duration(span)) => self.watch.silence = *span,
+            ("watch.tool", Value::Duration(span)) => self.watch.tool = *span,
+            ("watch.turns_without_change", Value::Int(n)) => self.watch.turns_without_change = count(*n),
+            ("watch.denials", Value::Int(n)) => self.watch.denials = count(*n),
             ("limits.groups", Value::Counts(list)) => {
                 limits.groups = list.iter().map(|spot| spot.value.clone()).collect();
             }

@@ -37,6 +37,7 @@ pub use schema::schema;
 pub use template::template;
 pub use values::{
     Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Profile, Radar, Strategy,
+    Watch,
 };
 pub use variables::refused_variable;
 

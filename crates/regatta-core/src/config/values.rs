@@ -36,6 +36,8 @@ pub struct Config {
     pub land: Land,
     /// How work that would conflict is found.
     pub radar: Radar,
+    /// What makes an agent that runs look as if it needed a person.
+    pub watch: Watch,
     /// What may happen at once.
     pub limits: Limits,
     /// Accounts to rotate through. Read, and not yet acted upon.
@@ -297,6 +299,25 @@ pub struct Radar {
     pub tell: bool,
 }
 
+/// What makes an agent that runs look as if it needed a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Watch {
+    /// Whether agents that run are watched.
+    pub enabled: bool,
+    /// How often in a row the same call has to get the same answer; 0 is never.
+    pub same_command: u32,
+    /// For how long nothing has to be heard while no tool is open.
+    #[serde(serialize_with = "as_text")]
+    pub silence: Option<Duration>,
+    /// For how long a tool has to be open.
+    #[serde(serialize_with = "as_text")]
+    pub tool: Option<Duration>,
+    /// How many turns in a row have to change no file; 0 is never.
+    pub turns_without_change: u32,
+    /// How many calls have to be refused; 0 is never.
+    pub denials: u32,
+}
+
 /// What may happen at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
@@ -347,6 +368,7 @@ impl Default for Config {
             lane: Lane::default(),
             land: Land::default(),
             radar: Radar::default(),
+            watch: Watch::default(),
             limits: Limits::default(),
             profiles: Vec::new(),
             models: Models::default(),
@@ -391,6 +413,19 @@ impl Default for Lane {
 impl Default for Radar {
     fn default() -> Self {
         Self { enabled: true, interval: Some(Duration::from_secs(30)), tell: false }
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            same_command: 3,
+            silence: Some(Duration::from_secs(5 * 60)),
+            tool: Some(Duration::from_secs(30 * 60)),
+            turns_without_change: 30,
+            denials: 3,
+        }
     }
 }
 

@@ -32,8 +32,14 @@ pub enum AgentEvent {
         id: String,
         /// The tool's name.
         name: String,
-        /// One line for people: the file, the command, the pattern. Begins with `sub-agent: ` when one made the call.
+        /// One line for people: the file, the command, the pattern.
         summary: String,
+        /// A sub-agent made the call.
+        #[serde(default, skip_serializing_if = "is_false")]
+        sub: bool,
+        /// Equal where the tool was asked the same; of no meaning beyond this process.
+        #[serde(skip)]
+        input: Option<u64>,
     },
     /// A tool call is closed.
     ToolEnded {
@@ -41,6 +47,31 @@ pub enum AgentEvent {
         id: String,
         /// The tool said it failed, or was refused.
         failed: bool,
+        /// What a failed one said, on one line.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        said: String,
+        /// How long it took, where the agent tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
+        /// Equal where the tool answered the same, times it took aside; of no meaning beyond this process.
+        #[serde(skip)]
+        answer: Option<u64>,
+    },
+    /// A file was changed by a tool that says so; what a command changed is not here.
+    File {
+        /// As seen from the lane, where it is in it. Somebody's words: to be shown, never to be opened.
+        path: String,
+        /// What became of it.
+        kind: FileChange,
+        /// A few lines of it, each behind ` `, `-` or `+`; empty where the agent does not tell.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        diff: String,
+        /// Lines that were left out of `diff`.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u32,
+        /// A sub-agent did it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        sub: bool,
     },
     /// What the attempt has used so far.
     Usage {
@@ -107,7 +138,51 @@ pub enum AgentEvent {
     },
 }
 
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileChange {
+    /// It was not there.
+    Add,
+    /// It is another now.
+    Update,
+    /// It is gone.
+    Delete,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 impl AgentEvent {
+    /// A tool call that is open, by the main agent.
+    pub fn tool(id: impl Into<String>, name: impl Into<String>, summary: impl Into<String>) -> Self {
+        let (id, name, summary) = (id.into(), name.into(), summary.into());
+        AgentEvent::ToolStarted { id, name, summary, sub: false, input: None }
+    }
+
+    /// The same, with all that it was asked.
+    pub(super) fn asked(self, by: &serde_json::Value) -> Self {
+        match self {
+            AgentEvent::ToolStarted { id, name, summary, sub, .. } => {
+                let input = Some(super::calls::digest(by));
+                AgentEvent::ToolStarted { id, name, summary, sub, input }
+            }
+            other => other,
+        }
+    }
+
+    /// A tool call that is closed, of which nothing else is known.
+    pub fn ended(id: impl Into<String>, failed: bool) -> Self {
+        AgentEvent::ToolEnded { id: id.into(), failed, said: String::new(), took_ms: None, answer: None }
+    }
+
     /// Keeps the beginning of a line that could not be read.
     pub(super) fn unknown(line: &[u8]) -> Self {
         let head = &line[..line.len().min(MAX_UNKNOWN)];

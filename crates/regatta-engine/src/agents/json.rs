@@ -69,6 +69,11 @@ pub(super) fn summary(input: &Value, cwd: Option<&str>) -> String {
         "prompt",
     ];
     let Some(found) = TELLING.iter().find_map(|key| text(input, key)) else { return String::new() };
-    let inside = cwd.and_then(|cwd| Path::new(found).strip_prefix(cwd).ok());
-    one_line(inside.and_then(Path::to_str).filter(|path| !path.is_empty()).unwrap_or(found))
+    one_line(seen_from(found, cwd))
+}
+
+/// A path as seen from a directory, where it is in it; else as it is.
+pub(super) fn seen_from<'p>(path: &'p str, cwd: Option<&str>) -> &'p str {
+    let inside = cwd.and_then(|cwd| Path::new(path).strip_prefix(cwd).ok());
+    inside.and_then(Path::to_str).filter(|inside| !inside.is_empty()).unwrap_or(path)
 }

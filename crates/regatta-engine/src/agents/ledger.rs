@@ -90,7 +90,7 @@ impl Ledger {
                 }
                 self.open.clear();
             }
-            AgentEvent::Denied { .. } | AgentEvent::Unknown { .. } => {}
+            AgentEvent::File { .. } | AgentEvent::Denied { .. } | AgentEvent::Unknown { .. } => {}
         }
     }
 

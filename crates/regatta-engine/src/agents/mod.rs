@@ -12,27 +12,35 @@
 //! docs/guide/adding-an-agent.md.
 
 mod by_hand;
+mod calls;
 pub mod claude;
 pub mod codex;
 pub mod command;
 mod decoder;
+mod edits;
 mod event;
 mod failure;
+mod from_lane;
 pub mod gemini;
 mod json;
 mod launch;
 mod ledger;
 mod lines;
 pub mod opencode;
+mod prompts;
 mod reset;
 pub mod sim;
+mod suspicion;
 mod words;
+
+use std::path::Path;
 
 pub use by_hand::{ByHand, by_hand};
 pub use decoder::{AgentEnd, Decoder, Ending};
-pub use event::AgentEvent;
+pub use event::{AgentEvent, FileChange};
 pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, Refusal, SessionPlan, find_program};
 pub use lines::{LineBuffer, MAX_LINE};
+pub use suspicion::{News, Suspicions};
 
 /// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:
 /// what the user exported wins over our defaults, as does what the profile sets.
@@ -62,6 +70,14 @@ pub fn decoder(kind: Kind) -> Box<dyn Decoder> {
         Kind::Opencode => Box::new(opencode::OpencodeDecoder::default()),
         Kind::Command => Box::new(command::PlainDecoder::default()),
         Kind::Sim => Box::new(sim::SimDecoder::default()),
+    }
+}
+
+/// The same, with files named as they are seen from the lane.
+pub fn decoder_in(kind: Kind, lane: Option<&Path>) -> Box<dyn Decoder> {
+    match lane.and_then(Path::to_str) {
+        Some(lane) => Box::new(from_lane::FromLane::new(decoder(kind), lane)),
+        None => decoder(kind),
     }
 }
 

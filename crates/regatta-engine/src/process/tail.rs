@@ -64,6 +64,11 @@ impl Tail {
         self.begin
     }
 
+    /// What there is of the line that is not complete yet.
+    pub fn unfinished(&self) -> &[u8] {
+        &self.partial
+    }
+
     /// Waits for complete lines and gives some, never none. A torn last line is kept until it is completed.
     ///
     /// It waits for ever once nobody writes any more: select it against the end of the writer, and

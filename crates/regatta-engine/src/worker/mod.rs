@@ -8,6 +8,7 @@ mod gather;
 mod prepare;
 mod run;
 mod settle;
+mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -186,7 +187,7 @@ impl Worker {
             Err(WorkerError::Launch(LaunchError::ShimDied { .. })) => {
                 self.after_exit(&site, Exit::Lost).await
             }
-            shim => self.attend(&site, shim?).await,
+            shim => self.attend(&site, shim?, false).await,
         }
     }
 
@@ -216,7 +217,7 @@ impl Worker {
                     self.record.started_at = Some(clock::now());
                     self.started(&shim).await?;
                 }
-                self.attend(&site, shim).await
+                self.attend(&site, shim, true).await
             }
             Found::Ended(exit) => self.after_exit(&site, exit).await,
             Found::Lost { run_id, .. } => {
@@ -229,9 +230,9 @@ impl Worker {
         }
     }
 
-    async fn attend(&mut self, site: &Site, shim: Shim) -> Result<(), WorkerError> {
+    async fn attend(&mut self, site: &Site, shim: Shim, adopted: bool) -> Result<(), WorkerError> {
         let run_id = shim.run_id().to_owned();
-        let exit = match self.supervise(&shim).await {
+        let exit = match self.supervise(site, &shim, adopted).await {
             Ok(exit) => exit,
             Err(error) => {
                 // Nobody listens to it any more, and the next attempt must not find it in its lane.

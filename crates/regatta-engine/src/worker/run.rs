@@ -9,9 +9,9 @@ use regatta_store::Step;
 use tokio::time::Instant;
 
 use super::{Site, Stop, Worker, WorkerError};
-use crate::agents::{self, AgentEvent, Brief, Decoder, Kind, SessionPlan};
+use crate::agents::{self, AgentEvent, Brief, Kind, SessionPlan};
 use crate::notice::{Live, Notice};
-use crate::process::tail::Tail;
+use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
 use crate::{clock, failpoint, radar};
 
@@ -112,10 +112,17 @@ impl Worker {
     }
 
     /// Listens until the process tree is gone.
-    pub(crate) async fn supervise(&mut self, shim: &Shim) -> Result<Exit, WorkerError> {
+    pub(crate) async fn supervise(
+        &mut self,
+        site: &Site,
+        shim: &Shim,
+        adopted: bool,
+    ) -> Result<Exit, WorkerError> {
         let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
-        let mut decoder = agents::decoder(kind);
+        let mut decoder = agents::decoder_in(kind, Some(&site.lane.path));
+        let mut watching = self.watch(kind, adopted.then_some(stdout.as_path())).await;
+        let mut stderr_tail = Tail::open(&stderr, 0).ok();
         let mut tail = Tail::open(&stdout, 0).map_err(|source| WorkerError::Io {
             doing: "following",
             path: stdout.clone(),
@@ -134,24 +141,43 @@ impl Worker {
             tokio::select! {
                 exit = shim.wait() => {
                     for line in tail.drain().unwrap_or_default() {
-                        self.heard(decoder.as_mut(), &line.bytes);
+                        let events = decoder.line(&line.bytes);
+                        watching.heard(line.end, &events);
+                        self.heard(events);
                     }
+                    watching.end().await;
                     return Ok(exit);
                 }
                 lines = tail.next_lines(), if listening => match lines {
                     Ok(lines) => {
                         silence.broken();
+                        let mut news = Vec::new();
                         for line in lines {
-                            self.heard(decoder.as_mut(), &line.bytes);
+                            let events = decoder.line(&line.bytes);
+                            news.extend(watching.heard(line.end, &events));
+                            self.heard(events);
                         }
                         if decoder.retries_in_vain() && !hopeless {
                             hopeless = true;
                             let _ = shim.stop(&StopRequest::Limit(Limit::Retries));
                         }
+                        self.suspect(site, &mut watching, news).await;
                     }
                     // The log is judged from its file in the end; only the live view is lost.
                     Err(_) => listening = false,
                 },
+                lines = next_lines(stderr_tail.as_mut()) => match lines {
+                    Ok(lines) => for line in lines {
+                        let news = watching.stderr(&line.bytes);
+                        self.suspect(site, &mut watching, news).await;
+                    },
+                    Err(_) => stderr_tail = None,
+                },
+                () = watching.due(decoder.open_tools() > 0) => {
+                    let unfinished = [tail.unfinished(), stderr_tail.as_ref().map_or(&[][..], Tail::unfinished)];
+                    let news = watching.look(decoder.open_tools() > 0, unfinished);
+                    self.suspect(site, &mut watching, news).await;
+                }
                 limit = silence.run_out(decoder.open_tools() > 0) => {
                     let _ = shim.stop(&StopRequest::Limit(limit));
                 }
@@ -160,11 +186,12 @@ impl Worker {
         }
     }
 
-    fn heard(&self, decoder: &mut dyn Decoder, line: &[u8]) {
-        for event in decoder.line(line) {
+    fn heard(&self, events: Vec<AgentEvent>) {
+        for event in events {
             let live = match event {
-                AgentEvent::ToolStarted { name, summary, .. } => {
-                    Live::Tool { name, summary: self.redact(&summary) }
+                AgentEvent::ToolStarted { name, summary, sub, .. } => {
+                    let by = if sub { "sub-agent: " } else { "" };
+                    Live::Tool { name, summary: format!("{by}{}", self.redact(&summary)) }
                 }
                 AgentEvent::Text { text } => Live::Text(self.redact(&text)),
                 AgentEvent::Usage { cost_usd, tokens_in, tokens_out } => {
@@ -180,6 +207,14 @@ impl Worker {
             };
             self.ctx.tell(Notice::Live { task: self.claim.task.clone(), live });
         }
+    }
+}
+
+/// More of a log; never, where there is none.
+async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
+    match tail {
+        Some(tail) => tail.next_lines().await,
+        None => std::future::pending().await,
     }
 }
 

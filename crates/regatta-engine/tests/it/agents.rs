@@ -5,6 +5,7 @@ mod argv_of_others;
 mod endings;
 mod garbage;
 mod other_kinds;
+mod suspicions;
 mod transcripts;
 
 use regatta_core::time::Timestamp;

@@ -76,6 +76,8 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::Stuck { .. }
         | EventBody::Judged { .. }
         | EventBody::ConflictAhead { .. }
+        | EventBody::Suspected { .. }
+        | EventBody::WentOn { .. }
         | EventBody::Salvaged { .. }
         | EventBody::Noted { .. } => false,
     }

@@ -10,8 +10,10 @@ use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::classify::{Signs, Terminal, classify};
+use crate::agents::calls::{Call, Calls, ended};
 use crate::agents::decoder::{Decoder, Ending};
-use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::edits::{Diff, Edit, edits};
+use crate::agents::event::{AgentEvent, FileChange, MAX_TEXT, clip, one_line};
 use crate::agents::json::{summary, text};
 use crate::agents::ledger::Ledger;
 use crate::agents::lines::MAX_LINE;
@@ -44,6 +46,9 @@ pub struct ClaudeDecoder {
     spoke: bool,
     cwd: Option<String>,
     recent_messages: VecDeque<String>,
+    calls: Calls,
+    /// Calls whose refusal was told; the result lists them again.
+    refused: Vec<String>,
 }
 
 impl Decoder for ClaudeDecoder {
@@ -98,7 +103,7 @@ impl ClaudeDecoder {
         match kind {
             "system" => self.system(value, events),
             "assistant" => self.assistant(value, sub, events),
-            "user" => tool_results(value, events),
+            "user" => self.tool_results(value, events),
             "rate_limit_event" => events.extend(limit(value)),
             "result" => self.result(value, events),
             _ if SILENT_TYPES.contains(&kind) => {}
@@ -155,13 +160,14 @@ impl ClaudeDecoder {
                     events.push(AgentEvent::Text { text: clip(words, MAX_TEXT) });
                 }
                 Some("tool_use") => {
-                    let name = text(block, "name").unwrap_or("?");
-                    let summary = summary(block.get("input").unwrap_or(&Value::Null), self.cwd.as_deref());
-                    events.push(AgentEvent::ToolStarted {
-                        id: text(block, "id").unwrap_or_default().to_owned(),
-                        name: one_line(name),
-                        summary: if sub { format!("sub-agent: {summary}") } else { summary },
-                    });
+                    let name = one_line(text(block, "name").unwrap_or("?"));
+                    let id = text(block, "id").unwrap_or_default().to_owned();
+                    let input = block.get("input").unwrap_or(&Value::Null);
+                    let call = Call { name: name.clone(), edits: edits(&name, input), sub, at: None };
+                    self.calls.begin(&id, call);
+                    let summary = summary(input, self.cwd.as_deref());
+                    let asked = AgentEvent::ToolStarted { id, name, summary, sub, input: None }.asked(input);
+                    events.push(asked);
                 }
                 _ => {}
             }
@@ -188,16 +194,45 @@ impl ClaudeDecoder {
         })
     }
 
+    fn tool_results(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
+        let blocks =
+            value.pointer("/message/content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        // It tells of one call, the only one of its event.
+        let details = value.get("tool_use_result").unwrap_or(&Value::Null);
+        for block in blocks.iter().filter(|block| text(block, "type") == Some("tool_result")) {
+            let Some(id) = text(block, "tool_use_id") else { continue };
+            let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+            let answer = block.get("content").unwrap_or(&Value::Null);
+            let call = self.calls.end(id).unwrap_or_default();
+            if failed && self.refused.len() < MAX_DENIALS && is_refusal(answer) {
+                self.refused.push(clip(id, 256));
+                events.push(AgentEvent::Denied { tool: call.name.clone() });
+            }
+            if !failed {
+                let edits = call.edits.into_iter().map(|edit| as_done(edit, details));
+                events.extend(edits.map(|edit| edit.event(self.cwd.as_deref(), call.sub)));
+            }
+            let took = ["totalDurationMs", "durationMs"].iter().find_map(|key| details.get(key)?.as_u64());
+            events.push(ended(id.to_owned(), failed, answer, took));
+        }
+    }
+
     fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
         let denials =
             value.get("permission_denials").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let news = denials
+            .iter()
+            .filter(|denial| !self.refused.iter().any(|id| text(denial, "tool_use_id") == Some(id)))
+            .filter_map(|denial| text(denial, "tool_name"));
+        events.extend(news.take(MAX_DENIALS).map(|tool| AgentEvent::Denied { tool: one_line(tool) }));
         let denials: Vec<String> = denials
             .iter()
             .filter_map(|denial| text(denial, "tool_name"))
             .take(MAX_DENIALS)
             .map(one_line)
             .collect();
-        events.extend(denials.iter().map(|tool| AgentEvent::Denied { tool: tool.clone() }));
+        self.calls.clear();
+        self.refused.clear();
 
         let errors = value.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let errors: Vec<&str> = errors.iter().filter_map(Value::as_str).collect();
@@ -226,13 +261,37 @@ impl ClaudeDecoder {
     }
 }
 
-fn tool_results(value: &Value, events: &mut Vec<AgentEvent>) {
-    let blocks = value.pointer("/message/content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    for block in blocks.iter().filter(|block| text(block, "type") == Some("tool_result")) {
-        let Some(id) = text(block, "tool_use_id") else { continue };
-        let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-        events.push(AgentEvent::ToolEnded { id: id.to_owned(), failed });
+/// What claude's permission rules say when they refuse a call.
+fn is_refusal(answer: &Value) -> bool {
+    const SIGNS: [&str; 4] = [
+        "Claude requested permissions to ",
+        "This command requires approval",
+        " has been denied because ",
+        " while in plan mode.",
+    ];
+    let words = answer.as_str().unwrap_or_default();
+    words.len() < 4096 && SIGNS.iter().any(|sign| words.contains(sign))
+}
+
+/// What was to be done, put right by what claude says it did.
+fn as_done(mut edit: Edit, details: &Value) -> Edit {
+    match text(details, "type") {
+        Some("create") => edit.kind = FileChange::Add,
+        Some("update") => edit.kind = FileChange::Update,
+        _ => {}
     }
+    let hunks = details.get("structuredPatch").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut diff = Diff::default();
+    for line in hunks.iter().filter_map(|hunk| hunk.get("lines")?.as_array()).flatten() {
+        let line = line.as_str().unwrap_or_default();
+        if let Some(sign) = line.chars().next().filter(|sign| matches!(sign, '+' | '-' | ' ')) {
+            diff.push(sign, &line[1..]);
+        }
+    }
+    if !diff.is_empty() {
+        edit.diff = diff;
+    }
+    edit
 }
 
 fn limit(value: &Value) -> Option<AgentEvent> {

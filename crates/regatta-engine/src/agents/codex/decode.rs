@@ -8,7 +8,9 @@ use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::classify::{Terminal, cause, classify};
+use crate::agents::calls::ended;
 use crate::agents::decoder::{Decoder, Ending};
+use crate::agents::edits::listed;
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
 use crate::agents::json::{count, events_of, session_id, text};
 use crate::agents::ledger::Ledger;
@@ -159,15 +161,22 @@ impl CodexDecoder {
             _ => return None,
         };
         self.retrying = None;
-        let started = AgentEvent::ToolStarted { id: id.clone(), name, summary };
+        let asked = ["command", "changes", "query", "arguments"].iter().find_map(|key| item.get(key));
+        let started = AgentEvent::tool(id.clone(), name, summary).asked(asked.unwrap_or(&Value::Null));
         if stage == Stage::Started {
             return Some(vec![started]);
         }
         let failed = !matches!(text(item, "status"), None | Some("completed"))
             || item.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0);
-        let ended = AgentEvent::ToolEnded { id: id.clone(), failed };
+        let answer = ["aggregated_output", "result", "error"].iter().find_map(|key| item.get(key));
         // Some are told only when they are over.
-        Some(if self.ledger.is_open(&id) { vec![ended] } else { vec![started, ended] })
+        let mut events = if self.ledger.is_open(&id) { Vec::new() } else { vec![started] };
+        if !failed {
+            let changes = listed(item.get("changes").unwrap_or(&Value::Null));
+            events.extend(changes.into_iter().map(|edit| edit.event(None, false)));
+        }
+        events.push(ended(id, failed, answer.unwrap_or(&Value::Null), None));
+        Some(events)
     }
 }
 

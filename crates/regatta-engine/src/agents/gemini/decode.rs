@@ -8,7 +8,9 @@ use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::classify::{Terminal, cause, classify};
+use crate::agents::calls::{Call, Calls, ended};
 use crate::agents::decoder::{Decoder, Ending};
+use crate::agents::edits::edits;
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
 use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
@@ -32,6 +34,7 @@ pub struct GeminiDecoder {
     /// The last error of the turn.
     error: Option<String>,
     denials: Vec<String>,
+    calls: Calls,
 }
 
 impl Decoder for GeminiDecoder {
@@ -68,11 +71,14 @@ impl GeminiDecoder {
                 });
             }
             "message" => self.message(value, events),
-            "tool_use" => events.push(AgentEvent::ToolStarted {
-                id: clip(text(value, "tool_id").unwrap_or_default(), MAX_ID),
-                name: one_line(text(value, "tool_name").unwrap_or("?")),
-                summary: summary(value.get("parameters").unwrap_or(&Value::Null), None),
-            }),
+            "tool_use" => {
+                let id = clip(text(value, "tool_id").unwrap_or_default(), MAX_ID);
+                let name = one_line(text(value, "tool_name").unwrap_or("?"));
+                let input = value.get("parameters").unwrap_or(&Value::Null);
+                let call = Call { edits: edits(&name, input), at: told_at(value), ..Call::default() };
+                self.calls.begin(&id, call);
+                events.push(AgentEvent::tool(id, name, summary(input, None)).asked(input));
+            }
             "tool_result" => self.tool_result(value, events),
             "error" => {
                 let message = clip(text(value, "message").unwrap_or_default(), MAX_TEXT);
@@ -124,7 +130,14 @@ impl GeminiDecoder {
             self.denials.push(tool.clone());
             events.push(AgentEvent::Denied { tool });
         }
-        events.push(AgentEvent::ToolEnded { id, failed });
+        let call = self.calls.end(&id).unwrap_or_default();
+        if !failed {
+            events.extend(call.edits.into_iter().map(|edit| edit.event(None, false)));
+        }
+        let took =
+            call.at.zip(told_at(value)).and_then(|(from, to)| u64::try_from(to.checked_sub(from)?).ok());
+        let answer = value.get("output").or_else(|| value.pointer("/error/message"));
+        events.push(ended(id, failed, answer.unwrap_or(&Value::Null), took));
     }
 
     fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
@@ -149,6 +162,11 @@ impl GeminiDecoder {
         });
         self.terminal = Some(Terminal { ok, words });
     }
+}
+
+/// When gemini says it was, in milliseconds.
+fn told_at(value: &Value) -> Option<i64> {
+    Timestamp::try_from(text(value, "timestamp")?.to_owned()).ok().map(Timestamp::millis)
 }
 
 /// The word for an error; no time is in it.

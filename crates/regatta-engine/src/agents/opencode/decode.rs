@@ -5,8 +5,10 @@ use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::classify::{Terminal, classify, failure};
+use crate::agents::calls::ended;
 use crate::agents::decoder::{Decoder, Ending};
-use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
+use crate::agents::edits::{Diff, Edit, edits};
+use crate::agents::event::{AgentEvent, FileChange, MAX_TEXT, clip, one_line};
 use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
 
@@ -100,7 +102,7 @@ impl OpencodeDecoder {
         // The title of a call that changes a file is the file as seen from the lane.
         let is_file = input.get("filePath").is_some();
         let summary = if is_file { title.unwrap_or(told) } else { told };
-        events.push(AgentEvent::ToolStarted { id: id.clone(), name: name.clone(), summary });
+        events.push(AgentEvent::tool(id.clone(), name.clone(), summary.clone()).asked(input));
         let failed = text(state, "status") != Some("completed")
             || state.pointer("/metadata/exit").and_then(Value::as_i64).is_some_and(|code| code != 0);
         let error = text(state, "error").unwrap_or_default();
@@ -109,9 +111,16 @@ impl OpencodeDecoder {
                 self.denials.push(name.clone());
             }
             events.push(AgentEvent::Denied { tool: name.clone() });
-            self.refused = Some(name);
+            self.refused = Some(name.clone());
         }
-        events.push(AgentEvent::ToolEnded { id, failed });
+        if !failed {
+            let done = |edit| as_done(edit, state, is_file.then_some(summary.as_str()));
+            events.extend(edits(&name, input).into_iter().map(|edit| done(edit).event(None, false)));
+        }
+        let answer = ["error", "output"].iter().find_map(|key| state.get(key)).unwrap_or(&Value::Null);
+        let (from, to) = (state.pointer("/time/start"), state.pointer("/time/end"));
+        let took = from.and_then(Value::as_u64).zip(to.and_then(Value::as_u64));
+        events.push(ended(id, failed, answer, took.and_then(|(from, to)| to.checked_sub(from))));
     }
 
     fn step_finished(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
@@ -152,4 +161,19 @@ impl OpencodeDecoder {
             denials: self.denials.clone(),
         }
     }
+}
+
+/// What was to be done, put right by what opencode says it did.
+fn as_done(mut edit: Edit, state: &Value, path: Option<&str>) -> Edit {
+    let metadata = state.get("metadata").unwrap_or(&Value::Null);
+    if metadata.get("exists").and_then(Value::as_bool) == Some(true) {
+        edit.kind = FileChange::Update;
+    }
+    if let Some(diff) = text(metadata, "diff").map(Diff::of_patch).filter(|diff| !diff.is_empty()) {
+        edit.diff = diff;
+    }
+    if let Some(path) = path {
+        path.clone_into(&mut edit.path);
+    }
+    edit
 }

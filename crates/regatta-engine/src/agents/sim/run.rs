@@ -163,9 +163,9 @@ impl Agent {
         self.tools += 1;
         let id = format!("sim-{}", self.tools);
         let (name, summary) = (name.to_owned(), one_line(what));
-        emit(&AgentEvent::ToolStarted { id: id.clone(), name, summary });
+        emit(&AgentEvent::tool(&id, name, summary));
         let outcome = act();
-        emit(&AgentEvent::ToolEnded { id, failed: outcome.is_err() });
+        emit(&AgentEvent::ended(id, outcome.is_err()));
         outcome
     }
 

@@ -93,7 +93,11 @@ fn a_big_line_below_the_ceiling_is_understood() {
     let line = format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":"{big}"}}]}}}}"#
     );
-    assert_eq!(decoder.line(line.as_bytes()), [AgentEvent::ToolEnded { id: "t".into(), failed: false }]);
+    let events = decoder.line(line.as_bytes());
+    assert!(
+        matches!(&events[..], [AgentEvent::ToolEnded { id, failed: false, .. }] if id == "t"),
+        "{events:?}"
+    );
 }
 
 #[test]

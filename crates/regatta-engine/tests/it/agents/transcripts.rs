@@ -20,17 +20,17 @@ const RECORDED: [(&str, Kind, &[&str]); 4] = [
     ("opencode", Kind::Opencode, &[r#""reason":"stop""#, r#""type":"error""#]),
 ];
 
-struct Transcript {
-    kind: Kind,
+pub(super) struct Transcript {
+    pub(super) kind: Kind,
     /// Agent and name.
-    name: String,
+    pub(super) name: String,
     exit: Exit,
     outcome: String,
-    stdout: Vec<u8>,
-    stderr: String,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
 }
 
-fn transcripts() -> Vec<Transcript> {
+pub(super) fn transcripts() -> Vec<Transcript> {
     RECORDED.iter().flat_map(|(agent, kind, _)| transcripts_of(agent, *kind)).collect()
 }
 
@@ -227,7 +227,7 @@ fn what_a_sub_agent_says_and_suffers_is_not_the_main_agents() {
     assert_eq!(line(failed), []);
     let tool = r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"content":[{"type":"tool_use","id":"t2","name":"Bash","input":{"command":"ls"}}]}}"#;
     assert!(
-        matches!(&line(tool)[..], [AgentEvent::ToolStarted { summary, .. }] if summary == "sub-agent: ls")
+        matches!(&line(tool)[..], [AgentEvent::ToolStarted { summary, sub: true, .. }] if summary == "ls")
     );
     line(
         r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"overloaded"}"#,

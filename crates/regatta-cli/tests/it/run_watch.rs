@@ -1,0 +1,131 @@
+//! Agents that look as if they needed a person: told, marked, taken back, and never stopped.
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{Barrier, World, task, text};
+use serde_json::Value;
+
+use crate::REGATTA;
+
+const INIT: &str = r#"cat >/dev/null
+say() { printf '%s\n' "$1"; }
+call() { say '{"type":"assistant","message":{"id":"m'$1'","content":[{"type":"tool_use","id":"t'$1'","name":"'"$2"'","input":{"command":"'"$3"'"}}]}}'; }
+answer() { say '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t'$1'","is_error":'"$2"',"content":"'"$3"'"}]}}'; }
+finish() { echo "$REGATTA_TASK" >done.txt; regatta done --verdict pass --summary Done >&2; say '{"type":"result","subtype":"success","is_error":false,"result":"done"}'; }
+init() { say '{"type":"system","subtype":"init","session_id":"s","model":"m"}'; }
+"#;
+
+/// A world whose claude is this script.
+fn with_claude(watch: &str, body: &str) -> World {
+    let mut world = World::new(REGATTA);
+    script(&world.outside("bin/claude"), &format!("{INIT}{body}"));
+    let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let config_dir = world.outside("claude-config");
+    world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+    world.config(&format!(
+        "version: 1\nwatch: {{ {watch} }}\nnotify:\n  - {{ on: [needs-input], log: true }}\n"
+    ));
+    world
+}
+
+/// What `list --json` says of the only task's suspicions.
+fn suspicions(world: &World) -> Vec<(String, String)> {
+    let listed: Value = serde_json::from_str(&world.regatta(["list", "--json"]).exited(0).stdout).unwrap();
+    let status =
+        serde_json::from_str::<Value>(&world.regatta(["status", "a", "--json"]).exited(0).stdout).unwrap();
+    assert_eq!(listed[0]["suspicions"], status["suspicions"]);
+    let found = listed[0]["suspicions"].as_array().unwrap().iter();
+    found.map(|one| (text(&one["sign"]).to_owned(), text(&one["why"]).to_owned())).collect()
+}
+
+/// Runs it until `sign` is suspected, looks, lets it go on, and sees it taken back and the work landed.
+fn watched(sign: &str, why: &str, watch: &str, before: &str, after: &str) {
+    let world = with_claude(watch, "");
+    let barrier: Barrier = world.barrier("on");
+    let body = format!("{INIT}{before}\n{}\n{after}\nfinish", barrier.script());
+    script(&world.outside("bin/claude"), &body);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.start(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")), &[]);
+    let suspected = events.wait_line(&format!("\"suspected\",\"sign\":\"{sign}\""));
+    let suspected: Value = serde_json::from_str(&suspected).unwrap();
+    assert_eq!((text(&suspected["sign"]), &suspected["attempt"]), (sign, &1.into()), "{suspected:#}");
+    assert!(text(&suspected["why"]).contains(why), "{suspected:#}");
+    let [(found, reason)] = &suspicions(&world)[..] else { panic!("{:?}", suspicions(&world)) };
+    assert!(found == sign && reason.contains(why), "{found}: {reason}");
+    assert!(world.regatta(["list"]).exited(0).stdout.contains(&format!("⚠ {sign}: ")));
+    assert!(world.regatta(["status", "a"]).exited(0).stdout.contains("it is not stopped for that"));
+    barrier.arrived();
+    barrier.open();
+    events.wait_line(&format!("\"went-on\",\"sign\":\"{sign}\""));
+    run.wait().exited(0).says("needs input").says(why);
+    world.assert_states(["a landed"]);
+    events.kill();
+    let all = world.regatta(["events", "--json"]).exited(0).stdout;
+    assert_eq!(all.matches(&format!("\"suspected\",\"sign\":\"{sign}\"")).count(), 1, "{all}");
+    assert!(suspicions(&world).is_empty());
+}
+
+#[test]
+fn a_silent_agent_is_told_of_until_it_speaks() {
+    watched("silence", "nothing was heard for 0.2s", "silence: 200ms", "", "init");
+}
+
+#[test]
+fn the_same_call_with_the_same_answer_is_told_of_until_another_comes() {
+    let before = r#"init
+for n in 1 2 3; do call $n Bash 'cargo test'; answer $n true "2 tests failed in 0.${n}s"; done"#;
+    let after = "call 4 Bash 'cargo build'; answer 4 false 'ok'";
+    let why = "`Bash cargo test` was called 3 times in a row";
+    watched("same-command", why, "silence: none", before, after);
+}
+
+#[test]
+fn a_tool_that_is_open_for_long_is_told_of_until_it_ends() {
+    let (before, after) = ("init; call 1 Bash 'make world'", "answer 1 false 'made'");
+    watched("long-tool", "`Bash make world` is open for 0.2s", "tool: 200ms, silence: none", before, after);
+}
+
+#[test]
+fn refused_tools_are_told_of_until_one_is_allowed() {
+    let before = r#"init
+for n in 1 2 3; do call $n Bash "npm install $n"; answer $n true 'This command requires approval'; done"#;
+    let after = "call 4 Bash 'ls'; answer 4 false 'ok'";
+    watched("denials", "its permission rules refused 3 calls (Bash)", "silence: none", before, after);
+}
+
+#[test]
+fn many_turns_that_change_nothing_are_told_of_until_a_file_changes() {
+    let before = r#"init
+for n in 1 2 3 4 5 6; do call $n Bash "grep $n"; answer $n false "found $n"; done"#;
+    let after = r#"say '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t7","name":"Write","input":{"file_path":"x","content":"y"}}]}}'
+answer 7 false 'written'"#;
+    let rules = "turns_without_change: 5, silence: none";
+    watched("no-change", "5 turns in a row changed no file", rules, before, after);
+}
+
+#[test]
+fn a_question_that_stands_unanswered_is_told_of_until_something_else_is_heard() {
+    let (before, after) = ("init; printf 'Do you trust the files in this folder? ' >&2", "echo yes >&2");
+    watched("prompt", "asks whether to trust this directory", "silence: 300ms", before, after);
+}
+
+#[test]
+fn turns_that_change_files_by_commands_are_not_suspected() {
+    let body = r#"init
+for n in 1 2 3; do echo $n >>by-hand.txt; call $n Bash "sed $n"; answer $n false "done $n"; done
+finish"#;
+    let world = with_claude("turns_without_change: 2, silence: none", body);
+    world.run(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")), &[]).exited(0);
+    let all = world.regatta(["events", "--json"]).exited(0).stdout;
+    assert!(!all.contains("\"suspected\""), "{all}");
+}
+
+#[test]
+fn nobody_is_watched_where_that_is_switched_off() {
+    let body = r#"init
+for n in 1 2 3 4 5 6 7 8; do call $n Bash make; answer $n true 'This command requires approval'; done
+finish"#;
+    let world = with_claude("enabled: false, silence: 1ms, turns_without_change: 1", body);
+    world.run(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")), &[]).exited(0);
+    let all = world.regatta(["events", "--json"]).exited(0).stdout;
+    assert!(!all.contains("\"suspected\""), "{all}");
+}

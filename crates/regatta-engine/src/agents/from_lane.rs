@@ -1,0 +1,50 @@
+//! Files named as they are seen from the lane, whatever the agent calls them.
+
+use regatta_core::exit::Exit;
+use regatta_core::time::Timestamp;
+
+use super::decoder::{Decoder, Ending};
+use super::event::AgentEvent;
+use super::json::seen_from;
+
+/// A decoder, and the lane its agent works in.
+pub(super) struct FromLane {
+    inner: Box<dyn Decoder>,
+    lane: String,
+    /// The lane with a slash behind it: what paths in a command begin with.
+    prefix: String,
+}
+
+impl FromLane {
+    pub(super) fn new(inner: Box<dyn Decoder>, lane: &str) -> Self {
+        Self { inner, lane: lane.to_owned(), prefix: format!("{}/", lane.trim_end_matches('/')) }
+    }
+}
+
+impl Decoder for FromLane {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        let mut events = self.inner.line(line);
+        for event in &mut events {
+            match event {
+                AgentEvent::File { path, .. } => *path = seen_from(path, Some(&self.lane)).to_owned(),
+                AgentEvent::ToolStarted { summary, .. } if summary.contains(&self.prefix) => {
+                    *summary = summary.replace(&self.prefix, "");
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+
+    fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
+        self.inner.end(exit, stderr_tail, now)
+    }
+
+    fn open_tools(&self) -> usize {
+        self.inner.open_tools()
+    }
+
+    fn retries_in_vain(&self) -> bool {
+        self.inner.retries_in_vain()
+    }
+}

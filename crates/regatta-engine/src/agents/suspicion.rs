@@ -1,0 +1,334 @@
+//! Whether an agent that runs looks as if it needed a person: what it prints and the time in, suspicions out.
+//!
+//! Invariant: nothing here stops anybody. A suspicion is raised once for a sign and an attempt, by positive signs
+//! only, and taken back when the agent visibly goes on. Time is a span since the watch began, handed in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use regatta_core::config::Watch;
+use regatta_core::suspicion::Sign;
+use regatta_core::time::human;
+
+use super::event::{AgentEvent, clip, one_line};
+use super::launch::Kind;
+use super::prompts::prompt;
+
+/// Calls that are tracked at once.
+const MAX_OPEN: usize = 256;
+/// How long a question has to stand unanswered to be one.
+const UNANSWERED: Duration = Duration::from_secs(10);
+/// Longest evidence that is quoted, in bytes.
+const MAX_QUOTE: usize = 160;
+/// Tools that wait for something: the same answer again is what they are for.
+const PATIENT: [&str; 6] = ["bashoutput", "taskoutput", "taskget", "tasklist", "monitor", "sleep"];
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Something looks wrong.
+    Suspected {
+        /// What.
+        sign: Sign,
+        /// In a sentence, with what was seen.
+        why: String,
+    },
+    /// What looked wrong is over.
+    WentOn {
+        /// What it was.
+        sign: Sign,
+    },
+}
+
+/// Watches one attempt. Bounded, whatever comes.
+#[derive(Debug)]
+pub struct Suspicions {
+    rules: Watch,
+    kind: Kind,
+    /// No file is expected to change.
+    read_only: bool,
+    /// True while it holds; once raised, a sign stays in here.
+    raised: BTreeMap<Sign, bool>,
+    /// When something was heard last, or is expected to be heard at the earliest.
+    last: Duration,
+    /// When to look whether half a line has come that asks for something. Ever more rarely in a long silence.
+    glance: Duration,
+    open: BTreeMap<String, Call>,
+    same: Option<Same>,
+    refused: BTreeSet<String>,
+    n_refused: u32,
+    turns: u32,
+    question: Option<String>,
+    /// How much of an unfinished line there was on each stream at the last look.
+    unfinished: [usize; 2],
+}
+
+#[derive(Debug)]
+struct Call {
+    name: String,
+    summary: String,
+    input: Option<u64>,
+    sub: bool,
+    since: Duration,
+}
+
+/// The last call, and how often it got the same answer.
+#[derive(Debug, PartialEq)]
+struct Same {
+    name: String,
+    input: u64,
+    answer: u64,
+    times: u32,
+}
+
+impl Suspicions {
+    /// Begins to watch, at time zero. `open` are the signs that hold by what is on record already.
+    pub fn new(rules: &Watch, kind: Kind, read_only: bool, open: impl IntoIterator<Item = Sign>) -> Self {
+        Self {
+            rules: rules.clone(),
+            kind,
+            read_only,
+            raised: open.into_iter().map(|sign| (sign, true)).collect(),
+            last: Duration::ZERO,
+            glance: Duration::ZERO,
+            open: BTreeMap::new(),
+            same: None,
+            refused: BTreeSet::new(),
+            n_refused: 0,
+            turns: 0,
+            question: None,
+            unfinished: [0; 2],
+        }
+    }
+
+    /// What one line of output came to.
+    pub fn heard(&mut self, events: &[AgentEvent], now: Duration) -> Vec<News> {
+        let mut news = self.output(now);
+        for event in events {
+            self.event(event, now, &mut news);
+        }
+        news
+    }
+
+    /// What was heard before anybody watched: nothing in it is news.
+    pub fn recall(&mut self, events: &[AgentEvent]) {
+        let raised = self.raised.clone();
+        self.heard(events, Duration::ZERO);
+        self.raised = raised;
+    }
+
+    /// One line of stderr.
+    pub fn stderr(&mut self, line: &[u8], now: Duration) -> Vec<News> {
+        let news = self.output(now);
+        self.ask(&String::from_utf8_lossy(&line[..line.len().min(4096)]));
+        news
+    }
+
+    /// A file was found to have changed that no tool told of.
+    pub fn files_changed(&mut self) -> Vec<News> {
+        let mut news = Vec::new();
+        self.changed(&mut news);
+        news
+    }
+
+    /// Takes a suspicion back that proved wrong before anybody was told.
+    pub fn withdraw(&mut self, sign: Sign) {
+        self.raised.remove(&sign);
+    }
+
+    /// What the time alone tells. `unfinished` is what there is of a line on stdout and stderr.
+    pub fn look(&mut self, now: Duration, tool_is_open: bool, unfinished: [&[u8]; 2]) -> Vec<News> {
+        let mut news = Vec::new();
+        let lengths = unfinished.map(<[u8]>::len);
+        if lengths != self.unfinished && lengths != [0, 0] {
+            news = self.output(now);
+            for piece in unfinished {
+                self.ask(&String::from_utf8_lossy(&piece[piece.len().saturating_sub(4096)..]));
+            }
+        }
+        self.unfinished = lengths;
+        let quiet = now.saturating_sub(self.last);
+        if now >= self.glance {
+            self.glance = now + quiet.clamp(self.patience(), self.patience() * 30);
+        }
+        if let Some(question) = self.question.clone().filter(|_| quiet >= self.patience()) {
+            self.raise(Sign::Prompt, || question, &mut news);
+        }
+        let silence = self.rules.silence.filter(|span| !tool_is_open && quiet >= *span);
+        if let Some(span) = silence.filter(|_| !self.stands_at_a_prompt()) {
+            let why = || format!("nothing was heard for {}, and no tool is open", human(span));
+            self.raise(Sign::Silence, why, &mut news);
+        }
+        if let Some(limit) = self.rules.tool {
+            let oldest = self.open.values().min_by_key(|call| call.since);
+            let found = match oldest {
+                Some(call) => {
+                    let what = format!("{} {}", call.name, call.summary);
+                    (now.saturating_sub(call.since) >= limit).then(|| quote(what.trim_end()))
+                }
+                None => (tool_is_open && quiet >= limit).then(|| "a tool".to_owned()),
+            };
+            if let Some(what) = found {
+                self.raise(Sign::LongTool, || format!("{what} is open for {}", human(limit)), &mut news);
+            }
+        }
+        news
+    }
+
+    /// When the time alone could tell something; `None` where it never will.
+    pub fn next_look(&self, tool_is_open: bool) -> Option<Duration> {
+        if !self.rules.enabled {
+            return None;
+        }
+        let mut times = Vec::new();
+        let is_new = |sign| !self.raised.contains_key(&sign);
+        if is_new(Sign::Prompt) {
+            times.push(self.glance.max(self.last + self.patience()));
+        }
+        if !tool_is_open && is_new(Sign::Silence) && !self.stands_at_a_prompt() {
+            times.extend(self.rules.silence.map(|span| self.last + span));
+        }
+        if tool_is_open && is_new(Sign::LongTool) {
+            let since = self.open.values().map(|call| call.since).min().unwrap_or(self.last);
+            times.extend(self.rules.tool.map(|span| since + span));
+        }
+        times.into_iter().min()
+    }
+
+    /// Which says why nothing is heard.
+    fn stands_at_a_prompt(&self) -> bool {
+        self.raised.get(&Sign::Prompt) == Some(&true)
+    }
+
+    fn patience(&self) -> Duration {
+        self.rules.silence.map_or(UNANSWERED, |span| span.min(UNANSWERED))
+    }
+
+    /// Something was heard.
+    fn output(&mut self, now: Duration) -> Vec<News> {
+        let mut news = Vec::new();
+        self.last = self.last.max(now);
+        self.glance = self.last + self.patience();
+        self.question = None;
+        self.over(Sign::Silence, &mut news);
+        self.over(Sign::Prompt, &mut news);
+        news
+    }
+
+    fn event(&mut self, event: &AgentEvent, now: Duration, news: &mut Vec<News>) {
+        match event {
+            AgentEvent::ToolStarted { id, name, summary, sub, input } => {
+                if !sub && self.open.values().all(|call| call.sub) {
+                    self.turn(news);
+                }
+                if self.open.len() < MAX_OPEN {
+                    let (name, summary) = (name.clone(), summary.clone());
+                    let call = Call { name, summary, input: *input, sub: *sub, since: now };
+                    self.open.insert(id.clone(), call);
+                }
+            }
+            AgentEvent::ToolEnded { id, failed, answer, .. } => {
+                let Some(call) = self.open.remove(id) else { return };
+                self.over(Sign::LongTool, news);
+                if !failed && self.refused.contains(&call.name) {
+                    self.over(Sign::Denials, news);
+                }
+                self.answered(&call, *answer, news);
+            }
+            AgentEvent::File { .. } => self.changed(news),
+            AgentEvent::Denied { tool } => {
+                self.n_refused = self.n_refused.saturating_add(1);
+                if self.refused.len() < MAX_OPEN {
+                    self.refused.insert(tool.clone());
+                }
+                if self.rules.denials > 0 && self.n_refused >= self.rules.denials {
+                    let tools = self.refused.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+                    let n = self.n_refused;
+                    let why = || format!("its permission rules refused {n} calls ({tools})");
+                    self.raise(Sign::Denials, why, news);
+                }
+            }
+            // It says itself for how long nothing will be heard.
+            AgentEvent::Retrying { delay_ms, .. } => {
+                self.last = self.last.max(now + Duration::from_millis(*delay_ms).min(UNANSWERED * 360));
+            }
+            AgentEvent::Result { .. } => {
+                self.open.clear();
+                self.over(Sign::LongTool, news);
+            }
+            AgentEvent::Error { message, .. } => self.ask(message),
+            AgentEvent::Unknown { line } => self.ask(line),
+            // The words of a model may hold any question; a plain program's are its own.
+            AgentEvent::Text { text } if self.kind == Kind::Command => self.ask(text),
+            AgentEvent::Text { .. } | AgentEvent::Started { .. } => {}
+            AgentEvent::Usage { .. } | AgentEvent::Limit { .. } => {}
+        }
+    }
+
+    fn turn(&mut self, news: &mut Vec<News>) {
+        self.turns = self.turns.saturating_add(1);
+        let limit = self.rules.turns_without_change;
+        if !self.read_only && limit > 0 && self.turns > limit {
+            self.raise(Sign::NoChange, || format!("{limit} turns in a row changed no file"), news);
+        }
+    }
+
+    /// A call got its answer.
+    fn answered(&mut self, call: &Call, answer: Option<u64>, news: &mut Vec<News>) {
+        // What has no input worth a line keeps a list or tells the time.
+        if call.sub || call.summary.is_empty() || PATIENT.contains(&call.name.to_ascii_lowercase().as_str()) {
+            return;
+        }
+        let (Some(input), Some(answer)) = (call.input, answer) else {
+            self.same = None;
+            return;
+        };
+        let before = self.same.take().filter(|same| {
+            (same.name.as_str(), same.input, same.answer) == (call.name.as_str(), input, answer)
+        });
+        let times = before.map_or(0, |same| same.times).saturating_add(1);
+        if times == 1 {
+            self.over(Sign::SameCommand, news);
+        }
+        self.same = Some(Same { name: call.name.clone(), input, answer, times });
+        if self.rules.same_command > 0 && times >= self.rules.same_command {
+            let what = quote(&format!("{} {}", call.name, call.summary));
+            let why = || format!("{what} was called {times} times in a row and always answered the same");
+            self.raise(Sign::SameCommand, why, news);
+        }
+    }
+
+    fn changed(&mut self, news: &mut Vec<News>) {
+        self.turns = 0;
+        self.same = None;
+        for sign in [Sign::NoChange, Sign::SameCommand, Sign::Denials] {
+            self.over(sign, news);
+        }
+    }
+
+    /// Keeps a line that looks like a question until something else is heard.
+    fn ask(&mut self, text: &str) {
+        let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        if let Some(what) = prompt(self.kind, line) {
+            self.question = Some(format!("it {what}: {}", quote(line)));
+        }
+    }
+
+    fn raise(&mut self, sign: Sign, why: impl FnOnce() -> String, news: &mut Vec<News>) {
+        if self.rules.enabled && !self.raised.contains_key(&sign) {
+            self.raised.insert(sign, true);
+            news.push(News::Suspected { sign, why: why() });
+        }
+    }
+
+    fn over(&mut self, sign: Sign, news: &mut Vec<News>) {
+        if let Some(holds) = self.raised.get_mut(&sign).filter(|holds| **holds) {
+            *holds = false;
+            news.push(News::WentOn { sign });
+        }
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("`{}`", clip(&one_line(text), MAX_QUOTE))
+}
