@@ -57,6 +57,8 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::Salvaged { .. }
         | EventBody::ConflictAhead { .. }
         | EventBody::PromptQueued { rearmed: false, .. }
+        | EventBody::Suspected { .. }
+        | EventBody::WentOn { .. }
         | EventBody::Noted { .. } => return None,
     })
 }
