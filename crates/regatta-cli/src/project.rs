@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regatta_core::config::{self, Config};
-use regatta_core::diagnostic::{Diagnostic, has_errors};
+use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
 use regatta_engine::git::Repo;
 use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
@@ -86,6 +86,27 @@ impl Project {
             _ => None,
         };
         normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
+    }
+
+    /// Takes the profiles that `--profiles` names, where it was given. Whoever is chosen has to be there.
+    pub(crate) fn choose_profiles(&mut self, names: Option<&str>) -> Result<(), CliError> {
+        let mut diagnostics = match names {
+            Some(names) => self.config.apply_flag("--profiles", "profiles", names),
+            None => Vec::new(),
+        };
+        let home = std::env::var("HOME").unwrap_or_default();
+        for profile in self.config.profiles.iter().filter(|profile| profile.implied) {
+            if Path::new(&home).join(format!(".claude-{}", profile.name)).is_dir() {
+                continue;
+            }
+            let source = match self.config.origin("profiles") {
+                config::Origin::Flag => "--profiles",
+                _ => "$REGATTA_PROFILES",
+            };
+            let (message, hint) = self.config.no_such_profile(profile);
+            diagnostics.push(Diagnostic::error(source, Pos::NOWHERE, message).hinted(hint));
+        }
+        if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
     }
 
     /// The branch work lands on.

@@ -16,6 +16,9 @@ pub struct Attempt {
     pub n: u32,
     /// The entry of `agents:` that worked.
     pub agent: String,
+    /// The profile whose account it used.
+    #[serde(default)]
+    pub profile: Option<String>,
     /// The model, as the agent named it.
     #[serde(default)]
     pub model: Option<String>,
@@ -78,6 +81,7 @@ impl Attempt {
         Self {
             n,
             agent: agent.to_owned(),
+            profile: None,
             model: None,
             session: None,
             lane: None,

@@ -17,11 +17,25 @@ pub enum FailureClass {
     RateLimited {
         /// When the limit ends, if it was said.
         until: Option<Timestamp>,
+        /// What is used up. Before accounts were told apart, all that was recorded was a quota.
+        #[serde(default)]
+        limit: RateLimit,
     },
     /// The world around it: parked with backoff, not charged.
     Environment,
     /// Retrying cannot help: blocked for a person.
     Permanent,
+}
+
+/// What a usage limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateLimit {
+    /// An allowance of hours or days: another account still has its own.
+    #[default]
+    Quota,
+    /// Requests of the last minute: it passes before another account would be worth it.
+    Traffic,
 }
 
 impl FailureClass {

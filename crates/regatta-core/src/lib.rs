@@ -15,6 +15,7 @@ pub mod failure;
 pub mod graph;
 pub mod id;
 pub mod notify;
+pub mod profiles;
 pub mod prompt;
 pub mod radar;
 pub mod report;

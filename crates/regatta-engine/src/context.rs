@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
-use regatta_core::config::{Config, Sink};
+use regatta_core::config::{Config, Profile, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
@@ -22,6 +22,7 @@ use crate::lanes::{Includes, Lane, Lanes, PoolOptions, RetireMode, Retired};
 use crate::notice::{Notice, Notices};
 use crate::persist::until_answered;
 use crate::process::Supervisor;
+use crate::profiles::{self, last_begun};
 use crate::redact::Redactor;
 use crate::worker::WorkerError;
 
@@ -114,6 +115,10 @@ pub struct Context {
     pub environment: Environment,
     /// The agents that can be named.
     pub agents: BTreeMap<String, AgentProfile>,
+    /// The accounts to rotate through, in the user's order.
+    pub profiles: Vec<Profile>,
+    /// Held while one of them is chosen.
+    pub(crate) choosing: tokio::sync::Mutex<()>,
     /// The waits after failures.
     pub backoff: Backoff,
     /// Takes secrets out of what is shown.
@@ -140,6 +145,7 @@ impl Context {
         let environment = Environment::passed_on(assembly.inherited, &bin);
         let agents: BTreeMap<String, AgentProfile> =
             config.agents.iter().map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent))).collect();
+        let profiles = profiles::resolved(&config.profiles, &environment);
         let secrets = config_secrets(config);
         let inherited = environment.texts().map(|(name, value)| (name.to_owned(), value.to_owned()));
         let redactor = Redactor::new(inherited.chain(secrets.clone()).collect::<Vec<_>>());
@@ -158,6 +164,8 @@ impl Context {
             regatta_exe: assembly.regatta_exe,
             environment,
             agents,
+            profiles,
+            choosing: tokio::sync::Mutex::default(),
             backoff: Backoff::default(),
             redactor,
             secrets,
@@ -243,9 +251,7 @@ impl Context {
         history: &[Attempt],
         task_env: &BTreeMap<String, String>,
     ) -> (String, bool) {
-        // One whose agent was never started has said nothing about it.
-        let spoke = |attempt: &&Attempt| attempt.agent == profile.name && attempt.started_at.is_some();
-        let last = history.iter().rev().find(spoke);
+        let last = last_begun(history, &profile.name);
         let session = last.and_then(|attempt| attempt.session.as_ref().map(|session| (attempt, session)));
         let Some((attempt, session)) = session.filter(|(_, session)| agents::is_session_id(session)) else {
             return (fresh_uuid(), false);
@@ -264,12 +270,21 @@ impl Context {
     }
 
     fn claude_config_dir(&self, profile: &AgentProfile, task_env: &BTreeMap<String, String>) -> PathBuf {
-        let named = task_env.get("CLAUDE_CONFIG_DIR").or_else(|| profile.env.get("CLAUDE_CONFIG_DIR"));
-        let named = named
-            .map(PathBuf::from)
-            .or_else(|| self.environment.value("CLAUDE_CONFIG_DIR").map(PathBuf::from));
+        self.agent_dir(profile, task_env, "CLAUDE_CONFIG_DIR", ".claude")
+    }
+
+    /// The directory that an agent keeps its things in: what the variable names, else below the home directory.
+    pub(crate) fn agent_dir(
+        &self,
+        profile: &AgentProfile,
+        task_env: &BTreeMap<String, String>,
+        variable: &str,
+        usual: &str,
+    ) -> PathBuf {
+        let named = task_env.get(variable).or_else(|| profile.env.get(variable));
+        let named = named.map(PathBuf::from).or_else(|| self.environment.value(variable).map(PathBuf::from));
         named.unwrap_or_else(|| {
-            Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(".claude")
+            Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(usual)
         })
     }
 }

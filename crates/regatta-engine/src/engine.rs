@@ -13,8 +13,9 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
+use regatta_core::time::Timestamp;
 use regatta_core::writes::first_overlap;
-use regatta_store::{ClaimRequest, Operation, ReadyKey, RequestId, StoreError, TaskQuery};
+use regatta_store::{ClaimRequest, Operation, Ready, ReadyKey, RequestId, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -28,6 +29,7 @@ use crate::notice::Notice;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
+use crate::profiles::Rota;
 use crate::radar::{self, Watch};
 use crate::run::{Inherited, inherit, tidy_up};
 use crate::worker::{self, Left, Stop};
@@ -176,6 +178,10 @@ pub(crate) struct Engine {
     holds: Holds,
     /// Ready, and behind the declared writes of a task that is not settled.
     reserved_for_others: BTreeSet<TaskId>,
+    /// Ready, and without an account that would come back by itself.
+    without_account: BTreeSet<TaskId>,
+    /// When the first account that somebody waits for is back.
+    next_account: Option<Timestamp>,
     last_start: Option<Instant>,
     /// When those who wait for a time may go on.
     alarms: Alarms,
@@ -222,6 +228,8 @@ impl Engine {
             told_seq: last_seq,
             holds,
             reserved_for_others: BTreeSet::new(),
+            without_account: BTreeSet::new(),
+            next_account: None,
             last_start: None,
             alarms: Alarms::default(),
             next_alarm: None,
@@ -438,10 +446,16 @@ impl Engine {
         let mut after: Option<ReadyKey> = None;
         let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
         self.reserved_for_others.clear();
+        self.without_account.clear();
+        self.next_account = None;
+        let rota = Rota::load(&self.ctx).await?;
         loop {
             let page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
             let active = self.active();
-            let admission = admit(&self.limits, &active, page.iter().map(|ready| &ready.spec));
+            let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
+            let ready = page.iter().map(|ready| &ready.spec).filter(|spec| !waiting.contains_key(&spec.id));
+            let admission = admit(&self.limits, &active, ready);
+            held.extend(waiting);
             let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
             for task in &admission.start {
                 if let Some(why) = self.no_room() {
@@ -467,6 +481,24 @@ impl Engine {
             self.ctx.tell(Notice::Held { task, why });
         }
         Ok(())
+    }
+
+    /// Ready tasks for which there is no account right now, and why.
+    fn without_account(&mut self, rota: &Rota, page: &[Ready]) -> BTreeMap<TaskId, String> {
+        let now = clock::now();
+        let mut found = BTreeMap::new();
+        for ready in page {
+            let task = &ready.spec.id;
+            let Some(no_account) = rota.hold(&self.ctx, &ready.spec, now) else { continue };
+            match no_account.until {
+                Some(until) => {
+                    self.next_account = Some(self.next_account.map_or(until, |next| next.min(until)));
+                }
+                None => drop(self.without_account.insert(task.clone())),
+            }
+            found.insert(task.clone(), no_account.why);
+        }
+        found
     }
 
     /// Why the machine, or the pause between two starts, lets nothing start right now.
@@ -596,7 +628,9 @@ impl Engine {
         let radar = self.radar.due_in(&self.ctx, self.live.len()).filter(|_| self.stopping.is_none());
         let radar = radar.map(|left| left + ONE);
         let cancels = self.cancels_are_due.then(|| self.cancels_in().unwrap_or_default() + ONE);
-        Ok([due, look, pause, cancels, radar, Some(SAFETY_NET)]
+        let starts = self.stopping.is_none() && !self.failed_fast;
+        let account = self.next_account.filter(|_| starts).map(|at| at.since(clock::now()) + ONE);
+        Ok([due, look, pause, cancels, radar, account, Some(SAFETY_NET)]
             .into_iter()
             .flatten()
             .min()
@@ -637,10 +671,13 @@ impl Engine {
         let store = &self.ctx.store;
         if !self.failed_fast {
             // With nobody at work, what is behind somebody's writes waits for a car, which is looked at below.
-            let behind = &self.reserved_for_others;
-            let ready = until_answered(|| store.ready(&self.queue, None, behind.len() + 1)).await?;
+            let behind = |task: &TaskId| {
+                self.reserved_for_others.contains(task) || self.without_account.contains(task)
+            };
+            let n_behind = self.reserved_for_others.len() + self.without_account.len();
+            let ready = until_answered(|| store.ready(&self.queue, None, n_behind + 1)).await?;
             let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
-            if !timers.is_empty() || ready.iter().any(|ready| !behind.contains(&ready.spec.id)) {
+            if !timers.is_empty() || ready.iter().any(|ready| !behind(&ready.spec.id)) {
                 return Ok(false);
             }
         }

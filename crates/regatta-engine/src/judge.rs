@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use regatta_core::exit::Exit;
-use regatta_core::failure::{Backoff, FailureClass};
+use regatta_core::failure::{Backoff, FailureClass, RateLimit};
+use regatta_core::profiles::{Choice, spread};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
 use regatta_core::time::Timestamp;
@@ -58,6 +59,8 @@ pub(crate) enum Judgement {
     RateLimited {
         /// Its end, if stated.
         until: Option<Timestamp>,
+        /// What is used up.
+        limit: RateLimit,
         /// In the agent's words.
         why: String,
     },
@@ -65,6 +68,8 @@ pub(crate) enum Judgement {
     Environment(String),
     /// Trying again cannot help.
     Permanent(String),
+    /// Trying again with this account cannot help.
+    AccountRefused(String),
     /// Nobody's fault and nothing to charge: stopped or lost.
     Uncharged(String),
 }
@@ -82,7 +87,8 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         Exit::Lost => {
             return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());
         }
-        Exit::TimedOut { limit } => {
+        // Where a request kept failing, that is the cause, and the clock only the occasion.
+        Exit::TimedOut { limit } if !is_outside(facts.end) => {
             return Judgement::Bad {
                 verdict: Verdict::Block,
                 by: "exit-code",
@@ -92,8 +98,11 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         _ => {}
     }
     match facts.end {
-        AgentEnd::RateLimited { until, message } => {
-            return Judgement::RateLimited { until: *until, why: message.clone() };
+        AgentEnd::RateLimited { until, limit, message } => {
+            return Judgement::RateLimited { until: *until, limit: *limit, why: message.clone() };
+        }
+        AgentEnd::AccountRefused { message, hint } => {
+            return Judgement::AccountRefused(format!("{message}; {hint}"));
         }
         AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
         AgentEnd::Permanent { message, hint } => return Judgement::Permanent(format!("{message}; {hint}")),
@@ -148,6 +157,14 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
     }
 }
 
+/// Whether the agent says that it was not its work that failed.
+fn is_outside(end: &AgentEnd) -> bool {
+    matches!(
+        end,
+        AgentEnd::RateLimited { .. } | AgentEnd::Environment { .. } | AgentEnd::AccountRefused { .. }
+    )
+}
+
 /// Asks the task's adapter, or the chain of them, for a statement.
 fn read(facts: &Facts<'_>) -> (&'static str, Option<Statement>) {
     let db = || facts.reported.statement.clone();
@@ -192,18 +209,24 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
             FailureClass::Permanent,
             false,
         ),
-        Judgement::RateLimited { until: Some(until), why } => (
-            Outcome::Park {
-                until: until.plus(so_far.spread(*until)),
-                why: ParkReason::RateLimited,
-                detail: why.clone(),
-            },
-            FailureClass::RateLimited { until: Some(*until) },
-            false,
-        ),
-        Judgement::RateLimited { until: None, why } => {
-            let (outcome, _) = environment(why, so_far);
-            (outcome, FailureClass::RateLimited { until: None }, false)
+        Judgement::RateLimited { until, limit, why } => {
+            let class = FailureClass::RateLimited { until: *until, limit: *limit };
+            let outcome = match (limit, elsewhere(why, &class, so_far), until) {
+                // What the account has left of this minute says nothing about another.
+                (RateLimit::Quota, Some(outcome), _) => outcome,
+                (_, _, Some(until)) => Outcome::Park {
+                    until: until.plus(so_far.spread(*until)),
+                    why: ParkReason::RateLimited,
+                    detail: why.clone(),
+                },
+                (_, _, None) => environment(why, so_far).0,
+            };
+            (outcome, class, false)
+        }
+        Judgement::AccountRefused(why) => {
+            let class = FailureClass::Permanent;
+            let blocked = || Outcome::Block { reason: BlockReason::Policy, detail: why.clone() };
+            (elsewhere(why, &class, so_far).unwrap_or_else(blocked), class, false)
         }
         Judgement::Environment(why) => {
             let (outcome, class) = environment(why, so_far);
@@ -239,14 +262,37 @@ pub(crate) struct SoFar<'a> {
     pub(crate) backoff: &'a Backoff,
     /// The time.
     pub(crate) now: Timestamp,
-    /// Between 0 and 1: how much of the spread is added to a stated reset time, so that not all come back at once.
-    pub(crate) jitter: f64,
+    /// What the next attempt could run with, after what this one's account has run into.
+    pub(crate) next: &'a Choice,
 }
 
 impl SoFar<'_> {
-    /// A tenth of the wait at most, and never more than half a minute.
+    /// What is added to a stated end, so that not all come back at once.
     fn spread(&self, until: Timestamp) -> Duration {
-        (until.since(self.now) / 10).min(Duration::from_secs(30)).mul_f64(self.jitter.clamp(0.0, 1.0))
+        spread(&self.spec.id, until.since(self.now))
+    }
+}
+
+/// What follows where there are other accounts; `None` where there are none.
+fn elsewhere(why: &str, class: &FailureClass, so_far: &SoFar<'_>) -> Option<Outcome> {
+    match so_far.next {
+        Choice::Unbound => None,
+        Choice::Use(profile) => Some(Outcome::Retry {
+            not_before: None,
+            class: class.clone(),
+            why: format!("{why}; it goes on with profile {profile}"),
+        }),
+        Choice::Wait { profile, until, .. } => Some(Outcome::Park {
+            until: *until,
+            why: ParkReason::RateLimited,
+            detail: format!("{why}; every profile cools down, {profile} is back first"),
+        }),
+        Choice::SetAside { profile, .. } => Some(Outcome::Block {
+            reason: BlockReason::Policy,
+            detail: format!(
+                "{why}; no profile is left: put it right, then `regatta profiles warm {profile}`"
+            ),
+        }),
     }
 }
 

@@ -24,6 +24,7 @@ pub mod notice;
 mod notify;
 mod persist;
 pub mod process;
+pub mod profiles;
 pub mod radar;
 pub mod redact;
 pub mod run;

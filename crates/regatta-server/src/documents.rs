@@ -234,6 +234,8 @@ pub struct AttemptDocument {
     pub n: u32,
     /// The agent that worked.
     pub agent: String,
+    /// The profile whose account it used.
+    pub profile: Option<String>,
     /// Its model.
     pub model: Option<String>,
     /// Its conversation.
@@ -272,6 +274,42 @@ pub struct AttemptDocument {
     pub prompt: Option<u32>,
     /// What the verdict rests on.
     pub evidence: Vec<Evidence>,
+}
+
+/// An account that agents rotate through, as `profiles --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProfileDocument {
+    /// Its name.
+    pub name: String,
+    /// How it stands with each kind of agent that may use it.
+    pub accounts: Vec<AccountDocument>,
+    /// Its variables. Only those that name a place have their value here.
+    pub variables: BTreeMap<String, Option<String>>,
+}
+
+/// How a profile stands with one kind of agent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AccountDocument {
+    /// The kind of agent.
+    pub agent: &'static str,
+    /// `ready`, `strained`, `cooling` or `set-aside`.
+    pub state: &'static str,
+    /// The limit it has run into.
+    pub limit: Option<String>,
+    /// When that ends, if it does so by itself.
+    pub until: Option<Timestamp>,
+    /// In the agent's words.
+    pub why: Option<String>,
+    /// When that was heard.
+    pub since: Option<Timestamp>,
+    /// Attempts that use it right now.
+    pub in_use: usize,
+    /// Attempts that were started with it in the last 24 hours.
+    pub attempts_24h: usize,
+    /// What those cost, as far as their agents said so.
+    pub cost_usd_24h: f64,
+    /// Whether there is a sign of a login; `null` where nobody can tell.
+    pub signed_in: Option<bool>,
 }
 
 /// Work that was rescued.
@@ -371,6 +409,7 @@ impl From<&Attempt> for AttemptDocument {
         Self {
             n: attempt.n,
             agent: attempt.agent.clone(),
+            profile: attempt.profile.clone(),
             model: attempt.model.clone(),
             session: attempt.session.clone(),
             exit: attempt.exit.as_ref().map(ToString::to_string),

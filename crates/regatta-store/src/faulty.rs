@@ -11,14 +11,15 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 use crate::{
-    Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported,
-    RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, StoreError, TaskBrief, TaskQuery,
-    TaskRecord, WorkerReport,
+    AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, StoreError,
+    TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 /// A store behind a bad network.
@@ -212,5 +213,21 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
         lossy!(self, self.inner.record_pass(gate, tree, at))
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountRecord>> {
+        lossy!(self, self.inner.accounts())
+    }
+
+    async fn take_turn(&self, account: &AccountKey) -> Result<()> {
+        lossy!(self, self.inner.take_turn(account))
+    }
+
+    async fn cool(&self, account: &AccountKey, cooling: &Cooling) -> Result<()> {
+        lossy!(self, self.inner.cool(account, cooling))
+    }
+
+    async fn warm(&self, profile: &str) -> Result<()> {
+        lossy!(self, self.inner.warm(profile))
     }
 }

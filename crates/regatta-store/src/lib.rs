@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
@@ -218,4 +219,18 @@ pub trait Store: Send + Sync {
 
     /// This tree passed. Repeating it changes nothing.
     async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()>;
+
+    // ── Profiles: whose turn it is, and what each has run into ──────────────────────────────────────────────
+
+    /// Every account that was ever used or has ever cooled down, by profile and agent.
+    async fn accounts(&self) -> Result<Vec<AccountRecord>>;
+
+    /// The account is used once more: its turn is after that of all others. Repeating it changes nothing that matters.
+    async fn take_turn(&self, account: &AccountKey) -> Result<()>;
+
+    /// The account has run into a limit. What was known about the same limit is forgotten, whatever its times.
+    async fn cool(&self, account: &AccountKey, cooling: &Cooling) -> Result<()>;
+
+    /// Forgets what a profile has run into, with every agent. Fine if that was nothing.
+    async fn warm(&self, profile: &str) -> Result<()>;
 }

@@ -7,6 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
+use regatta_core::profiles::{Cooling, Standing};
 use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
@@ -466,4 +467,31 @@ pub struct Lander {
     pub session: SessionId,
     /// Grows with every new holder.
     pub term: u64,
+}
+
+/// One account: a profile, as one kind of agent uses it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AccountKey {
+    /// The profile.
+    pub profile: String,
+    /// The kind of agent.
+    pub agent: String,
+}
+
+/// What is known of an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRecord {
+    /// Which.
+    pub key: AccountKey,
+    /// The highest was used last; zero for one that never was.
+    pub turn: u64,
+    /// What it has run into, by the limit's name.
+    pub coolings: Vec<Cooling>,
+}
+
+impl AccountRecord {
+    /// What decides whether it is used.
+    pub fn standing(&self) -> Standing {
+        Standing { profile: self.key.profile.clone(), turn: self.turn, coolings: self.coolings.clone() }
+    }
 }

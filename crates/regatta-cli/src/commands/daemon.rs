@@ -33,8 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Action>,
-    /// rookery's accounts to rotate through.
-    #[arg(long, value_name = "NAMES", hide = true)]
+    /// Rotate through these accounts only, in this order: names of `profiles` with commas between them, or `none`.
+    #[arg(long, value_name = "NAMES", global = true)]
     profiles: Option<String>,
 }
 
@@ -92,17 +92,10 @@ enum Action {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    if args.profiles.is_some() {
-        return Err(CliError::usage(
-            "accounts cannot be rotated by this version yet, so --profiles is refused",
-        )
-        .hinted(
-            "`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` in regatta.yaml chooses one for all",
-        ));
-    }
+    let profiles = args.profiles.as_deref();
     match args.command.unwrap_or(Action::Run { detached: false }) {
-        Action::Run { detached } => serve_here(detached, global, ui).await,
-        Action::Start => start(global, ui).await,
+        Action::Run { detached } => serve_here(detached, profiles, global, ui).await,
+        Action::Start => start(profiles, global, ui).await,
         Action::Status => status(global, ui).await,
         Action::Stop(Stop { drain, kill, timeout }) => {
             let end = if kill {
@@ -117,13 +110,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn serve_here(
+    detached: bool,
+    profiles: Option<&str>,
+    global: &Global,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
     if detached {
         // Fails only where it leads a group already; then there is nothing to leave.
         let _ = rustix::process::setsid();
     }
     let ui = Ui { outlives_reader: true, ..ui.clone() };
-    let project = Project::open(global)?;
+    let mut project = Project::open(global)?;
+    project.choose_profiles(profiles)?;
     project.make_state_dir()?;
     let lock = match DaemonLock::take(&project.repo.state_dir) {
         Ok(Ok(lock)) => lock,
@@ -137,7 +136,8 @@ async fn serve_here(detached: bool, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
     let state_dir = project.repo.state_dir.clone();
-    obey_signals(global.clone(), store, ctx.session.clone(), notices.clone(), send, state_dir)?;
+    let settings = Settings { global: global.clone(), profiles: profiles.map(str::to_owned) };
+    obey_signals(settings, store, ctx.session.clone(), notices.clone(), send, state_dir)?;
     let (over, told) = oneshot::channel();
     let log = tokio::spawn(write_log(ui.clone(), watching, told));
     for warning in &project.warnings {
@@ -199,10 +199,16 @@ fn limits(project: &Project) -> Limits {
     Limits { max_workers: project.config.max_workers, groups: project.config.limits.groups.clone() }
 }
 
+/// What the daemon was started with, for when it reads its settings again.
+struct Settings {
+    global: Global,
+    profiles: Option<String>,
+}
+
 /// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
 /// SIGHUP reads the settings again.
 fn obey_signals(
-    global: Global,
+    settings: Settings,
     store: Arc<dyn Store>,
     session: SessionId,
     notices: Notices,
@@ -223,7 +229,8 @@ fn obey_signals(
                 _ = hup.recv() => {
                     notify_systemd("RELOADING=1");
                     let reloaded = async {
-                        let project = Project::open(&global)?;
+                        let mut project = Project::open(&settings.global)?;
+                        project.choose_profiles(settings.profiles.as_deref())?;
                         let ctx = assemble(&project, store.clone(), session.clone(), notices.clone()).await?;
                         for warning in &project.warnings {
                             notices.say(warning.to_string());
@@ -322,8 +329,9 @@ fn already(held: &Presence) -> CliError {
     .hinted("`regatta daemon status` looks at it, `regatta daemon stop` ends it")
 }
 
-async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let mut project = Project::open(global)?;
+    project.choose_profiles(profiles)?;
     project.make_state_dir()?;
     // What would make it fail at once is said here, not in a log.
     project.target()?;
@@ -346,7 +354,11 @@ async fn start(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     if let Some(store) = &global.store {
         command.arg("--store").arg(store);
     }
-    command.args(["daemon", "run", "--detached"]).stdin(Stdio::null()).stdout(log).stderr(errors);
+    command.args(["daemon", "run", "--detached"]);
+    if let Some(profiles) = profiles {
+        command.arg(format!("--profiles={profiles}"));
+    }
+    command.stdin(Stdio::null()).stdout(log).stderr(errors);
     let mut child = command.spawn().map_err(|error| CliError::io("starting", &path, &error))?;
     let begun = Instant::now();
     loop {

@@ -63,6 +63,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         no_land: false,
         strict: false,
         target: None,
+        profiles: None,
         keep_lanes: false,
     };
     let exit = run_command::run(run_args, &global, ui).await?;

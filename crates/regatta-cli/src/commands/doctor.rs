@@ -7,6 +7,8 @@ mod machine;
 use regatta_engine::git::{Head, Repo, installed};
 use serde::Serialize;
 
+pub(crate) use agents::is_signed_in;
+
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;

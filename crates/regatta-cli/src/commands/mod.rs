@@ -19,6 +19,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod park;
+pub(crate) mod profiles;
 pub(crate) mod radar;
 pub(crate) mod reclaim;
 pub(crate) mod report;
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Events(events::Args),
     Diff(diff::Args),
     Radar(radar::Args),
+    Profiles(profiles::Args),
     Wait(wait::Args),
     Report(report::Args),
     Send(send::Args),
@@ -110,6 +112,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Events(args) => events::run(args, global, ui).await,
         Command::Init(args) => init::run(args, global, ui).await,
         Command::Doctor(args) => doctor::run(args, global, ui).await,
+        Command::Profiles(args) => profiles::run(args, global, ui).await,
         Command::Radar(args) => radar::run(args, global, ui).await,
         Command::New(args) => new::run(args, global, ui).await,
         Command::Parcel(ParcelCommand::New(args)) => new::parcel(args, global, ui).await,

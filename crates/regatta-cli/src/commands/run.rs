@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// The branch to land on.
     #[arg(long, value_name = "BRANCH")]
     pub(crate) target: Option<String>,
+    /// Rotate through these accounts only, in this order: names of `profiles` with commas between them, or `none`.
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) profiles: Option<String>,
     /// Keep the lanes of settled tasks (also PO_KEEP_WORKTREE=1).
     #[arg(long)]
     pub(crate) keep_lanes: bool,
@@ -113,6 +116,7 @@ fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
     if let Some(workers) = args.max_workers {
         diagnostics.extend(project.config.apply_flag("--max-workers", "max_workers", &workers.to_string()));
     }
+    project.choose_profiles(args.profiles.as_deref())?;
     if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
 }
 

@@ -20,6 +20,7 @@ const COMMANDS: [&str; 36] = [
     "events",
     "diff",
     "radar",
+    "profiles",
     "wait",
     "report",
     "send",

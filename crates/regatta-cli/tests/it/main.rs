@@ -21,6 +21,7 @@ mod list;
 mod logs;
 mod new;
 mod notify;
+mod profiles;
 mod queue;
 mod radar;
 mod rookery;

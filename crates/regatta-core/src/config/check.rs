@@ -4,8 +4,8 @@ use crate::diagnostic::Report;
 
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
-use super::notify;
 use super::values::{Config, Strategy};
+use super::{notify, profiles};
 
 /// Checks the values that came from a file, with their places.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -22,9 +22,7 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
         Some(Value::Rows(rows)) => &rows[..],
         _ => &[],
     };
-    for row in rows("profiles").iter().filter(|row| row.lacks("name")) {
-        report.error(row.pos, &row.path_of("name"), "`name` is missing");
-    }
+    profiles::check(rows("profiles"), config, report);
     notify::check(rows("notify"), report);
 }
 

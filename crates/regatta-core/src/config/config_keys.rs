@@ -55,9 +55,9 @@ pub static CONFIG_KEYS: &[Key] = &[
         "What makes an agent that runs look as if it needed a person. It is told, and never stopped for it.",
     ),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
-    Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through.")
+    Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through. The variable, and `--profiles`, are names of these with commas between them: only those, in that order; `none` is none of them.")
         .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
-        .later(),
+        .env("REGATTA_PROFILES"),
     Key::new("models", Kind::Section(MODEL_KEYS), "", "Which model does what."),
     Key::new("notify", Kind::Rows(NOTIFY_KEYS), "none", "Who is told about what.")
         .example("[{ on: [landed, blocked], webhook: \"https://hooks.example.org/x\" }]"),
@@ -225,7 +225,19 @@ static LIMIT_KEYS: &[Key] = &[
 
 static PROFILE_KEYS: &[Key] = &[
     Key::new("name", Kind::Word, "", "The profile's name. Required."),
-    Key::new("env", Kind::Variables, "none", "Variables that select the account."),
+    Key::new(
+        "env",
+        Kind::Variables,
+        "none",
+        "Variables that select the account, over those of the agent. `~/` at the beginning of a value is the home directory.",
+    ),
+    Key::new(
+        "agents",
+        Kind::Names,
+        "by its variables, else all",
+        "The agents that may use it, by name or kind. Unset, `CLAUDE_CONFIG_DIR` and claude's keys mean `claude`, and so on.",
+    )
+    .example("[claude]"),
 ];
 
 static MODEL_KEYS: &[Key] = &[

@@ -9,8 +9,8 @@ use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
-use super::values::{Config, Keep, Origin, Profile, Strategy};
-use super::{agents, check, normalised, notify, rookery, yaml};
+use super::values::{Config, Keep, Origin, Strategy};
+use super::{agents, check, normalised, notify, profiles, rookery, yaml};
 
 /// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
@@ -135,7 +135,10 @@ impl Config {
             ("limits.max_load", Value::Number(n)) => limits.max_load = Some(*n),
             ("limits.min_free_disk_gb", Value::Number(n)) => limits.min_free_disk_gb = Some(*n),
             ("limits.budget_usd", Value::Number(number)) => limits.budget_usd = Some(*number),
-            ("profiles", Value::Rows(rows)) => self.profiles = rows.iter().filter_map(profile).collect(),
+            ("profiles", Value::Rows(rows)) => {
+                self.profiles = rows.iter().filter_map(profiles::row).collect();
+                self.declared_profiles.clone_from(&self.profiles);
+            }
             ("models.escalation", Value::Texts(list)) => self.models.escalation = texts(list),
             ("models.labels", Value::Pairs(list)) => self.models.labels = pairs(list),
             ("notify", Value::Rows(rows)) => self.notify = rows.iter().filter_map(notify::row).collect(),
@@ -148,13 +151,6 @@ impl Config {
 /// The path under which a value is kept: a second name for a key leads to the first.
 pub(super) fn origin_path(path: &str) -> String {
     path.replace("max_retries", "max_attempts")
-}
-
-fn profile(fields: &Fields) -> Option<Profile> {
-    Some(Profile {
-        name: fields.text("name")?.to_owned(),
-        env: pairs(fields.pairs("env").unwrap_or_default()),
-    })
 }
 
 /// The adapter of that name.

@@ -16,6 +16,7 @@ pub(crate) mod file;
 pub mod keys;
 mod notify;
 mod overrides;
+mod profiles;
 pub(crate) mod reading;
 pub mod reference;
 mod rookery;
@@ -33,11 +34,11 @@ pub use duration::{format_duration, parse_duration};
 pub use file::{parse, parse_rookery};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
+pub use profiles::Profile;
 pub use schema::schema;
 pub use template::template;
 pub use values::{
-    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Profile, Radar, Strategy,
-    Watch,
+    Agent, AgentKind, Config, Defaults, Keep, Land, Lane, Limits, Models, Origin, Radar, Strategy, Watch,
 };
 pub use variables::refused_variable;
 

@@ -29,14 +29,10 @@ const OTHER_VARIABLES: [&str; 11] = [
 ];
 
 /// rookery's variables that mean nothing here, also with Regatta's name in them, and what to use.
-const ROOKERY_VARIABLES: [(&str, &str); 4] = [
+const ROOKERY_VARIABLES: [(&str, &str); 3] = [
     ("CONFIG", "`regatta --config FILE` or $REGATTA_CONFIG names the file"),
-    (
-        "PROFILES",
-        "accounts are not rotated yet; `agents: { claude: { env: … } }` in regatta.yaml chooses one",
-    ),
     ("PIDFILE", "`regatta daemon status --json` tells the daemon's process"),
-    ("PROFILE", "`agents: { claude: { env: … } }` in regatta.yaml chooses the account"),
+    ("PROFILE", "`profiles` in regatta.yaml has the accounts, $REGATTA_PROFILES chooses among them"),
 ];
 
 /// What notifications tell a command.
@@ -96,6 +92,10 @@ impl Config {
                     let path = value.strip_prefix("sqlite:").unwrap_or(value);
                     found.extend(self.set("store", &format!("sqlite:{path}"), name, Origin::Env));
                 }
+            } else if name == "ROOKERY_PROFILES" {
+                if self.origin("profiles") != Origin::Env {
+                    found.extend(self.set("profiles", value, name, Origin::Env));
+                }
             } else if let Some(hint) = rookery_variable(name, is_worker) {
                 let text = "is rookery's, and is ignored";
                 found.push(Diagnostic::warning(format!("${name}"), Pos::NOWHERE, text).hinted(hint));
@@ -121,6 +121,9 @@ impl Config {
 
     fn set(&mut self, path: &str, text: &str, source: &str, origin: Origin) -> Vec<Diagnostic> {
         let source = if origin == Origin::Env { format!("${source}") } else { source.to_owned() };
+        if path == "profiles" {
+            return self.choose_profiles(text, &source, origin);
+        }
         let mut report = Report::new(&source);
         let Some(key) = key_at(path) else {
             return vec![Diagnostic::error(

@@ -65,12 +65,12 @@ pub(super) static ROWS: &[Row] = &[
     row(
         "claude_profile",
         Kind::Anything,
-        Nothing("`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` chooses the account"),
+        Nothing("`profiles` has the accounts, `regatta daemon --profiles NAMES` chooses among them"),
     ),
     row(
         "claude_lb",
         Kind::Anything,
-        Nothing("`agents: { claude: { env: { CLAUDE_CONFIG_DIR: … } } }` chooses the account"),
+        Nothing("`profiles` has the accounts, `regatta daemon --profiles NAMES` chooses among them"),
     ),
     row(
         "auto_retire",

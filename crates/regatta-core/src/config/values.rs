@@ -10,6 +10,7 @@ use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
 use super::notify::Notify;
+use super::profiles::Profile;
 
 /// What holds for one repository: flag over environment over file over default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,8 +41,11 @@ pub struct Config {
     pub watch: Watch,
     /// What may happen at once.
     pub limits: Limits,
-    /// Accounts to rotate through. Read, and not yet acted upon.
+    /// Accounts to rotate through.
     pub profiles: Vec<Profile>,
+    /// Those of the file, among which a flag or a variable may have chosen.
+    #[serde(skip)]
+    pub(crate) declared_profiles: Vec<Profile>,
     /// Which model does what. Read, and not yet acted upon.
     pub models: Models,
     /// Who is told about what.
@@ -336,15 +340,6 @@ pub struct Limits {
     pub budget_usd: Option<f64>,
 }
 
-/// An account to rotate through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Profile {
-    /// Its name.
-    pub name: String,
-    /// Variables that select it.
-    pub env: BTreeMap<String, String>,
-}
-
 /// Which model does what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Models {
@@ -371,6 +366,7 @@ impl Default for Config {
             watch: Watch::default(),
             limits: Limits::default(),
             profiles: Vec::new(),
+            declared_profiles: Vec::new(),
             models: Models::default(),
             notify: Vec::new(),
             origins: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! What every decoder does, and what it says when the process is gone.
 
 use regatta_core::exit::Exit;
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +60,12 @@ pub enum AgentEnd {
         /// In the agent's words.
         message: String,
     },
-    /// The quota is spent.
+    /// A usage limit.
     RateLimited {
         /// When to come back, where the agent said so.
         until: Option<Timestamp>,
+        /// What is used up.
+        limit: RateLimit,
         /// In the agent's words.
         message: String,
     },
@@ -73,6 +76,13 @@ pub enum AgentEnd {
     },
     /// It will fail the same way until somebody changes something.
     Permanent {
+        /// In the agent's words.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The account is refused: not signed in, not allowed, or nobody pays for it. Another account may do.
+    AccountRefused {
         /// In the agent's words.
         message: String,
         /// What to do about it.

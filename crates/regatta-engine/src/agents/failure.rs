@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use regatta_core::exit::Exit;
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 
 use super::decoder::{AgentEnd, never_started, short_of_resources};
@@ -14,12 +15,15 @@ const PROMPT_HINT: &str = "make the task's prompt or the files it pulls in small
 const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
 const REQUEST_HINT: &str =
     "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";
-const BILLING_HINT: &str = "top up the account, or give this agent another one by its `env` in regatta.yaml";
+const BILLING_HINT: &str = "top up the account, or give this agent another one: `profiles` in regatta.yaml";
 const MODEL_HINT: &str =
     "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
 
 /// A server that asks for less patience than this is busy, and the ordinary backoff will do.
 const LONG_WAIT: Duration = Duration::from_secs(60);
+
+/// A limit on the requests of a minute is over after this.
+const LONGEST_TRAFFIC: Duration = Duration::from_secs(10 * 60);
 
 /// Why the agent's last request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,14 +88,18 @@ impl Cause {
     pub(super) fn end(self, message: &str, now: Timestamp, hints: &Hints) -> AgentEnd {
         let message = one_line(message);
         let permanent = |hint: &str| AgentEnd::Permanent { message: message.clone(), hint: hint.to_owned() };
+        let refused =
+            |hint: &str| AgentEnd::AccountRefused { message: message.clone(), hint: hint.to_owned() };
         match self {
-            Cause::Quota(until) => AgentEnd::RateLimited { until, message },
+            Cause::Quota(until) => AgentEnd::RateLimited { until, limit: RateLimit::Quota, message },
             Cause::Traffic(Some(wait)) if wait >= LONG_WAIT => {
-                AgentEnd::RateLimited { until: Some(now.plus(wait)), message }
+                // Minutes are worth waiting for; who is sent away for longer has spent an allowance of some kind.
+                let limit = if wait > LONGEST_TRAFFIC { RateLimit::Quota } else { RateLimit::Traffic };
+                AgentEnd::RateLimited { until: Some(now.plus(wait)), limit, message }
             }
             Cause::Traffic(_) | Cause::Overloaded | Cause::Network => AgentEnd::Environment { message },
-            Cause::Login => permanent(hints.login),
-            Cause::Billing => permanent(BILLING_HINT),
+            Cause::Login => refused(hints.login),
+            Cause::Billing => refused(BILLING_HINT),
             Cause::Model => permanent(MODEL_HINT),
             Cause::Context => permanent(PROMPT_HINT),
             Cause::Refused => permanent(REFUSAL_HINT),

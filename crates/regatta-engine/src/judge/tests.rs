@@ -57,6 +57,7 @@ impl Case {
             Judgement::RateLimited { .. } => "rate limited".into(),
             Judgement::Environment(_) => "environment".into(),
             Judgement::Permanent(_) => "permanent".into(),
+            Judgement::AccountRefused(_) => "account refused".into(),
             Judgement::Uncharged(_) => "uncharged".into(),
         }
     }
@@ -125,7 +126,7 @@ fn what_is_nobodys_fault_is_not_charged() {
     };
     assert_eq!(stopped.summary(), "uncharged");
     assert_eq!(Case { exit: Exit::Lost, ..Case::of(VerdictAdapter::Db) }.summary(), "uncharged");
-    let limited = AgentEnd::RateLimited { until: None, message: "429".into() };
+    let limited = AgentEnd::RateLimited { until: None, limit: RateLimit::Quota, message: "429".into() };
     assert_eq!(Case { end: limited, ..Case::of(VerdictAdapter::Db) }.summary(), "rate limited");
     let timed_out = Case {
         exit: Exit::TimedOut { limit: Limit::Idle },
@@ -145,29 +146,69 @@ fn what_is_nobodys_fault_is_not_charged() {
     );
 }
 
+/// What follows from a failure at time zero, in a few words.
+fn followed(judgement: &Judgement, charged: u32, environment_failures: u32, next: &Choice) -> String {
+    let so_far = SoFar {
+        spec: &spec("t"),
+        charged,
+        environment_failures,
+        backoff: &Backoff::default(),
+        now: Timestamp::from_millis(0),
+        next,
+    };
+    let (outcome, class, charged) = after_failure(judgement, &so_far);
+    let outcome = match outcome {
+        Outcome::Retry { not_before: None, .. } => "retry".into(),
+        Outcome::Retry { not_before: Some(at), .. } => format!("retry at {}", at.seconds()),
+        Outcome::Park { until, .. } => format!("park until {}", until.seconds()),
+        Outcome::Block { reason, .. } => format!("blocked {reason}"),
+        Outcome::Fail { .. } => "failed".into(),
+        Outcome::Release { .. } => "released".into(),
+        other => format!("{other:?}"),
+    };
+    format!("{outcome}, {class}, {}", if charged { "charged" } else { "free" })
+}
+
+#[test]
+fn what_an_account_runs_into_leads_to_another_where_there_is_one() {
+    let until = Some(Timestamp::from_millis(7_200_000));
+    let limited = |limit| Judgement::RateLimited { until, limit, why: "x".into() };
+    let (quota, busy) = (limited(RateLimit::Quota), limited(RateLimit::Traffic));
+    let refused = Judgement::AccountRefused("401; sign in".into());
+    let back = Timestamp::from_millis(600_000);
+    let another = Choice::Use("two".into());
+    let wait = Choice::Wait { profile: "two".into(), until: back, why: "spent".into() };
+    let aside = Choice::SetAside { profile: "one".into(), why: "401".into() };
+    for (judgement, next, expected) in [
+        (&quota, &Choice::Unbound, "park until 7218, rate-limited, free"),
+        (&quota, &another, "retry, rate-limited, free"),
+        (&quota, &wait, "park until 600, rate-limited, free"),
+        // The requests of a minute are waited for, whoever else there is.
+        (&busy, &another, "park until 7218, rate-limited, free"),
+        (&refused, &Choice::Unbound, "blocked policy, permanent, free"),
+        (&refused, &another, "retry, permanent, free"),
+        (&refused, &wait, "park until 600, permanent, free"),
+        (&refused, &aside, "blocked policy, permanent, free"),
+    ] {
+        assert_eq!(followed(judgement, 2, 0, next), expected, "{judgement:?} {next:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_ran_out_while_a_request_kept_failing_is_not_the_cause() {
+    let timed_out =
+        |end| Case { exit: Exit::TimedOut { limit: Limit::Idle }, end, ..Case::of(VerdictAdapter::Chain) };
+    let message = || "kept retrying".to_owned();
+    assert_eq!(timed_out(AgentEnd::Environment { message: message() }).summary(), "environment");
+    let refused = AgentEnd::AccountRefused { message: message(), hint: String::new() };
+    assert_eq!(timed_out(refused).summary(), "account refused");
+    assert_eq!(timed_out(AgentEnd::Failed { message: message() }).summary(), "bad block by exit-code");
+}
+
 #[test]
 fn failures_lead_where_the_table_of_classes_says() {
-    let task = spec("t");
-    let backoff = Backoff::default();
     let after = |judgement: Judgement, charged: u32, environment_failures: u32| {
-        let so_far = SoFar {
-            spec: &task,
-            charged,
-            environment_failures,
-            backoff: &backoff,
-            now: Timestamp::from_millis(0),
-            jitter: 0.5,
-        };
-        let (outcome, class, charged) = after_failure(&judgement, &so_far);
-        let outcome = match outcome {
-            Outcome::Retry { not_before, .. } => format!("retry at {}", not_before.unwrap().seconds()),
-            Outcome::Park { until, .. } => format!("park until {}", until.seconds()),
-            Outcome::Block { reason, .. } => format!("blocked {reason}"),
-            Outcome::Fail { .. } => "failed".into(),
-            Outcome::Release { .. } => "released".into(),
-            other => format!("{other:?}"),
-        };
-        format!("{outcome}, {class}, {}", if charged { "charged" } else { "free" })
+        followed(&judgement, charged, environment_failures, &Choice::Unbound)
     };
     let bad = |verdict| Judgement::Bad { verdict, by: "db", why: "w".into() };
     assert_eq!(after(bad(Verdict::Block), 0, 0), "retry at 1, work, charged");
@@ -178,8 +219,8 @@ fn failures_lead_where_the_table_of_classes_says() {
     assert_eq!(after(Judgement::Environment("x".into()), 0, 19), "blocked policy, environment, free");
     let until = Some(Timestamp::from_millis(3_600_000));
     assert_eq!(
-        after(Judgement::RateLimited { until, why: "x".into() }, 0, 0),
-        "park until 3615, rate-limited, free"
+        after(Judgement::RateLimited { until, limit: RateLimit::Quota, why: "x".into() }, 0, 0),
+        "park until 3618, rate-limited, free"
     );
     assert_eq!(after(Judgement::Permanent("x".into()), 0, 0), "blocked policy, permanent, free");
     assert_eq!(after(Judgement::NeedsInput("x".into()), 0, 0), "blocked needs-input, work, free");

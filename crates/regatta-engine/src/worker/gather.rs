@@ -22,6 +22,8 @@ const STDERR_TAIL: u64 = 8 * 1024;
 pub(crate) struct Heard {
     pub(crate) ending: Ending,
     pub(crate) last_words: String,
+    /// The limit that its account ran into, by the agent's name for it.
+    pub(crate) rejected: Option<String>,
 }
 
 impl Worker {
@@ -33,6 +35,7 @@ impl Worker {
         let read = tokio::task::spawn_blocking(move || {
             let mut decoder = agents::decoder(kind);
             let mut last_words = String::new();
+            let mut rejected = None;
             if let Ok(mut tail) = Tail::open(&stdout, 0) {
                 loop {
                     let lines = tail.drain().unwrap_or_default();
@@ -45,6 +48,9 @@ impl Worker {
                                 AgentEvent::Text { text } | AgentEvent::Result { text, .. } => {
                                     remember(&mut last_words, &text);
                                 }
+                                AgentEvent::Limit { status, kind, .. } if status == "rejected" => {
+                                    rejected = Some(kind).filter(|kind| !kind.is_empty());
+                                }
                                 _ => {}
                             }
                         }
@@ -52,7 +58,7 @@ impl Worker {
                 }
             }
             let ending = decoder.end(&exit, &end_of(&stderr, STDERR_TAIL), clock::now());
-            Heard { ending, last_words }
+            Heard { ending, last_words, rejected }
         });
         Ok(read.await.expect("decoding does not panic"))
     }

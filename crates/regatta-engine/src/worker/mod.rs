@@ -3,6 +3,7 @@
 //! Invariant: every durable step is in the store before the next begins, so that whoever finds the attempt after a
 //! crash knows how far it came. A worker that learns that it was fenced out changes nothing more.
 
+mod account;
 mod follow_up;
 mod gather;
 mod prepare;
@@ -17,7 +18,8 @@ use regatta_core::attempt::Attempt;
 use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
-use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::profiles::Choice;
+use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_store::{Claim, Outcome, RequestId, Step, StoreError};
 use tokio::sync::watch;
 
@@ -82,6 +84,14 @@ pub enum WorkerError {
     /// A worker of this engine ended without having settled it.
     #[error("its worker ended: {0}")]
     GivenUp(String),
+    /// No account can be used now.
+    #[error("{}", crate::profiles::describe(choice, agent))]
+    NoAccount {
+        /// When, or what, to wait for.
+        choice: Choice,
+        /// For this agent.
+        agent: String,
+    },
     /// Stopped before an agent was started.
     #[error("stopped before the agent started")]
     Stopped,
@@ -107,6 +117,8 @@ pub(crate) struct Worker {
     pub(crate) history: Vec<Attempt>,
     /// The agent committed a file that was brought in.
     pub(crate) leaked: bool,
+    /// What the next attempt could run with, once this one's account has run into something.
+    pub(crate) next: Choice,
     /// Takes the secrets of the task's own variables out of what is kept and shown.
     own_secrets: Redactor,
 }
@@ -161,7 +173,8 @@ impl Worker {
         let own_secrets = Redactor::new(claim.spec.env.clone());
         let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
         let record = Attempt { prompt, ..record };
-        Self { ctx, claim, record, stop, history: Vec::new(), leaked: false, own_secrets }
+        let (history, next) = (Vec::new(), Choice::Unbound);
+        Self { ctx, claim, record, stop, history, leaked: false, next, own_secrets }
     }
 
     /// From now on knows the secrets of its lane, and its own token where it is at hand.
@@ -276,6 +289,12 @@ impl Worker {
                 reason: BlockReason::Conflict,
                 detail: format!("its dependencies conflict with each other in {files}"),
             },
+            WorkerError::NoAccount { choice: Choice::Wait { until, .. }, .. } => {
+                Outcome::Park { until: *until, why: ParkReason::RateLimited, detail: error.to_string() }
+            }
+            WorkerError::NoAccount { .. } => {
+                Outcome::Block { reason: BlockReason::Policy, detail: error.to_string() }
+            }
             WorkerError::Setup(why) => self.work_failure(why),
             WorkerError::Impossible(why) => {
                 Outcome::Block { reason: BlockReason::Policy, detail: why.clone() }

@@ -21,10 +21,14 @@ impl Worker {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
         self.learn_secrets(Some(token));
-        let profile = ctx.agent(&spec.agent)?;
-        let guidance = self.guidance().await;
         let workdir = site.lane.path.join(&spec.workdir);
-        let (session, resume) = ctx.conversation(profile, &workdir, &self.history, &spec.env);
+        let account = self.take_account(&workdir).await?;
+        let profile = &account.agent;
+        let (session, resume) = (account.session.clone(), account.resume);
+        let guidance = match (self.guidance().await, account.guidance) {
+            (Some(failure), Some(cut_short)) => Some(format!("{cut_short}\n{failure}")),
+            (failure, cut_short) => failure.or(cut_short),
+        };
         let mut environment = ctx.environment.clone();
         let brief = Brief {
             task: &spec.id,
@@ -199,6 +203,10 @@ impl Worker {
                 }
                 AgentEvent::Result { cost_usd, tokens_in, tokens_out, .. } => {
                     Live::Usage { cost_usd, tokens_in, tokens_out }
+                }
+                AgentEvent::Limit { status, resets_at: Some(until), kind } if status == "allowed_warning" => {
+                    self.strained(kind, until);
+                    continue;
                 }
                 AgentEvent::Retrying { kind, attempt, max, .. } => {
                     Live::Retrying(format!("{kind}, retry {attempt}/{max}"))

@@ -56,6 +56,7 @@ impl Worker {
             let why = "its supervisor was killed, as before: something it does ends it".to_owned();
             judgement = Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why };
         }
+        self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
         if matches!(heard.ending.end, AgentEnd::NoSession) {
             self.record.session = None;
         }
@@ -455,7 +456,7 @@ impl Worker {
             environment_failures: self.claim.environment_failures,
             backoff: &self.ctx.backoff,
             now: clock::now(),
-            jitter: jitter(),
+            next: &self.next,
         };
         let (outcome, class, charged) = judge::after_failure(judgement, &so_far);
         self.record.class = Some(class);
@@ -467,11 +468,4 @@ impl Worker {
 /// The end of some output, short enough for a record.
 fn tail_of(output: &str) -> &str {
     &output[output.ceil_char_boundary(output.len().saturating_sub(4096))..]
-}
-
-/// A random fraction.
-fn jitter() -> f64 {
-    let mut bytes = [0u8; 2];
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -13,6 +13,7 @@ pub mod event;
 pub mod node;
 pub mod operate;
 pub mod prompt;
+pub mod profiles;
 pub mod queue;
 pub mod read;
 pub mod report;
@@ -153,6 +154,11 @@ macro_rules! conformance {
                 what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all,
                 a_tree_that_passed_is_remembered_for_its_gate,
             }
+            profiles {
+                whoever_was_used_last_has_the_highest_turn,
+                a_profile_cools_per_agent_and_limit_for_every_machine,
+                a_profile_that_was_warmed_has_run_into_nothing,
+            }
         }
     };
 }
@@ -191,6 +197,7 @@ mod tests {
             ("event", include_str!("event.rs")),
             ("read", include_str!("read.rs")),
             ("train", include_str!("train.rs")),
+            ("profiles", include_str!("profiles.rs")),
         ] {
             for line in text.lines() {
                 let Some(rest) = line.strip_prefix("pub async fn ") else { continue };

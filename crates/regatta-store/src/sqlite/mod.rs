@@ -12,6 +12,7 @@ mod events;
 mod failure;
 mod migrate;
 mod open;
+mod profiles;
 mod prompts;
 mod queue;
 mod reader;

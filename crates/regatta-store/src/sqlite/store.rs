@@ -6,16 +6,19 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
 use super::watch::Watch;
-use super::{SqliteStore, claims, enqueue, events, prompts, queue, reads, reports, sessions, train};
+use super::{
+    SqliteStore, claims, enqueue, events, profiles, prompts, queue, reads, reports, sessions, train,
+};
 use crate::{
-    Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation, Ready, ReadyKey, Reported,
-    RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, TaskBrief, TaskQuery, TaskRecord,
-    WorkerReport,
+    AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, TaskBrief,
+    TaskQuery, TaskRecord, WorkerReport,
 };
 
 #[async_trait]
@@ -206,5 +209,24 @@ impl Store for SqliteStore {
     async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
         let (gate, tree) = (gate.to_owned(), tree.to_owned());
         self.writer.call(move |tx| train::record_pass(tx, &gate, &tree, at)).await
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountRecord>> {
+        self.readers.call(profiles::list).await
+    }
+
+    async fn take_turn(&self, account: &AccountKey) -> Result<()> {
+        let account = account.clone();
+        self.writer.call(move |tx| profiles::take_turn(tx, &account)).await
+    }
+
+    async fn cool(&self, account: &AccountKey, cooling: &Cooling) -> Result<()> {
+        let (account, cooling) = (account.clone(), cooling.clone());
+        self.writer.call(move |tx| profiles::cool(tx, &account, &cooling)).await
+    }
+
+    async fn warm(&self, profile: &str) -> Result<()> {
+        let profile = profile.to_owned();
+        self.writer.call(move |tx| profiles::warm(tx, &profile)).await
     }
 }

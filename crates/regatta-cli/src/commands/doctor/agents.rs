@@ -142,6 +142,11 @@ impl Login {
     }
 }
 
+/// Whether there is a sign that this agent can sign in; `None` where nobody can tell.
+pub(crate) fn is_signed_in(agent: &Agent) -> Option<bool> {
+    Login::of(agent.kind).map(|login| login.is_there(agent))
+}
+
 async fn version(program: &Path) -> Result<String, String> {
     let asked = tokio::process::Command::new(program)
         .arg("--version")

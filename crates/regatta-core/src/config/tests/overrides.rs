@@ -84,3 +84,32 @@ fn a_flag_for_nothing_is_refused() {
         assert_eq!(config.apply_flag("--set", key, "x").len(), 1, "{key}");
     }
 }
+
+#[test]
+fn profiles_are_chosen_by_name_in_the_order_they_are_named() {
+    let text = "profiles: [{ name: a, env: { CODEX_HOME: x } }, { name: b }, { name: c, agents: [sim] }]\n";
+    let (file, told) = parse("regatta.yaml", text);
+    assert_eq!(told, []);
+    let names =
+        |config: &Config| config.profiles.iter().map(|profile| profile.name.clone()).collect::<Vec<_>>();
+    let mut config = file.clone();
+    assert_eq!(config.apply_env([("ROOKERY_PROFILES", "c"), ("REGATTA_PROFILES", "b, a")]), []);
+    assert_eq!(names(&config), ["b", "a"]);
+    // The flag chooses among those of the file, whatever the variable said.
+    assert_eq!(config.apply_flag("--profiles", "profiles", "c,max-1"), []);
+    assert_eq!(names(&config), ["c", "max-1"]);
+    assert_eq!(config.profiles[1].env["CLAUDE_CONFIG_DIR"], "~/.claude-max-1");
+    assert_eq!(config.origin("profiles"), Origin::Flag);
+    assert_eq!(config.apply_flag("--profiles", "profiles", "none"), []);
+    assert_eq!(names(&config), [""; 0]);
+    for (wrong, why) in [("a,a", "twice"), ("../x", "is no name"), ("a,none", "no profile at all")] {
+        let told = config.apply_flag("--profiles", "profiles", wrong);
+        assert!(told.len() == 1 && told[0].to_string().contains(why), "{wrong}: {told:?}");
+    }
+    let is_for = |name: &str, agent: &str, kind| {
+        file.profiles.iter().find(|profile| profile.name == name).unwrap().is_for(agent, kind)
+    };
+    assert!(is_for("a", "codex", AgentKind::Codex) && !is_for("a", "claude", AgentKind::Claude));
+    assert!(is_for("b", "codex", AgentKind::Codex) && is_for("b", "claude", AgentKind::Claude));
+    assert!(is_for("c", "mine", AgentKind::Sim) && !is_for("c", "claude", AgentKind::Claude));
+}

@@ -57,7 +57,9 @@ fn rookerys_variables_are_taken_or_told_to_be_ignored() {
     ]);
     assert_eq!(config.store, "sqlite:/tmp/x.db");
     let named: Vec<&str> = found.iter().map(|diagnostic| diagnostic.file.as_str()).collect();
-    assert_eq!(named, ["$ROOKERY_DB", "$ROOKERY_PROFILES", "$REGATTA_PIDFILE"]);
+    assert_eq!(named, ["$ROOKERY_DB", "$REGATTA_PIDFILE"]);
+    let profiles: Vec<_> = config.profiles.iter().map(|profile| (&*profile.name, profile.implied)).collect();
+    assert_eq!(profiles, [("a", true), ("b", true)]);
     assert!(found.iter().all(|diagnostic| !diagnostic.is_error() && diagnostic.hint.is_some()));
     // A worker has them from Regatta itself.
     let worker = [("ROOKERY_DB", "/x"), ("REGATTA_TASK", "a"), ("ROOKERY_PARCEL_ID", "a")];

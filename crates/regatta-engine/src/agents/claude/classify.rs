@@ -5,6 +5,7 @@
 //! code tell anything: it refused its arguments, or was never there.
 
 use regatta_core::exit::Exit;
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 
 use crate::agents::decoder::{AgentEnd, never_started, short_of_resources};
@@ -14,7 +15,7 @@ use crate::agents::reset::reset_time;
 const INSTALL_HINT: &str =
     "install Claude Code, or name the program with --claude-exe or `argv` of this agent in regatta.yaml";
 const LOGIN_HINT: &str = "sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it";
-const BILLING_HINT: &str = "top up the account, or give this agent another profile";
+const BILLING_HINT: &str = "top up the account, or give this agent another one: `profiles` in regatta.yaml";
 const MODEL_HINT: &str =
     "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
 const FLAGS_HINT: &str = "check `args` and `persona`; `claude --help` lists what this version accepts";
@@ -103,10 +104,13 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
         let until = signs.rejected.flatten().or_else(|| reset_time(&terminal.words, now));
         // A 429 that names no quota is traffic, not a spent allowance: it passes within minutes.
         return if until.is_some() || names_quota(&terminal.words) {
-            AgentEnd::RateLimited { until, message }
+            AgentEnd::RateLimited { until, limit: RateLimit::Quota, message }
         } else {
             AgentEnd::Environment { message }
         };
+    }
+    if let Some(hint) = account_hint(kind) {
+        return AgentEnd::AccountRefused { message, hint: hint.to_owned() };
     }
     if let Some(hint) = permanent_hint(kind, terminal) {
         return AgentEnd::Permanent { message, hint: hint.to_owned() };
@@ -120,11 +124,18 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
     }
 }
 
-/// What to do about a failure that would only repeat itself.
-fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
+/// What to do about an account that is refused.
+fn account_hint(kind: &str) -> Option<&'static str> {
     match kind {
         "authentication_failed" | "oauth_org_not_allowed" => Some(LOGIN_HINT),
         "billing_error" => Some(BILLING_HINT),
+        _ => None,
+    }
+}
+
+/// What to do about a failure that would only repeat itself.
+fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
+    match kind {
         "model_not_found" => Some(MODEL_HINT),
         // The same prompt stays too long, and a refused one is refused again: a person must change it, and each
         // attempt in between would cost money for nothing.
@@ -139,12 +150,9 @@ fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
     // Stopped in the middle of a retry: the request's failure is the cause, the clock or the person only the occasion.
     if let (Some(kind), Exit::TimedOut { .. } | Exit::Stopped { .. }) = (signs.retrying, exit) {
         let message = format!("{exit} while claude kept retrying ({kind})");
-        match kind {
-            "authentication_failed" | "oauth_org_not_allowed" => {
-                return AgentEnd::Permanent { message, hint: LOGIN_HINT.to_owned() };
-            }
-            "billing_error" => return AgentEnd::Permanent { message, hint: BILLING_HINT.to_owned() },
-            _ if matches!(exit, Exit::TimedOut { .. }) => return AgentEnd::Environment { message },
+        match account_hint(kind) {
+            Some(hint) => return AgentEnd::AccountRefused { message, hint: hint.to_owned() },
+            None if matches!(exit, Exit::TimedOut { .. }) => return AgentEnd::Environment { message },
             _ => {}
         }
     }

@@ -53,7 +53,9 @@ pub(super) fn classify(
     let permanent = |hint: &str| AgentEnd::Permanent { message: message(), hint: hint.to_owned() };
     if let Exit::Exited { code } = exit {
         match *code {
-            exit_code::NOT_SIGNED_IN => return permanent(HINTS.login),
+            exit_code::NOT_SIGNED_IN => {
+                return AgentEnd::AccountRefused { message: message(), hint: HINTS.login.to_owned() };
+            }
             exit_code::BAD_INPUT
             | exit_code::NO_SANDBOX
             | exit_code::BAD_SETTINGS

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::Read;
 
 use regatta_core::exit::Exit;
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 
 use super::decoder::{AgentEnd, Decoder, Ending, never_started};
@@ -87,7 +88,8 @@ impl SimDecoder {
             (_, _, Exit::NeverStarted { error }) => never_started(error, "reinstall regatta"),
             (Some((true, _)), _, _) => AgentEnd::Success,
             (Some((false, text)), Some((kind, _)), _) if kind == "rate_limit" => {
-                AgentEnd::RateLimited { until: self.ledger.rejected.flatten(), message: text.clone() }
+                let (until, limit) = (self.ledger.rejected.flatten(), RateLimit::Quota);
+                AgentEnd::RateLimited { until, limit, message: text.clone() }
             }
             (Some((false, text)), Some((kind, _)), _) if kind == "script" => {
                 AgentEnd::Permanent { message: text.clone(), hint: HINT.to_owned() }

@@ -1,6 +1,7 @@
 //! How attempts of codex, gemini and opencode end, in cases that nobody recorded.
 
 use regatta_core::exit::{Exit, Limit};
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
 
@@ -45,8 +46,10 @@ fn kind(end: &AgentEnd) -> &'static str {
     match end {
         AgentEnd::Success => "success",
         AgentEnd::Failed { .. } => "failed",
+        AgentEnd::RateLimited { limit: RateLimit::Traffic, .. } => "busy until",
         AgentEnd::RateLimited { until: Some(_), .. } => "limited until",
         AgentEnd::RateLimited { until: None, .. } => "limited",
+        AgentEnd::AccountRefused { .. } => "account refused",
         AgentEnd::Environment { .. } => "environment",
         AgentEnd::Permanent { .. } => "permanent",
         AgentEnd::NoSession => "no session",
@@ -61,9 +64,10 @@ fn codex_is_judged_by_its_own_words() {
         ("You’ve hit your usage limit. Try again in 1 day 2 hours 3 minutes.", "limited until"),
         ("You’ve hit your usage limit.", "limited"),
         ("Rate limit reached for gpt-5 in organization o. Please try again in 1.5s.", "environment"),
+        ("Rate limit reached. Please try again in 2m0s.", "busy until"),
         ("Rate limit reached. Please try again in 20m0s.", "limited until"),
         ("unexpected status 503 Service Unavailable: upstream", "environment"),
-        ("Your access token could not be refreshed. Please log out and sign in again.", "permanent"),
+        ("Your access token could not be refreshed. Please log out and sign in again.", "account refused"),
         ("Codex ran out of room in the model's context window. Start a new thread.", "permanent"),
         ("The 'gpt-9' model is not supported when using Codex with a ChatGPT account.", "permanent"),
         ("something new", "failed"),
@@ -82,7 +86,7 @@ fn gemini_is_judged_by_the_servers_words() {
         ("[API Error: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\"}}]", "environment"),
         ("[API Error: {\"error\":{\"code\":503,\"message\":\"try later\"}}]", "environment"),
         ("[API Error: exception TypeError: fetch failed sending request]", "environment"),
-        ("[API Error: {\"error\":{\"code\":403,\"message\":\"no\"}}]", "permanent"),
+        ("[API Error: {\"error\":{\"code\":403,\"message\":\"no\"}}]", "account refused"),
         (
             "[API Error: {\"error\":{\"code\":400,\"message\":\"prompt is too long: 21 tokens > 20 maximum\"}}]",
             "permanent",
@@ -99,7 +103,7 @@ fn gemini_is_judged_by_the_servers_words() {
 #[test]
 fn gemini_that_never_came_to_a_result_is_judged_by_its_exit_code() {
     let end = |code, stderr| kind(&end(Kind::Gemini, &[], &Exit::Exited { code }, stderr).end);
-    assert_eq!(end(41, "you must specify the GEMINI_API_KEY"), "permanent");
+    assert_eq!(end(41, "you must specify the GEMINI_API_KEY"), "account refused");
     assert_eq!(end(42, "Error resuming session: Invalid session identifier \"x\"."), "no session");
     assert_eq!(end(55, "not trusted"), "permanent");
     assert_eq!(end(53, "Reached max session turns"), "failed");
@@ -123,7 +127,7 @@ fn opencode_is_judged_by_its_error_or_its_last_step() {
             r#"{"name":"APIError","data":{"message":"slow","statusCode":429,"responseHeaders":{"retry-after":"3600"}}}"#,
             "limited until",
         ),
-        (r#"{"name":"ProviderAuthError","data":{"message":"no key"}}"#, "permanent"),
+        (r#"{"name":"ProviderAuthError","data":{"message":"no key"}}"#, "account refused"),
         (r#"{"name":"ContextOverflowError","data":{"message":"too much"}}"#, "permanent"),
         (r#"{"name":"MessageAbortedError","data":{}}"#, "interrupted"),
         (r#"{"name":"BrandNew"}"#, "failed"),

@@ -1,6 +1,7 @@
 //! How plain commands and the simulated agent end.
 
 use regatta_core::exit::{Exit, Limit};
+use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
 
@@ -86,6 +87,7 @@ fn the_simulated_agent_ends_as_its_result_says() {
     assert!(matches!(sim(&[error("script"), result(false)], &exit).end, AgentEnd::Permanent { .. }));
     let resets_at = Some(Timestamp::from_millis(5000));
     let limit = AgentEvent::Limit { status: "rejected".into(), resets_at, kind: "sim".into() };
-    let limited = AgentEnd::RateLimited { until: resets_at, message: "words".into() };
+    let limited =
+        AgentEnd::RateLimited { until: resets_at, limit: RateLimit::Quota, message: "words".into() };
     assert_eq!(sim(&[limit, error("rate_limit"), result(false)], &Exit::Exited { code: 1 }).end, limited);
 }

@@ -77,7 +77,7 @@ fn agrees(outcome: &str, ending: &Ending) -> bool {
             until.to_string() == "2026-11-15T04:12:00.000Z"
         }
         // "You have exhausted your daily quota": no time at all.
-        (AgentEnd::RateLimited { until: None, message }, None) => message.contains("daily quota"),
+        (AgentEnd::RateLimited { until: None, message, .. }, None) => message.contains("daily quota"),
         _ => false,
     };
     let (word, detail) = outcome.split_once(' ').unwrap_or((outcome, ""));
@@ -88,7 +88,8 @@ fn agrees(outcome: &str, ending: &Ending) -> bool {
         }
         "transient" => matches!(ending.end, AgentEnd::Environment { .. }),
         "rate_limited" => until(detail.strip_prefix("until=").filter(|at| *at != "None")),
-        "auth" | "billing" | "permanent" => matches!(ending.end, AgentEnd::Permanent { .. }),
+        "auth" | "billing" => matches!(ending.end, AgentEnd::AccountRefused { .. }),
+        "permanent" => matches!(ending.end, AgentEnd::Permanent { .. }),
         "limit" => matches!(ending.end, AgentEnd::Failed { .. }),
         "no_session" => ending.end == AgentEnd::NoSession,
         "session_exists" => ending.end == AgentEnd::SessionExists,
@@ -252,6 +253,6 @@ fn a_timeout_is_work_unless_claude_had_finished_or_was_retrying() {
 
     let stopped = Exit::Stopped { why: "a retry cannot help".into() };
     assert!(matches!(end("d-529-default", 4, &stopped), AgentEnd::Interrupted { .. }));
-    assert!(matches!(end("f-401-apikey", 4, &stopped), AgentEnd::Permanent { .. }));
+    assert!(matches!(end("f-401-apikey", 4, &stopped), AgentEnd::AccountRefused { .. }));
     assert!(matches!(end("g-hang-forever", 9, &stopped), AgentEnd::Interrupted { .. }));
 }

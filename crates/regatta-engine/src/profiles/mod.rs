@@ -1,0 +1,193 @@
+//! Accounts: which profile an attempt runs with, what each has run into, and conversations that move between them.
+//!
+//! Invariant: what is known of an account is in the store before anything is decided by it, so that every process, and
+//! the next one, decides alike. The decision itself is `regatta_core::profiles::choose`.
+
+mod carry;
+
+use std::path::Path;
+use std::time::Duration;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::config::Profile;
+use regatta_core::profiles::{Choice, Cooling, Limited, Standing, choose};
+use regatta_core::spec::TaskSpec;
+use regatta_core::time::Timestamp;
+use regatta_store::{AccountKey, AccountRecord, StoreError};
+
+use crate::agents::AgentProfile;
+use crate::clock;
+use crate::context::Context;
+use crate::environment::Environment;
+use crate::persist::until_answered;
+pub(crate) use carry::{Carried, carry};
+
+/// A quota whose end nobody stated is tried again after this.
+const UNSTATED: Duration = Duration::from_secs(30 * 60);
+/// A limit whose stated end has passed, or is now, lasts so much longer: its clock and ours are not the same.
+const SHORTEST: Duration = Duration::from_secs(60);
+
+/// The configured profiles with `~` in their values resolved.
+pub(crate) fn resolved(profiles: &[Profile], environment: &Environment) -> Vec<Profile> {
+    let home = environment.value("HOME").and_then(|home| home.to_str());
+    let mut profiles = profiles.to_vec();
+    for value in profiles.iter_mut().flat_map(|profile| profile.env.values_mut()) {
+        *value = with_home(value, home);
+    }
+    profiles
+}
+
+/// `value` with `~` at its beginning replaced.
+pub fn with_home(value: &str, home: Option<&str>) -> String {
+    match (value, home) {
+        ("~", Some(home)) => home.to_owned(),
+        (_, Some(home)) => value.strip_prefix("~/").map_or_else(
+            || value.to_owned(),
+            |rest| Path::new(home).join(rest).to_string_lossy().into_owned(),
+        ),
+        (_, None) => value.to_owned(),
+    }
+}
+
+/// Why a ready task is not started for want of an account.
+pub(crate) struct NoAccount {
+    /// For people.
+    pub(crate) why: String,
+    /// When that ends, if it does so by itself.
+    pub(crate) until: Option<Timestamp>,
+}
+
+/// All accounts as they stand.
+pub(crate) struct Rota(Vec<AccountRecord>);
+
+impl Rota {
+    /// Asks the store, unless nothing is configured.
+    pub(crate) async fn load(ctx: &Context) -> Result<Option<Self>, StoreError> {
+        if ctx.profiles.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self(until_answered(|| ctx.store.accounts()).await?)))
+    }
+
+    /// What the task's next attempt would run with. `holder` has its conversation.
+    pub(crate) fn choose(
+        &self,
+        ctx: &Context,
+        spec: &TaskSpec,
+        holder: Option<&str>,
+        now: Timestamp,
+    ) -> Choice {
+        let agent = ctx.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
+        let standing = |profile: &Profile| {
+            let known = self
+                .0
+                .iter()
+                .find(|account| account.key.profile == profile.name && account.key.agent == agent);
+            known.map_or_else(|| Standing::fresh(&profile.name), AccountRecord::standing)
+        };
+        let standings: Vec<Standing> = ctx.profiles_for(spec).map(standing).collect();
+        choose(&standings, &spec.id, holder, now)
+    }
+
+    /// Why the task cannot be started now, if it cannot.
+    pub(crate) fn hold(&self, ctx: &Context, spec: &TaskSpec, now: Timestamp) -> Option<NoAccount> {
+        let choice = self.choose(ctx, spec, None, now);
+        let until = match &choice {
+            Choice::Unbound | Choice::Use(_) => return None,
+            Choice::Wait { until, .. } => Some(*until),
+            Choice::SetAside { .. } => None,
+        };
+        Some(NoAccount { why: ctx.redact(&describe(&choice, &spec.agent)), until })
+    }
+}
+
+/// Why no profile can be used, for people.
+pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
+    match choice {
+        Choice::Unbound => format!("no profile is for {agent}"),
+        Choice::Use(profile) => format!("profile {profile} can be used"),
+        Choice::Wait { profile, until, why } => {
+            format!("every profile for {agent} cools down; {profile} is back at {until}: {why}")
+        }
+        Choice::SetAside { profile, why } => format!(
+            "every profile for {agent} is set aside, {profile} because: {why}; \
+             put it right, then `regatta profiles warm {profile}`"
+        ),
+    }
+}
+
+impl Context {
+    /// The profiles that a task's attempts may run with, in the user's order. One whose variables the task sets itself
+    /// is not among them: the task has chosen its account.
+    pub(crate) fn profiles_for<'a>(&'a self, spec: &'a TaskSpec) -> impl Iterator<Item = &'a Profile> {
+        let kind = self.config.agents.get(&spec.agent).map(|agent| agent.kind);
+        self.profiles.iter().filter(move |profile| {
+            kind.is_some_and(|kind| profile.is_for(&spec.agent, kind))
+                && !profile.env.keys().any(|name| spec.env.contains_key(name))
+        })
+    }
+
+    /// The profile of that name.
+    pub(crate) fn profile(&self, name: &str) -> Option<&Profile> {
+        self.profiles.iter().find(|profile| profile.name == name)
+    }
+
+    /// Chooses for an attempt that is about to start, and counts its turn: those who start at once take different ones.
+    pub(crate) async fn take_account(
+        &self,
+        spec: &TaskSpec,
+        holder: Option<&str>,
+    ) -> Result<Choice, StoreError> {
+        let _one_at_a_time = self.choosing.lock().await;
+        let Some(rota) = Rota::load(self).await? else { return Ok(Choice::Unbound) };
+        let choice = rota.choose(self, spec, holder, clock::now());
+        if let Choice::Use(profile) = &choice {
+            let account = self.account(profile, spec);
+            until_answered(|| self.store.take_turn(&account)).await?;
+        }
+        Ok(choice)
+    }
+
+    /// What remains for a task after its account ran into something.
+    pub(crate) async fn next_account(&self, spec: &TaskSpec) -> Result<Choice, StoreError> {
+        let rota = Rota::load(self).await?;
+        Ok(rota.map_or(Choice::Unbound, |rota| rota.choose(self, spec, None, clock::now())))
+    }
+
+    fn account(&self, profile: &str, spec: &TaskSpec) -> AccountKey {
+        let agent = self.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
+        AccountKey { profile: profile.to_owned(), agent: agent.to_owned() }
+    }
+
+    /// Writes down what an account has run into.
+    pub(crate) async fn cool(
+        &self,
+        profile: &str,
+        spec: &TaskSpec,
+        limit: &str,
+        state: Limited,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let (account, limit) = (self.account(profile, spec), limit.to_owned());
+        let cooling = Cooling { limit, state, why: why.to_owned(), since: clock::now() };
+        until_answered(|| self.store.cool(&account, &cooling)).await
+    }
+}
+
+/// Until when a spent quota is not tried again.
+pub(crate) fn end_of_quota(stated: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    stated.map_or_else(|| now.plus(UNSTATED), |until| until.max(now.plus(SHORTEST)))
+}
+
+/// The attempt whose conversation the next one of `agent` would go on with.
+pub(crate) fn last_begun<'a>(history: &'a [Attempt], agent: &str) -> Option<&'a Attempt> {
+    // One that never started has said nothing, and left the conversation where it was.
+    history.iter().rev().find(|attempt| attempt.agent == agent && attempt.started_at.is_some())
+}
+
+/// An agent with the variables of a profile over its own.
+pub(crate) fn with_profile(agent: &AgentProfile, profile: Option<&Profile>) -> AgentProfile {
+    let mut agent = agent.clone();
+    agent.env.extend(profile.into_iter().flat_map(|profile| profile.env.clone()));
+    agent
+}

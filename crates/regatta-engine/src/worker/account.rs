@@ -1,0 +1,129 @@
+//! The account of an attempt: chosen at its start, and what it ran into told at its end.
+
+use std::path::Path;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::failure::RateLimit;
+use regatta_core::profiles::{Choice, Limited};
+use regatta_core::time::Timestamp;
+
+use super::{Worker, WorkerError};
+use crate::agents::{AgentProfile, Kind};
+use crate::clock;
+use crate::judge::Judgement;
+use crate::profiles::{Carried, carry, end_of_quota, last_begun, with_profile};
+
+/// The limit of an account that its provider refuses.
+const ACCOUNT: &str = "account";
+/// A quota that the agent has no name for.
+const QUOTA: &str = "quota";
+
+/// What an attempt runs with.
+pub(super) struct Account {
+    /// The agent, with the variables of its profile.
+    pub(super) agent: AgentProfile,
+    /// Its conversation.
+    pub(super) session: String,
+    /// Whether there is such a one already.
+    pub(super) resume: bool,
+    /// What to know of a conversation that could not be brought along.
+    pub(super) guidance: Option<String>,
+}
+
+impl Worker {
+    /// Chooses the account for this attempt. The conversation stays where it is, or goes along where that can be.
+    pub(super) async fn take_account(&mut self, workdir: &Path) -> Result<Account, WorkerError> {
+        let ctx = self.ctx.clone();
+        let spec = self.claim.spec.clone();
+        let plain = ctx.agent(&spec.agent)?;
+        let last =
+            last_begun(&self.history, &plain.name).filter(|attempt| attempt.session.is_some()).cloned();
+        let holder = last.as_ref().and_then(|attempt| attempt.profile.as_deref());
+        let choice = ctx.take_account(&spec, holder).await?;
+        let profile = match &choice {
+            Choice::Unbound => None,
+            Choice::Use(name) => ctx.profile(name),
+            Choice::Wait { .. } | Choice::SetAside { .. } => {
+                return Err(WorkerError::NoAccount { choice, agent: spec.agent.clone() });
+            }
+        };
+        self.record.profile = profile.map(|profile| profile.name.clone());
+        let agent = with_profile(plain, profile);
+        let moved = last.as_ref().filter(|last| last.profile != self.record.profile);
+        let lost = match moved {
+            Some(last) if self.bring_along(last, plain, &agent).await == Carried::Not => Some(last),
+            _ => None,
+        };
+        let history = if lost.is_some() { &[] } else { &self.history[..] };
+        let (session, resume) = ctx.conversation(&agent, workdir, history, &spec.env);
+        let guidance = lost.filter(|_| agent.kind != Kind::Command).map(what_was_there);
+        Ok(Account { agent, session, resume, guidance })
+    }
+
+    /// Brings the conversation of `last` to where the agent looks for it now.
+    async fn bring_along(&self, last: &Attempt, plain: &AgentProfile, agent: &AgentProfile) -> Carried {
+        let (variable, usual) = match agent.kind {
+            Kind::Claude => ("CLAUDE_CONFIG_DIR", ".claude"),
+            Kind::Codex => ("CODEX_HOME", ".codex"),
+            _ => return Carried::Not,
+        };
+        let Some(session) = last.session.clone() else { return Carried::Not };
+        let before = last.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        if last.profile.is_some() && before.is_none() {
+            // The profile is configured no more, and nobody knows where it was.
+            return Carried::Not;
+        }
+        let dir = |agent: &AgentProfile| self.ctx.agent_dir(agent, &self.claim.spec.env, variable, usual);
+        let (from, to) = (dir(&with_profile(plain, before)), dir(agent));
+        if from == to {
+            return Carried::There;
+        }
+        let kind = agent.kind;
+        let carried = tokio::task::spawn_blocking(move || carry(kind, &from, &to, &session));
+        carried.await.expect("copying does not panic")
+    }
+
+    /// Writes down what the account has run into, and looks what else there is.
+    pub(super) async fn heard_of_account(
+        &mut self,
+        judgement: &Judgement,
+        rejected: Option<&str>,
+    ) -> Result<(), WorkerError> {
+        let Some(profile) = self.record.profile.clone() else { return Ok(()) };
+        let (limit, state, why) = match judgement {
+            Judgement::RateLimited { until, limit: RateLimit::Quota, why } => {
+                let until = end_of_quota(*until, clock::now());
+                (rejected.unwrap_or(QUOTA), Limited::Spent { until }, why)
+            }
+            Judgement::AccountRefused(why) => (ACCOUNT, Limited::SetAside, why),
+            _ => return Ok(()),
+        };
+        let (ctx, why) = (self.ctx.clone(), self.redact(why));
+        ctx.cool(&profile, &self.claim.spec, limit, state, &why).await?;
+        self.next = ctx.next_account(&self.claim.spec).await?;
+        Ok(())
+    }
+
+    /// The account's quota is nearly spent: new work rather goes to others. Only a preference, so nobody waits for it.
+    pub(super) fn strained(&self, limit: String, until: Timestamp) {
+        let Some(profile) = self.record.profile.clone() else { return };
+        let (ctx, spec) = (self.ctx.clone(), self.claim.spec.clone());
+        tokio::spawn(async move {
+            let why = format!("{limit} is nearly spent");
+            // Apart from the limit itself: this may be written after that is spent.
+            let limit = format!("near {limit}");
+            let _ = ctx.cool(&profile, &spec, &limit, Limited::Strained { until }, &why).await;
+        });
+    }
+}
+
+/// What the next conversation has to know of the one that it takes the place of.
+fn what_was_there(last: &Attempt) -> String {
+    let ended = if last.summary.is_empty() { String::new() } else { format!(" ({})", last.summary) };
+    format!(
+        "Attempt {} at this task ran with another account{ended}, and its conversation could not be brought along. \
+         What it made is still in this working directory: look at it with `git status`, `git diff` and \
+         `git log` first, keep what is good, and go on from there.\n",
+        last.n
+    )
+}
