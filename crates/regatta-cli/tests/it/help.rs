@@ -3,7 +3,7 @@
 use crate::world::World;
 
 /// Every command there is. One that is added is added here, with a test module of its own.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: &[&str] = &[
     "init",
     "daemon",
     "demo",
