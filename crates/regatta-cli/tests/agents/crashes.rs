@@ -6,9 +6,11 @@ use regatta_testkit::world::Barrier;
 
 use crate::scene::{DONE, LOOK, LOOKED, Scene};
 
-fn script(agent: &str, mishap: Turn) -> Script {
+/// A look, what comes between, and the work.
+fn script(agent: &str, between: impl IntoIterator<Item = Turn>) -> Script {
     let work = format!("echo made >{agent}.txt && {DONE}");
-    Script::of([Turn::run(LOOK), mishap, Turn::run(&work), Turn::say("It is done.")])
+    let turns = [Turn::run(LOOK)].into_iter().chain(between);
+    Script::of(turns.chain([Turn::run(&work), Turn::say("It is done.")]))
 }
 
 /// Asserts that the second attempt went on where the first was broken off.
@@ -23,13 +25,11 @@ fn assert_went_on(scene: &Scene, agent: &str) {
 #[test]
 fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_again() {
     let mut scene = Scene::new();
+    // Out of the agent's own reach, not out of the shim's.
+    let orphan = Turn::run("(setsid sleep 600 >/dev/null 2>&1 &)");
+    let keys = "max_attempts: 2\nfirst_output_timeout: 2m\nidle_timeout: 8s";
     for agent in ["claude", "codex"] {
-        scene.task(
-            agent,
-            agent,
-            "max_attempts: 2\nfirst_output_timeout: 2m\nidle_timeout: 5s",
-            script(agent, Turn::Stall),
-        );
+        scene.task(agent, agent, keys, script(agent, [orphan.clone(), Turn::Stall]));
     }
     scene.world.run(&scene.plan(), &[]).exited(0).says("idle timeout");
     scene.world.assert_states(["claude landed", "codex landed"]);
@@ -44,7 +44,7 @@ fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_agai
 fn a_connection_that_breaks_costs_no_attempt() {
     let mut scene = Scene::new();
     for agent in ["claude", "codex"] {
-        scene.task(agent, agent, "", script(agent, Turn::Break));
+        scene.task(agent, agent, "", script(agent, [Turn::Break]));
     }
     scene.world.run(&scene.plan(), &[]).exited(0);
     scene.world.assert_states(["claude landed", "codex landed"]);
@@ -58,7 +58,7 @@ fn a_connection_that_breaks_costs_no_attempt() {
 fn an_agent_that_is_killed_goes_on_with_its_conversation() {
     let mut scene = Scene::new();
     for agent in ["claude", "codex"] {
-        scene.task(agent, agent, "max_attempts: 2", script(agent, Turn::Stall));
+        scene.task(agent, agent, "max_attempts: 2", script(agent, [Turn::Stall]));
     }
     let running = scene.world.start(&scene.plan(), &[]);
     for agent in ["claude", "codex"] {

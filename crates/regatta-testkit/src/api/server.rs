@@ -118,7 +118,9 @@ impl Shared {
             return Reply::json(403, &body).send(stream);
         }
         let body = serde_json::from_slice(&received.body).unwrap_or(Value::Null);
-        let Some(asked) = Asked::read(received.path(), &body, key(&received)) else {
+        let is_post = received.method == "POST";
+        let asked = Asked::read(received.path(), &body, key(&received)).filter(|_| is_post);
+        let Some(asked) = asked else {
             return self.besides(&received).send(stream);
         };
         let turn = self.take(&asked);

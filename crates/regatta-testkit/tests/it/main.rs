@@ -1,3 +1,4 @@
-//! Conventions as tests.
+//! Conventions as tests, and what the other tests stand on.
 
+mod api;
 mod tidy;
