@@ -19,6 +19,17 @@ const PROGRAMS_VAR: &str = "REGATTA_TEST_AGENTS";
 /// A key that opens nothing.
 pub const KEY: &str = "sk-ant-nothing-behind-it";
 
+/// `regatta.yaml`, to which a test may add.
+pub const SETTINGS: &str = "\
+version: 1
+land: { auto: true }
+agents:
+  claude: { model: claude-sonnet-4-5 }
+  codex: { model: gpt-5.5 }
+  gemini: { model: gemini-2.5-pro }
+  opencode: { model: anthropic/claude-sonnet-4-5 }
+";
+
 /// The directory of the agents' programs. They are installed where they are not there yet.
 pub fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
@@ -58,15 +69,7 @@ pub fn world(exe: &str, api: &Api) -> World {
     codex(&mut world, &url, &home);
     gemini(&mut world, &url, &home);
     opencode(&mut world, &url, &home);
-    world.config(
-        "version: 1\n\
-         land: { auto: true }\n\
-         agents:\n\
-         \x20 claude: { model: claude-sonnet-4-5 }\n\
-         \x20 codex: { model: gpt-5.5 }\n\
-         \x20 gemini: { model: gemini-2.5-pro }\n\
-         \x20 opencode: { model: anthropic/claude-sonnet-4-5 }\n",
-    );
+    world.config(SETTINGS);
     world
 }
 
@@ -80,8 +83,13 @@ fn claude(world: &mut World, url: &str) {
 
 fn codex(world: &mut World, url: &str, home: &Path) {
     world.env("CODEX_HOME", home.join(".codex")).env("CODEX_API_KEY", KEY);
+    codex_home(&home.join(".codex"), url);
+}
+
+/// Makes a directory one that codex can live in.
+pub fn codex_home(dir: &Path, url: &str) {
     write(
-        &home.join(".codex/config.toml"),
+        &dir.join("config.toml"),
         format!(
             "openai_base_url = \"{url}/v1\"\ncheck_for_update_on_startup = false\n\
              [analytics]\nenabled = false\n[features]\nplugins = false\n"

@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod conversations;
 mod crashes;
 mod refusals;
 mod work;

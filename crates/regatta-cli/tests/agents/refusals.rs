@@ -6,7 +6,6 @@ use regatta_core::time::Timestamp;
 use regatta_testkit::agents::KEY;
 use regatta_testkit::api::{Refusal, Script, Turn};
 use regatta_testkit::world::text;
-use serde_json::json;
 
 use crate::scene::{DONE, LOOK, LOOKED, Scene};
 
@@ -51,8 +50,9 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
     for agent in ["claude", "codex"] {
         scene.world.wait_state(agent, "parked");
         let task = scene.world.task(agent);
-        let class = json!({ "class": "rate-limited", "until": renewed.to_string() });
-        assert_eq!(task["attempts"][0]["class"], class, "{task:#}");
+        let class = &task["attempts"][0]["class"];
+        let said = [&class["class"], &class["until"]].map(text);
+        assert_eq!(said, ["rate-limited", &renewed.to_string()], "{task:#}");
         assert_eq!(scene.world.attempts(agent), (1, 0));
     }
     scene.set_clock(Duration::from_secs(3 * 3600 + 120));
