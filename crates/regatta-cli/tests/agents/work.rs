@@ -4,11 +4,13 @@ use regatta_testkit::api::{Said, Script, Turn};
 
 use crate::scene::{DONE, Scene};
 
+const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+const LANDED: [&str; 4] = ["claude landed", "codex landed", "gemini landed", "opencode landed"];
+
 #[test]
 fn each_agent_edits_and_commits_and_its_work_lands() {
-    let agents = ["claude", "codex", "gemini", "opencode"];
     let mut scene = Scene::new();
-    for agent in agents {
+    for agent in AGENTS {
         let file = format!("{agent}.txt");
         let commit = format!("git add {file} && git commit -q -m 'By {agent}' && echo committed");
         let turns =
@@ -16,8 +18,8 @@ fn each_agent_edits_and_commits_and_its_work_lands() {
         scene.task(agent, agent, "", Script::of(turns));
     }
     scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
-    scene.world.assert_states(agents.map(|agent| format!("{agent} landed")).each_ref().map(String::as_str));
-    for agent in agents {
+    scene.world.assert_states(LANDED);
+    for agent in AGENTS {
         assert_eq!(scene.world.landed(&format!("{agent}.txt")).as_deref(), Some("made\n"));
         assert_eq!(scene.world.attempts(agent), (1, 0));
         scene.assert_remembers(agent, "committed");
@@ -50,7 +52,7 @@ fn a_tool_that_fails_is_put_right_in_the_same_attempt() {
 #[test]
 fn a_check_that_fails_is_put_right_in_the_same_conversation() {
     let mut scene = Scene::new();
-    for agent in ["claude", "codex"] {
+    for agent in AGENTS {
         let half = format!("echo half >{agent}.txt && {DONE}");
         let whole = format!("echo whole >{agent}.txt && {DONE}");
         let turns = [Turn::run(&half), Turn::say("Half of it."), Turn::run(&whole), Turn::say("All of it.")];
@@ -58,9 +60,9 @@ fn a_check_that_fails_is_put_right_in_the_same_conversation() {
             format!("max_attempts: 2\nchecks: \"grep whole {agent}.txt || (echo it is only half; false)\"");
         scene.task(agent, agent, &keys, Script::of(turns));
     }
-    scene.world.run(&scene.plan(), &[]).exited(0);
-    scene.world.assert_states(["claude landed", "codex landed"]);
-    for agent in ["claude", "codex"] {
+    scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
+    scene.world.assert_states(LANDED);
+    for agent in AGENTS {
         assert_eq!(scene.world.landed(&format!("{agent}.txt")).as_deref(), Some("whole\n"));
         let sessions = scene.sessions(agent);
         assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{sessions:?}");
