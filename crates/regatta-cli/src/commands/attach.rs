@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Err(no_session(&task, &attempts, &project));
     };
     let lane = lane(&queue, &task, attempt, args.restore).await?;
-    let workdir = lane.join(&task.spec.workdir);
+    let workdir: PathBuf = lane.join(&task.spec.workdir).components().collect();
     let running = task.state.is_claimed();
     let document = AttachDocument {
         task_id: id.clone(),

@@ -2,6 +2,8 @@
 
 mod world;
 
+mod attach;
+mod broadcast;
 mod cancel;
 mod completions;
 mod config;

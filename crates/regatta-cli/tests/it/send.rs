@@ -20,16 +20,17 @@ echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\"
 echo '{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":1}}'"#;
 
 /// Each attempt leaves a file of its own and passes.
-const PASSES: &str = r#"echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"
+pub(crate) const PASSES: &str = r#"echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"
 regatta done --verdict pass --summary "Attempt $REGATTA_ATTEMPT" >&2
 "#;
 
-struct Scene {
-    world: World,
+/// A world whose claude is that script.
+pub(crate) struct Scene {
+    pub(crate) world: World,
 }
 
 impl Scene {
-    fn new(config: &str) -> Self {
+    pub(crate) fn new(config: &str) -> Self {
         let mut world = World::new(REGATTA);
         let notes = world.outside("notes");
         fs::create_dir_all(&notes).unwrap();
@@ -43,7 +44,7 @@ impl Scene {
     }
 
     /// A task for claude, and what its attempts do.
-    fn add(&self, id: &str, keys: &str, work: &str) {
+    pub(crate) fn add(&self, id: &str, keys: &str, work: &str) {
         fs::write(self.world.outside(&format!("notes/work.{id}")), work).unwrap();
         let plan =
             self.world.plan_with("", &task(id, &format!("agent: claude\n{keys}"), &format!("do {id}")));
@@ -51,7 +52,7 @@ impl Scene {
     }
 
     /// The same, held at a barrier in its first attempt.
-    fn add_held(&self, id: &str, keys: &str, work: &str) -> Barrier {
+    pub(crate) fn add_held(&self, id: &str, keys: &str, work: &str) -> Barrier {
         let barrier = self.world.barrier(id);
         let held = format!("[ \"$REGATTA_ATTEMPT\" != 1 ] || {{ {}; }}\n{work}", barrier.script());
         self.add(id, keys, &held);
@@ -60,7 +61,7 @@ impl Scene {
         barrier
     }
 
-    fn send(&self, id: &str, prompt: &str) -> Value {
+    pub(crate) fn send(&self, id: &str, prompt: &str) -> Value {
         let ran = self.world.regatta(["send", "--json", id, prompt]).exited(0);
         serde_json::from_str(&ran.stdout).unwrap()
     }
@@ -94,7 +95,7 @@ impl Scene {
     }
 
     /// `state attempt` of each of the task's follow-ups.
-    fn prompts(&self, id: &str) -> Vec<String> {
+    pub(crate) fn prompts(&self, id: &str) -> Vec<String> {
         let db = self.world.database();
         let sql =
             "select p.state || ' ' || coalesce(p.attempt, '-') from prompt p join task t on t.seq = p.task
