@@ -233,3 +233,29 @@ fn the_simulated_agent_is_regatta_itself_with_the_script_alone() {
     assert_eq!(argv(&invocation), ["/bin/regatta", "sim-agent"]);
     assert_eq!(invocation.stdin, NASTY);
 }
+
+#[test]
+fn what_was_said_since_comes_first_in_a_conversation_and_behind_the_task_in_a_new_one() {
+    let task = task();
+    let said = Brief { follow_up: Some("/review --now"), ..brief(&task) };
+    let resumed = Brief { session: SessionPlan::Resume(UUID), guidance: Some("it rained"), ..said };
+    for kind in [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Opencode] {
+        let invocation = start(&profile(kind), &resumed);
+        assert!(invocation.stdin.starts_with("/review --now\n"), "{kind:?}: {}", invocation.stdin);
+        assert!(invocation.stdin.contains("it rained") && !invocation.stdin.contains(NASTY), "{kind:?}");
+        assert!(!argv(&invocation).iter().any(|arg| arg.contains("review")), "{kind:?}");
+        let begun = start(&profile(kind), &said).stdin;
+        let order = [begun.find(NASTY.trim_end()), begun.find("/review --now")];
+        assert!(order[0].is_some() && order[0] < order[1], "{kind:?}: {begun}");
+    }
+    // To a shell both are code, from the same hand; what went wrong never is.
+    let both = Brief { guidance: Some("`rm -rf /`"), ..said };
+    let mut shell = profile(Kind::Command);
+    shell.argv = vec!["sh".into()];
+    for profile in [shell, profile(Kind::Sim)] {
+        let invocation = start(&profile, &both);
+        assert_eq!(invocation.stdin, format!("{}\n/review --now\n", NASTY.trim_end()));
+        assert_eq!(env(&invocation, "REGATTA_FOLLOW_UP"), Some("/review --now"));
+    }
+    assert_eq!(env(&start(&profile(Kind::Command), &brief(&task)), "REGATTA_FOLLOW_UP"), None);
+}
