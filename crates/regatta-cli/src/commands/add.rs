@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::PathBuf;
 
+use regatta_core::config::AgentKind;
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
@@ -52,7 +53,8 @@ pub(crate) struct Args {
     /// Land what passes, also where regatta.yaml does not say so.
     #[arg(long)]
     land: bool,
-    /// Do what the requirement document PRD-N*.md says, wherever in the repository it is. Tasks that its line
+    /// Do what the requirement document PRD-N*.md says, wherever in the repository it is: by claude's own command
+    /// `/implement-prd PRD-N` where that is there, else with the document as the prompt. Tasks that its line
     /// `Depends on:` names, and that are stored, are waited for.
     #[arg(long, value_name = "N")]
     prd: Option<String>,
@@ -66,7 +68,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let mut order = Order { args: &args, prompt: prompt.unwrap_or_default(), title: args.title.clone() };
     if let Some(document) = &document {
         order.title = order.title.or_else(|| Some(document.title.clone()));
-        order.prompt = document.prompt(&order.prompt);
+        let agent = args.agent.as_ref().unwrap_or(&project.config.default_agent);
+        let agent = project.config.agents.get(agent);
+        let is_claude = agent.is_some_and(|agent| agent.kind == AgentKind::Claude);
+        order.prompt = document.prompt(&order.prompt, is_claude && prd::has_command(&project.repo.toplevel));
     }
     // Whatever is wrong is said before anything is made.
     let first = wanted.clone().unwrap_or_else(|| generic(1));

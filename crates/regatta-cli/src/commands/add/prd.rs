@@ -11,6 +11,8 @@ use crate::project::shown;
 
 /// Directories that hold no documents of the project's own.
 const PASSED_BY: [&str; 4] = ["node_modules", "target", "vendor", "dist"];
+/// The command of claude's that implements such a document.
+const COMMAND: &str = "implement-prd";
 /// Deeper than this nobody keeps them.
 const DEPTH: usize = 8;
 
@@ -101,9 +103,13 @@ impl Document {
         Ok(Self { id, title, path: path.to_owned(), shown, text, depends_on })
     }
 
-    /// The whole document: the lane holds its file only if it was committed.
-    pub(super) fn prompt(&self, more: &str) -> String {
+    /// What the agent is told. Claude's own command for such documents, where the project or the user has one: it knows
+    /// better what to do with them. Else the whole document: the lane holds its file only if it was committed.
+    pub(super) fn prompt(&self, more: &str, has_command: bool) -> String {
         let more = if more.is_empty() { String::new() } else { format!("{}\n\n", more.trim_end()) };
+        if has_command {
+            return format!("/{COMMAND} {}\n\n{more}", self.id).trim_end().to_owned();
+        }
         format!(
             "# {}\n\n{more}Implement the requirements of {}, from {}:\n\n{}",
             self.title,
@@ -136,6 +142,15 @@ impl Document {
         }
         Ok(found)
     }
+}
+
+/// Whether claude would know the command, in this project or for this user.
+pub(super) fn has_command(root: &Path) -> bool {
+    let own = std::env::var_os("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let own = own.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".claude")));
+    let places = [Some(root.join(".claude")), own].into_iter().flatten();
+    let files = [format!("commands/{COMMAND}.md"), format!("skills/{COMMAND}/SKILL.md")];
+    places.flat_map(|place| files.each_ref().map(|file| place.join(file))).any(|file| file.is_file())
 }
 
 /// `title:` in the frontmatter, else the first heading.

@@ -92,6 +92,16 @@ fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
     for part in ["Mind the tests.", "docs/prd/PRD-010-login.md", "People log in."] {
         assert!(login.prompt.contains(part), "{part}: {}", login.prompt);
     }
+    // With claude's own command for it, that is what claude is told; others get the document.
+    world.write(".claude/commands/implement-prd.md", "Implement $ARGUMENTS\n");
+    world.write("docs/prd/PRD-011-logout.md", "# Log out\n\nDepends on: PRD-010\n\nPeople log out.\n");
+    world.write("docs/prd/PRD-012-more.md", "# More\n\nMore of it.\n");
+    world.run(["add", "--prd", "11"]).exits(0);
+    let logout = spec(&world, "PRD-011");
+    assert_eq!((logout.prompt.trim(), logout.title.as_str()), ("/implement-prd PRD-011", "Log out"));
+    assert_eq!(logout.deps, [spec(&world, "PRD-010").id]);
+    world.run(["add", "--prd", "12", "--agent", "sh"]).exits(0);
+    assert!(spec(&world, "PRD-012").prompt.contains("More of it."));
     world.run(["add", "--prd", "10"]).exits(6);
     let none = world.run(["add", "--prd", "77", "--json"]).exits(4).error();
     assert!(none["error"].as_str().unwrap().contains("PRD-77"), "{none}");
