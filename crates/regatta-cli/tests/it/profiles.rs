@@ -147,3 +147,99 @@ fn a_spent_quota_goes_to_the_next_account_and_the_last_waits_for_the_first_with_
     Accounts::end(daemon);
     world.assert_no_process();
 }
+
+#[test]
+fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
+    let accounts = Accounts::new(&["one", "two"]);
+    accounts.says("one", "refused");
+    let world = &accounts.world;
+    let plan = |id: &str| world.plan_with("", &task(id, "agent: claude\nmax_attempts: 1", "do it"));
+    world.run(&plan("a"), &[]).exited(0);
+    assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
+    assert_eq!(world.attempts("a"), (2, 0));
+    world.regatta(["profiles"]).exited(0).says("set aside: Invalid API key").says("CLAUDE_CONFIG_DIR=");
+    // New work does not come near it.
+    world.run(&plan("b"), &[]).exited(0);
+    assert_eq!(accounts.calls()[2..], ["two b 0 begun"]);
+    // The task that finds the last one refused is blocked; the others wait, and the run is over.
+    accounts.says("two", "refused");
+    let both = [task("c", "agent: claude", "do it"), task("d", "agent: claude", "do it")].concat();
+    let both = world.plan_with("", &both);
+    world.run(&both, &["-j", "1"]).exited(1).says("regatta profiles warm two");
+    world.assert_states(["a landed", "b landed", "c blocked", "d pending"]);
+    assert_eq!(world.attempts("d"), (0, 0));
+    world.regatta(["profiles", "warm", "three"]).exited(4).says("there are one, two");
+    world.regatta(["profiles", "warm", "one", "two"]).exited(0).says("can be used again");
+    assert_eq!(["one", "two"].map(|name| accounts.state_of(name)), ["ready"; 2]);
+    accounts.says("one", "done");
+    accounts.says("two", "done");
+    world.run(&both, &["--resume"]).exited(0);
+    world.assert_states(["a landed", "b landed", "c landed", "d landed"]);
+    world.assert_tidy();
+}
+
+#[test]
+fn accounts_take_turns_and_a_busy_minute_is_no_reason_to_change_them() {
+    let accounts = Accounts::new(&["one", "two", "three"]);
+    let world = &accounts.world;
+    let plan: String = (0..6).map(|n| task(&format!("t{n}"), "agent: claude", "do it")).collect();
+    world.run(&world.plan_with("", &plan), &["-j", "1"]).exited(0);
+    let used: Vec<String> =
+        accounts.calls().iter().map(|call| call.split(' ').next().unwrap_or_default().to_owned()).collect();
+    assert_eq!(used, ["one", "two", "three", "one", "two", "three"]);
+    let shown = accounts.shown();
+    let account = &shown[0]["accounts"][0];
+    assert_eq!((account["attempts_24h"].as_u64(), account["cost_usd_24h"].as_f64()), (Some(2), Some(1.0)));
+    assert_eq!(shown[0]["variables"]["SECRET_TOKEN"], Value::Null, "{shown:#}");
+    // Too many requests at once: the same account, later.
+    accounts.says("one", "busy");
+    let daemon = world.daemon();
+    world.enqueue(&world.plan_with("", &task("busy", "agent: claude\nauto_land: true", "do it")));
+    world.wait_state("busy", "parked");
+    assert_eq!(accounts.state_of("one"), "ready");
+    accounts.says("one", "done");
+    accounts.set_clock(3600);
+    world.wait_state("busy", "landed");
+    assert_eq!(accounts.calls()[6..], ["one busy 0 begun", "one busy 1 resumed"]);
+    Accounts::end(daemon);
+}
+
+#[test]
+fn accounts_are_chosen_by_name_and_nothing_rotates_that_was_not_configured() {
+    let accounts = Accounts::new(&["one", "two"]);
+    let world = &accounts.world;
+    fs::create_dir_all(world.outside("home/.claude-max-1")).unwrap();
+    let calls = |id: &str, flags: &[&str]| {
+        accounts.says(".claude-max-1", "done");
+        accounts.says("own", "done");
+        let own = world.outside("home/own").display().to_string();
+        let keys = match flags {
+            ["own"] => format!("agent: claude\nenv: {{ CLAUDE_CONFIG_DIR: '{own}' }}"),
+            _ => "agent: claude".to_owned(),
+        };
+        let flags = if flags == ["own"] { &[] } else { flags };
+        world.run(&world.plan_with("", &task(id, &keys, "do it")), flags).exited(0);
+        accounts.calls().last().cloned().unwrap_or_default()
+    };
+    assert_eq!(calls("a", &["--profiles", "two"]), "two a 0 begun");
+    // A name alone is rookery's: the account in ~/.claude-NAME.
+    assert_eq!(calls("b", &["--profiles", "max-1"]), ".claude-max-1 b 0 begun");
+    // A task that chooses its account is left with it.
+    assert_eq!(calls("c", &["own"]), "own c 0 begun");
+    assert_eq!(world.attempt("c", 1)["profile"], Value::Null);
+    let plan = world.plan_with("", &task("d", "agent: claude", "do it"));
+    world.run(&plan, &["--profiles", "max-2"]).exited(2).says("no directory ~/.claude-max-2");
+    world.run(&plan, &["--profiles", "../x"]).exited(2).says("is no name for a profile");
+    // Without profiles a spent quota is waited for, as ever.
+    let mut alone = Accounts::new(&[]);
+    alone.world.config("version: 1\n");
+    let home = alone.world.outside("home/none");
+    alone.world.env("CLAUDE_CONFIG_DIR", home);
+    alone.says("none", "spent 7200");
+    let daemon = alone.world.daemon();
+    alone.world.enqueue(&alone.world.plan_with("", &task("a", "agent: claude", "do it")));
+    alone.world.wait_state("a", "parked");
+    assert_eq!(alone.calls(), ["none a 0 begun"]);
+    assert_eq!(alone.shown(), Value::Array(Vec::new()));
+    Accounts::end(daemon);
+}

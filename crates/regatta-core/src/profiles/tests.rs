@@ -1,3 +1,5 @@
+mod day;
+
 use super::*;
 
 fn at(seconds: i64) -> Timestamp {
