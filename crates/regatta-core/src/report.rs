@@ -152,8 +152,13 @@ impl TaskReport {
             let exit = attempt.exit.as_ref().map_or_else(String::new, |exit| format!(", {exit}"));
             let class = attempt.class.as_ref().map_or_else(String::new, |class| format!(", {class}"));
             let verdict = attempt.verdict.map_or_else(String::new, |verdict| format!(", verdict {verdict}"));
-            let _ =
-                write!(text, "\nAttempt {} by {} ({took}{exit}{class}{verdict})", attempt.n, attempt.agent);
+            let with =
+                attempt.profile.as_ref().map_or_else(String::new, |profile| format!(" with {profile}"));
+            let _ = write!(
+                text,
+                "\nAttempt {} by {}{with} ({took}{exit}{class}{verdict})",
+                attempt.n, attempt.agent
+            );
             if !attempt.summary.is_empty() {
                 let _ = write!(text, ": {}", cell(&attempt.summary));
             }

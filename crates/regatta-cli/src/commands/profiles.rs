@@ -6,6 +6,7 @@ use std::time::Duration;
 use regatta_core::attempt::Attempt;
 use regatta_core::config::Profile;
 use regatta_core::profiles::{Readiness, Standing};
+use regatta_core::state::{ParkReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
 use regatta_engine::profiles::with_home;
@@ -79,9 +80,20 @@ async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, CliE
     for name in names {
         store.warm(name).await?;
     }
+    let query = TaskQuery { states: vec!["parked".to_owned()], ..TaskQuery::default() };
+    let parked = store.briefs(&query).await?;
+    let limited = |state: &TaskState| matches!(state, TaskState::Parked { why: ParkReason::RateLimited, .. });
+    let parked: Vec<&str> =
+        parked.iter().filter(|brief| limited(&brief.state)).map(|brief| brief.id.as_str()).collect();
     match ui.json {
-        true => ui.document(&json!({ "warm": names })),
+        true => ui.document(&json!({ "warm": names, "parked": parked })),
         false => ui.line(format!("{}: can be used again", names.join(", "))),
+    }
+    if !parked.is_empty() && !ui.json && !ui.quiet {
+        ui.note(format!(
+            "parked until a limit ends: {}; `regatta unpark ID…` lets them start now",
+            parked.join(", ")
+        ));
     }
     Ok(Exit::Ok)
 }

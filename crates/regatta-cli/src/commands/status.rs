@@ -197,6 +197,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
 
 fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     let mut facts = vec![attempt.agent.clone()];
+    facts.extend(attempt.profile.as_ref().map(|profile| format!("profile {profile}")));
     facts.extend(attempt.model.clone());
     match (attempt.started_at, attempt.ended_at) {
         (Some(start), Some(end)) => facts.push(human(end.since(start))),

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::REGATTA;
 
 /// Plays claude: keeps its conversation as claude does, and ends as the file `NAME.says` beside its directory says:
-/// `spent SECONDS` until its five hours are over, `refused`, `busy`, or else with the work done.
+/// `spent SECONDS` until its five hours are over, `refused`, `busy`, or else with the work done; `warned SECONDS` if they
+/// are nearly spent.
 const CLAUDE: &str = r#"cat >/dev/null
 for last; do case "$before" in --session-id|--resume) id=$last;; esac; before=$last; done
 profile=$(basename "$CLAUDE_CONFIG_DIR")
@@ -26,6 +27,8 @@ echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\"
 read -r word seconds <"NOTES/$profile.says"
 now=$(( $(date +%s) + $(cat 'NOTES/clock') / 1000 ))
 case "$word" in
+warned)
+  echo "{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"allowed_warning\",\"resetsAt\":$((now + seconds)),\"rateLimitType\":\"five_hour\",\"utilization\":0.9},\"session_id\":\"$id\"}" ;;
 spent)
   echo "{\"type\":\"rate_limit_event\",\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":$((now + seconds)),\"rateLimitType\":\"five_hour\"},\"session_id\":\"$id\"}"
   echo "{\"type\":\"assistant\",\"error\":\"rate_limit\",\"message\":{\"model\":\"<synthetic>\",\"content\":[{\"type\":\"text\",\"text\":\"limit\"}]},\"session_id\":\"$id\"}"
@@ -242,4 +245,36 @@ fn accounts_are_chosen_by_name_and_nothing_rotates_that_was_not_configured() {
     assert_eq!(alone.calls(), ["none a 0 begun"]);
     assert_eq!(alone.shown(), Value::Array(Vec::new()));
     Accounts::end(daemon);
+}
+
+#[test]
+fn an_account_that_is_nearly_spent_gets_no_new_work_while_there_is_another() {
+    let accounts = Accounts::new(&["one", "two"]);
+    let world = &accounts.world;
+    accounts.says("one", "warned 7200");
+    let tasks: String = ["a", "b", "c"].map(|id| task(id, "agent: claude", "do it")).concat();
+    world.run(&world.plan_with("", &tasks), &["-j", "1"]).exited(0);
+    assert_eq!(accounts.calls(), ["one a 0 begun", "two b 0 begun", "two c 0 begun"]);
+    assert_eq!(accounts.state_of("one"), "strained");
+    // It is only a preference.
+    accounts.says("two", "spent 18000");
+    world.run(&world.plan_with("", &task("d", "agent: claude", "do it")), &[]).exited(0);
+    assert_eq!(accounts.calls()[3..], ["two d 0 begun", "one d 1 resumed"]);
+    accounts.set_clock(7201);
+    assert_eq!(["one", "two"].map(|name| accounts.state_of(name)), ["ready", "cooling"]);
+}
+
+#[test]
+fn whoever_adopts_an_agent_knows_whose_limits_it_tells_of() {
+    let mut accounts = Accounts::new(&["one", "two"]);
+    accounts.says("one", "spent 7200");
+    let plan = accounts.world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it"));
+    accounts.world.env("REGATTA_FAILPOINT", "shim-started");
+    accounts.world.run(&plan, &[]).exited(137);
+    accounts.world.env("REGATTA_FAILPOINT", "");
+    accounts.world.run(&plan, &["--resume"]).exited(0);
+    assert_eq!(accounts.state_of("one"), "cooling");
+    assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
+    assert_eq!(accounts.world.attempts("a"), (2, 0));
+    accounts.world.assert_tidy();
 }

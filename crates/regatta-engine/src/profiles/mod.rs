@@ -182,7 +182,8 @@ pub(crate) fn end_of_quota(stated: Option<Timestamp>, now: Timestamp) -> Timesta
 /// The attempt whose conversation the next one of `agent` would go on with.
 pub(crate) fn last_begun<'a>(history: &'a [Attempt], agent: &str) -> Option<&'a Attempt> {
     // One that never started has said nothing, and left the conversation where it was.
-    history.iter().rev().find(|attempt| attempt.agent == agent && attempt.started_at.is_some())
+    let ran = |attempt: &&Attempt| attempt.started_at.is_some() || attempt.exit.is_some();
+    history.iter().rev().filter(ran).find(|attempt| attempt.agent == agent)
 }
 
 /// An agent with the variables of a profile over its own.

@@ -6,6 +6,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::failure::RateLimit;
 use regatta_core::profiles::{Choice, Limited};
 use regatta_core::time::Timestamp;
+use regatta_store::Step;
 
 use super::{Worker, WorkerError};
 use crate::agents::{AgentProfile, Kind};
@@ -48,6 +49,10 @@ impl Worker {
             }
         };
         self.record.profile = profile.map(|profile| profile.name.clone());
+        if profile.is_some() {
+            // Before the agent is started: whoever adopts it has to know whose limits it tells of.
+            self.advance(Step::Update(self.record.clone())).await?;
+        }
         let agent = with_profile(plain, profile);
         let moved = last.as_ref().filter(|last| last.profile != self.record.profile);
         let lost = match moved {
