@@ -36,7 +36,7 @@ spent)
   exit 1 ;;
 refused)
   echo "{\"type\":\"assistant\",\"error\":\"authentication_failed\",\"message\":{\"model\":\"<synthetic>\",\"content\":[{\"type\":\"text\",\"text\":\"401\"}]},\"session_id\":\"$id\"}"
-  echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"api_error_status\":401,\"result\":\"Invalid API key\",\"session_id\":\"$id\"}"
+  echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"api_error_status\":401,\"result\":\"Invalid API key $SECRET_TOKEN\",\"session_id\":\"$id\"}"
   exit 1 ;;
 busy)
   echo "{\"type\":\"assistant\",\"error\":\"rate_limit\",\"message\":{\"model\":\"<synthetic>\",\"content\":[{\"type\":\"text\",\"text\":\"429\"}]},\"session_id\":\"$id\"}"
@@ -161,6 +161,8 @@ fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
     assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
     assert_eq!(world.attempts("a"), (2, 0));
     world.regatta(["profiles"]).exited(0).says("set aside: Invalid API key").says("CLAUDE_CONFIG_DIR=");
+    let report = world.regatta(["report", "--json"]).exited(0).stdout;
+    assert!(report.contains("Invalid API key") && !report.contains("sesame"), "{report}");
     // New work does not come near it.
     world.run(&plan("b"), &[]).exited(0);
     assert_eq!(accounts.calls()[2..], ["two b 0 begun"]);
@@ -277,4 +279,60 @@ fn whoever_adopts_an_agent_knows_whose_limits_it_tells_of() {
     assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed"]);
     assert_eq!(accounts.world.attempts("a"), (2, 0));
     accounts.world.assert_tidy();
+}
+
+#[test]
+fn codex_takes_its_conversation_along_and_gemini_is_told_that_there_was_one() {
+    let mut accounts = Accounts::new(&[]);
+    let notes = accounts.notes.display().to_string();
+    let world = &mut accounts.world;
+    let codex = r#"cat >/dev/null; id=01a1dd00-7e6c-72b3-ad81-c47430c45ccc
+echo "$(basename "$CODEX_HOME") $*" >>'NOTES/codex'
+dir="$CODEX_HOME/sessions/2026/11/15"; file="$dir/rollout-2026-11-15T10-00-00-$id.jsonl"
+case "$*" in *resume*) [ -f "$file" ] || { echo "no rollout found for thread id $id" >&2; exit 1; } ;; esac
+mkdir -p "$dir"; echo more >>"$file"
+echo "{\"type\":\"thread.started\",\"thread_id\":\"$id\"}"
+case "$CODEX_HOME" in
+*one) echo half >half.txt; echo '{"type":"turn.failed","error":{"message":"You’ve hit your usage limit. Try again at Nov 18th, 2199 2:22 AM."}}'; exit 1 ;;
+esac
+cp "$file" codex.txt; regatta done --verdict pass --summary Done >&2
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
+    let gemini = r#"cat >>"NOTES/gemini.$(basename "$GEMINI_CLI_HOME")"
+echo '{"type":"init","session_id":"398d1177-83ca-4030-b7de-39deb75b63e2","model":"m"}'
+case "$GEMINI_CLI_HOME" in
+*one) echo '{"type":"result","status":"error","error":{"type":"Error","message":"You have exhausted your daily quota on this model."},"stats":{}}'; exit 1 ;;
+esac
+echo gemini >gemini.txt; regatta done --verdict pass --summary Done >&2
+echo '{"type":"result","status":"success","stats":{}}'"#;
+    for (name, body) in [("codex", codex), ("gemini", gemini)] {
+        script(&world.outside(&format!("bin/{name}")), &body.replace("NOTES", &notes));
+    }
+    let row = |name: &str| {
+        let env = format!("CODEX_HOME: ~/codex-{name}, GEMINI_CLI_HOME: ~/gemini-{name}");
+        format!("  - {{ name: {name}, env: {{ {env} }} }}\n")
+    };
+    world.config(&format!("version: 1\nprofiles:\n{}{}", row("one"), row("two")));
+    let plan = [task("c", "agent: codex", "do it"), task("g", "agent: gemini", "do it")].concat();
+    world.run(&world.plan_with("", &plan), &["-j", "1"]).exited(0);
+    world.assert_states(["c landed", "g landed"]);
+    assert_eq!(world.landed("codex.txt").as_deref(), Some("more\nmore\n"));
+    let calls = fs::read_to_string(accounts.notes.join("codex")).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    assert!(calls[0].starts_with("codex-one ") && calls[1].contains("resume"), "{calls:?}");
+    let told = |name: &str| fs::read_to_string(accounts.notes.join(format!("gemini.gemini-{name}"))).unwrap();
+    assert!(!told("one").contains("another account"), "{}", told("one"));
+    assert!(
+        told("two").contains("do it") && told("two").contains("ran with another account"),
+        "{}",
+        told("two")
+    );
+    // One profile is two accounts: each cools by itself.
+    let shown = accounts.shown();
+    let mut states = Vec::new();
+    for profile in shown.as_array().unwrap() {
+        for account in profile["accounts"].as_array().unwrap() {
+            states.push(format!("{} {}", text(&account["agent"]), text(&account["state"])));
+        }
+    }
+    assert_eq!(states, ["codex cooling", "gemini cooling", "codex ready", "gemini ready"]);
 }
