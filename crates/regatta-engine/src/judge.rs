@@ -76,18 +76,12 @@ pub(crate) enum Judgement {
 
 /// Weighs the facts.
 pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
-    // What an agent kept running into is the cause; that it was ended in the middle of it is not.
-    let has_cause = matches!(
-        facts.end,
-        AgentEnd::RateLimited { .. } | AgentEnd::Environment { .. } | AgentEnd::Permanent { .. }
-    );
     match facts.exit {
-        Exit::TimedOut { .. } if has_cause => {}
         Exit::Stopped { why } => return Judgement::Uncharged(format!("stopped: {why}")),
         Exit::Lost => {
             return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());
         }
-        // Where a request kept failing, that is the cause, and the clock only the occasion.
+        // What an agent kept running into is the cause; that it was ended in the middle of it is not.
         Exit::TimedOut { limit } if !is_outside(facts.end) => {
             return Judgement::Bad {
                 verdict: Verdict::Block,
@@ -159,10 +153,17 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
 
 /// Whether the agent says that it was not its work that failed.
 fn is_outside(end: &AgentEnd) -> bool {
-    matches!(
-        end,
-        AgentEnd::RateLimited { .. } | AgentEnd::Environment { .. } | AgentEnd::AccountRefused { .. }
-    )
+    match end {
+        AgentEnd::RateLimited { .. }
+        | AgentEnd::Environment { .. }
+        | AgentEnd::AccountRefused { .. }
+        | AgentEnd::Permanent { .. } => true,
+        AgentEnd::Success
+        | AgentEnd::Failed { .. }
+        | AgentEnd::NoSession
+        | AgentEnd::SessionExists
+        | AgentEnd::Interrupted { .. } => false,
+    }
 }
 
 /// Asks the task's adapter, or the chain of them, for a statement.
