@@ -80,6 +80,16 @@ impl Ui {
         self.line(serde_json::to_string(value).expect("our own values serialise"));
     }
 
+    /// How wide the terminal is; `None` where there is none.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        if !self.terminal {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        Some(size.map_or(0, |size| usize::from(size.ws_col)))
+            .map(|columns| if columns == 0 { 80 } else { columns })
+    }
+
     /// `text` in a colour, where colours are wanted.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         match self.color {

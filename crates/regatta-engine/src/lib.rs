@@ -32,4 +32,5 @@ pub mod scratch;
 pub mod session;
 pub mod shim;
 pub mod suspicions;
+pub mod transcript;
 mod worker;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
+use regatta_core::time::human;
 use regatta_engine::agents::{AgentProfile, Kind};
-use regatta_engine::process::Tail;
+use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_store::{Store, TaskRecord};
 
@@ -20,7 +21,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::reading::{Mode, Reading};
-use crate::render::shown::redactor;
+use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
 
 /// Show what a task's agent said and did.
@@ -41,8 +42,8 @@ pub(crate) struct Args {
     /// The agent's output byte for byte as it was recorded: nothing is masked.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Show the task's events too: those up to the agent's start before the transcript, the others as they come, or
-    /// behind it (agents' lines carry no time).
+    /// What the agent did in the normal form, one JSON object per line, whichever agent it is. The task's own events
+    /// are there too: those up to the agent's start before it, the others as they come, or behind it.
     #[arg(long, conflicts_with = "raw")]
     events: bool,
     /// Only the last N lines of the last attempt.
@@ -67,6 +68,8 @@ struct Show<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    // The normal form is JSON.
+    let ui = &Ui { json: ui.json || args.events, color: ui.color && !args.events, ..ui.clone() };
     let project = Project::open(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
@@ -122,7 +125,7 @@ impl<'a> Show<'a> {
         let mut reading = self.begin(n).await?;
         self.show_events(&mut reading, n, false).await?;
         drain(&mut reading, &mut open(&path)?, &path)?;
-        self.end(&mut reading, n).await
+        self.end(&mut reading, n, false).await
     }
 
     /// Shows every attempt that has a log, each below what it was told where there is more than one thing to tell apart.
@@ -190,6 +193,7 @@ impl<'a> Show<'a> {
         let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
         let mut tail = open(&path)?;
+        let mut stderr: Option<Tail> = None;
         let mut first = true;
         loop {
             changes.borrow_and_update();
@@ -197,7 +201,11 @@ impl<'a> Show<'a> {
             self.show_events(&mut reading, n, !first).await?;
             if over {
                 drain(&mut reading, &mut tail, &path)?;
-                return self.end(&mut reading, n).await;
+                if let Some(mut stderr) = stderr {
+                    reading.stderr_lines(&stderr.drain().map_err(failed)?);
+                    return self.end(&mut reading, n, true).await;
+                }
+                return self.end(&mut reading, n, false).await;
             }
             if first {
                 // What is there already counts for -n; what comes is shown as it comes.
@@ -206,12 +214,21 @@ impl<'a> Show<'a> {
                     reading.lines(&lines).map_err(failed)?;
                     lines = tail.ready_lines().map_err(failed)?;
                 }
+                // Which of it came when is not known; from here on it is.
+                let path = path.with_extension("stderr");
+                let seen = path.metadata().map_or(0, |found| found.len());
+                reading.stderr(&path);
+                stderr = Tail::open(&path, seen).ok();
                 reading.release();
                 first = false;
             }
             loop {
                 tokio::select! {
                     lines = tail.next_lines() => reading.lines(&lines.map_err(failed)?).map_err(failed)?,
+                    lines = next_lines(stderr.as_mut()) => match lines {
+                        Ok(lines) => reading.stderr_lines(&lines),
+                        Err(_) => stderr = None,
+                    },
                     told = changes.changed() => {
                         told.map_err(silent)?;
                         break;
@@ -230,23 +247,48 @@ impl<'a> Show<'a> {
 
     async fn reading(&self, n: u32) -> Result<Reading<'a>, CliError> {
         let attempts = self.store.attempts(&self.task).await?;
-        let agent =
-            attempts.iter().find(|attempt| attempt.n == n).map_or("", |attempt| attempt.agent.as_str());
+        let attempt = attempts.iter().find(|attempt| attempt.n == n);
+        let agent = attempt.map_or("", |attempt| attempt.agent.as_str());
+        let lane = attempt.and_then(|attempt| attempt.lane.as_deref());
         let mode = match (self.args.raw, self.ui.json) {
             (true, _) => Mode::Raw,
             (false, true) => Mode::Objects,
             (false, false) => Mode::People,
         };
         let path = self.log(n).await?;
-        Reading::new(&path, (n, (self.kinds)(agent)), (mode, self.args.lines), (self.ui, self.redactor))
+        Reading::new(&path, (n, (self.kinds)(agent), lane), (mode, self.args.lines), (self.ui, self.redactor))
             .map_err(|error| CliError::io("reading", &path, &error))
     }
 
     /// The log is whole: what else there is to say about the attempt.
-    async fn end(&mut self, reading: &mut Reading<'_>, n: u32) -> Result<(), CliError> {
+    async fn end(&mut self, reading: &mut Reading<'_>, n: u32, has_stderr: bool) -> Result<(), CliError> {
+        reading.finish();
         self.show_events(reading, n, true).await?;
-        reading.stderr(&self.logs.join(format!("{n}.stderr")));
+        if !has_stderr {
+            reading.stderr(&self.log(n).await?.with_extension("stderr"));
+        }
         reading.release();
+        self.verdict(n).await
+    }
+
+    /// How the attempt ended and what Regatta made of it, once it has.
+    async fn verdict(&self, n: u32) -> Result<(), CliError> {
+        if self.args.raw || self.ui.json || self.ui.quiet {
+            return Ok(());
+        }
+        let attempts = self.store.attempts(&self.task).await?;
+        let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else { return Ok(()) };
+        let Some(exit) = &attempt.exit else { return Ok(()) };
+        let mut facts = vec![format!("attempt {n}: {exit}")];
+        facts.extend(attempt.started_at.zip(attempt.ended_at).map(|(from, to)| human(to.since(from))));
+        facts.extend(attempt.class.as_ref().map(|class| format!("failure: {class}")));
+        facts.extend(attempt.verdict.map(|verdict| format!("verdict {verdict}")));
+        let mut text = facts.join(" · ");
+        if !attempt.summary.is_empty() {
+            text.push_str(&format!(": {}", attempt.summary));
+        }
+        let text = clean_line(&self.redactor.redact(&text));
+        self.ui.note(self.ui.paint(Style::Dim, &format!("■ {text}")));
         Ok(())
     }
 
@@ -295,6 +337,14 @@ fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), 
             return Ok(());
         }
         reading.lines(&lines).map_err(failed)?;
+    }
+}
+
+/// More of a log; never, where there is none.
+async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
+    match tail {
+        Some(tail) => tail.next_lines().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -261,8 +261,9 @@ impl Watch {
     fn tell(&self, id: &TaskId, feed: &mut Feed, lines: &[Line]) {
         for event in lines.iter().flat_map(|line| feed.decoder.line(&line.bytes)).collect::<Vec<_>>() {
             match event {
-                AgentEvent::ToolStarted { name, summary, .. } => {
-                    let (name, summary) = (self.shown(&name), self.shown(&summary));
+                AgentEvent::ToolStarted { name, summary, sub, .. } => {
+                    let by = if sub { "sub-agent: " } else { "" };
+                    let (name, summary) = (self.shown(&name), format!("{by}{}", self.shown(&summary)));
                     let object = json!({ "event": "tool", "task": id, "attempt": feed.attempt, "name": name, "summary": summary });
                     say(&self.ui, object, format!("TOOL task={id} tool={name} {summary}").trim_end());
                 }

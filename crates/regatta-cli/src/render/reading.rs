@@ -5,22 +5,26 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use regatta_core::event::Event;
 use regatta_core::report::describe;
 use regatta_engine::agents::{self, Decoder, Kind};
 use regatta_engine::process::Line;
 use regatta_engine::redact::Redactor;
+use regatta_engine::transcript::{Entry, Transcript};
 use serde_json::json;
 
 use super::shown::clean_line;
-use super::transcript::Transcript;
+use super::transcript::Layout;
 use crate::ui::{Style, Ui};
 
 const CHUNK: usize = 64 * 1024;
 
 /// How much of standard error is shown.
 const STDERR_TAIL: u64 = 4096;
+/// Longest of its lines that is shown.
+const LONGEST_STDERR_LINE: usize = 4096;
 
 /// How a log is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,10 @@ pub(crate) struct Reading<'a> {
     attempt: u32,
     mode: Mode,
     decoder: Box<dyn Decoder>,
-    transcript: Transcript<'a>,
+    transcript: Transcript,
+    layout: Layout<'a>,
+    /// Since when lines are shown as they come.
+    live: Option<Instant>,
     /// The last lines so far, while only the last are wanted.
     held: Option<(usize, VecDeque<String>)>,
     file: File,
@@ -52,7 +59,7 @@ impl<'a> Reading<'a> {
     /// Begins; `last` limits what is there already to its last lines.
     pub(crate) fn new(
         path: &Path,
-        (attempt, kind): (u32, Kind),
+        (attempt, kind, lane): (u32, Kind, Option<&Path>),
         (mode, last): (Mode, Option<usize>),
         (ui, redactor): (&'a Ui, &'a Redactor),
     ) -> io::Result<Self> {
@@ -62,14 +69,16 @@ impl<'a> Reading<'a> {
             _ => 0,
         };
         let held = last.filter(|_| mode != Mode::Raw).map(|last| (last, VecDeque::new()));
-        let transcript = Transcript::new(ui, redactor);
+        let layout = Layout::new(ui, redactor, ui.columns());
         Ok(Self {
             ui,
             redactor,
             attempt,
             mode,
-            decoder: agents::decoder(kind),
-            transcript,
+            decoder: agents::decoder_in(kind, lane),
+            transcript: Transcript::new(kind == Kind::Command),
+            layout,
+            live: None,
             held,
             file,
             copied,
@@ -83,16 +92,59 @@ impl<'a> Reading<'a> {
             return self.copy_to(end);
         }
         let mut text = Vec::new();
+        let now = self.live.map(|since| since.elapsed());
         for line in lines {
             for event in self.decoder.line(&line.bytes) {
                 match self.mode {
-                    Mode::People => text.extend(self.transcript.lines(&event)),
+                    Mode::People => self.people(&event, now, &mut text),
                     _ => text.push(self.object(&event)),
                 }
             }
         }
         self.emit(text);
         Ok(())
+    }
+
+    fn people(&mut self, event: &agents::AgentEvent, now: Option<Duration>, text: &mut Vec<String>) {
+        let entries = self.transcript.event(event, now);
+        text.extend(entries.iter().flat_map(|entry| self.layout.lines(entry)));
+    }
+
+    fn show(&mut self, entries: &[Entry]) {
+        let lines = entries.iter().flat_map(|entry| self.layout.lines(entry)).collect();
+        self.emit(lines);
+    }
+
+    /// Some lines of standard error, as they come.
+    pub(crate) fn stderr_lines(&mut self, lines: &[Line]) {
+        for line in lines {
+            let text = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(LONGEST_STDERR_LINE)]);
+            self.stderr_line(&text);
+        }
+    }
+
+    fn stderr_line(&mut self, text: &str) {
+        match self.mode {
+            Mode::Raw => {}
+            _ if text.trim().is_empty() => {}
+            Mode::Objects => {
+                let object = json!({ "attempt": self.attempt, "type": "stderr", "text": text });
+                let line = self.redactor.redact(&object.to_string()).into_owned();
+                self.emit(vec![line]);
+            }
+            Mode::People => {
+                let entries = self.transcript.stderr(text);
+                self.show(&entries);
+            }
+        }
+    }
+
+    /// The log is whole: what was held back of it.
+    pub(crate) fn finish(&mut self) {
+        let entries = self.transcript.finish();
+        if self.mode == Mode::People {
+            self.show(&entries);
+        }
     }
 
     fn object(&self, event: &agents::AgentEvent) -> String {
@@ -116,27 +168,23 @@ impl<'a> Reading<'a> {
         self.emit(vec![line]);
     }
 
-    /// The end of what the agent wrote to standard error, if it wrote anything.
+    /// The end of what the agent wrote to standard error, if it wrote anything and it was not shown as it came.
     pub(crate) fn stderr(&mut self, path: &Path) {
         let text = end_of(path, STDERR_TAIL).unwrap_or_default();
-        match self.mode {
-            Mode::Raw => {}
-            _ if text.trim().is_empty() => {}
-            Mode::Objects => {
-                let object = json!({ "attempt": self.attempt, "type": "stderr", "text": text });
-                let line = self.redactor.redact(&object.to_string()).into_owned();
-                self.emit(vec![line]);
-            }
-            Mode::People => {
-                let mut lines = vec![self.ui.paint(Style::Dim, "── standard error ──")];
-                lines.extend(self.transcript.block(&text));
-                self.emit(lines);
-            }
+        if text.trim().is_empty() {
+            return;
         }
+        if self.mode == Mode::People {
+            let heading = self.ui.paint(Style::Dim, "── standard error ──");
+            self.emit(vec![heading]);
+        }
+        text.lines().for_each(|line| self.stderr_line(line));
+        self.finish();
     }
 
     /// Prints what is held back; from now on everything is printed as it comes.
     pub(crate) fn release(&mut self) {
+        self.live = Some(Instant::now());
         if let Some((_, held)) = self.held.take() {
             self.emit(held.into());
         }

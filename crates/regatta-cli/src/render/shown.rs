@@ -1,5 +1,7 @@
 //! Text that others wrote, made fit to be shown: without secrets, and without anything a terminal would obey.
 
+use std::borrow::Cow;
+
 use regatta_core::config::Config;
 use regatta_core::time::Timestamp;
 use regatta_engine::redact::Redactor;
@@ -14,13 +16,37 @@ pub(crate) fn redactor(config: &Config) -> Redactor {
     Redactor::new(inherited.chain(agents).chain(profiles).chain(defaults).collect::<Vec<_>>())
 }
 
-/// `text` without control characters; tabs and line feeds stay. Marks that turn the direction of writing go too.
+/// `text` without control characters; tabs and line feeds stay. Colours go, and marks that turn the direction of writing.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter_map(visible).collect()
+    without_colours(text).chars().filter_map(visible).collect()
+}
+
+/// Takes `ESC [ 1 ; 31 m` and the like out: many programs print them, and they say nothing.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains("\u{1b}[") {
+        return Cow::Borrowed(text);
+    }
+    let mut rest = text;
+    let mut clean = String::with_capacity(text.len());
+    while let Some(at) = rest.find("\u{1b}[") {
+        let (before, sequence) = rest.split_at(at);
+        clean.push_str(before);
+        let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';').map(|end| end + 2);
+        match end.filter(|end| sequence[*end..].starts_with('m')) {
+            Some(end) => rest = &sequence[end + 1..],
+            None => {
+                clean.push_str(&sequence[..2]);
+                rest = &sequence[2..];
+            }
+        }
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
 }
 
 /// The same on one line.
 pub(crate) fn clean_line(text: &str) -> String {
+    let text = without_colours(text);
     text.chars().filter_map(visible).map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
 }
 
@@ -55,6 +81,7 @@ mod tests {
     fn nothing_that_a_terminal_obeys_is_left() {
         assert_eq!(clean("a\x1b[2Jb\tc\r\nd\u{9b}31m"), "a\u{fffd}[2Jb\tc\nd\u{fffd}31m");
         assert_eq!(clean("abc\u{202e}txt"), "abctxt");
+        assert_eq!(clean("\x1b[1;31mError:\x1b[0m no\x1b[m \x1b[3"), "Error: no \u{fffd}[3");
         assert_eq!(clean_line("one\ntwo\tthree"), "one two three");
     }
 

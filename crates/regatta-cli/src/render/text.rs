@@ -22,6 +22,39 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
+/// One line of text as lines of at most `width` columns, broken between words where that can be. What it is moved in
+/// by holds for all of them.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let text = text.trim_end();
+    if text.width() <= width {
+        return vec![text.to_owned()];
+    }
+    let indent: String = text.chars().take_while(|c| *c == ' ').take(width / 2).collect();
+    let room = width - indent.len();
+    let mut lines = Vec::new();
+    let (mut line, mut used) = (String::new(), 0);
+    for word in text.trim_start().split(' ') {
+        if used > 0 && used + 1 + word.width() > room {
+            lines.push(std::mem::take(&mut line));
+            used = 0;
+        } else if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        for c in word.chars() {
+            let wide = c.width().unwrap_or(0);
+            if used + wide > room {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(c);
+            used += wide;
+        }
+    }
+    lines.push(line);
+    lines.iter().map(|line| format!("{indent}{}", line.trim_end())).collect()
+}
+
 /// `text` fitted and filled up to exactly `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     let mut fitted = fit(text, width);
@@ -73,6 +106,15 @@ mod tests {
         assert_eq!(fit("日本語のタスク", 7), "日本語…");
         assert_eq!(fit("evil\x1b[2Jtext\n", 40), "evil [2Jtext ");
         assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn text_is_broken_between_words_and_only_there_where_it_can_be() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("  - an item of a list", 12), ["  - an item", "  of a list"]);
+        assert_eq!(wrap("https://example.org/long", 10), ["https://ex", "ample.org/", "long"]);
+        assert_eq!(wrap("日本語のタスク", 5), ["日本", "語の", "タス", "ク"]);
+        assert_eq!(wrap("", 5), [""]);
     }
 
     #[test]

@@ -1,154 +1,239 @@
-//! What an agent said and did, for people: one block of lines per thing worth reading.
+//! A transcript's entries on a screen, or in a pipe: masked, cleaned, wrapped and painted.
+//!
+//! With a width nothing is wider than it, whatever the characters are; without one every entry is as long as it is, so
+//! that what goes into a file does not depend on who watches.
 
-use std::collections::BTreeMap;
-
-use regatta_engine::agents::AgentEvent;
 use regatta_engine::redact::Redactor;
+use regatta_engine::transcript::{Entry, Shape, Tone};
+use unicode_width::UnicodeWidthStr;
 
 use super::shown::{clean, clean_line};
+use super::text::{fit, wrap};
 use crate::ui::{Style, Ui};
 
-/// Tool calls whose names are remembered until they end.
-const MAX_OPEN: usize = 256;
+/// Narrower than this is treated as this.
+const NARROWEST: usize = 20;
+/// A tab, where columns are counted.
+const TAB: &str = "    ";
 
-/// Turns events into lines.
-pub(crate) struct Transcript<'a> {
+/// How entries become lines.
+pub(crate) struct Layout<'a> {
     ui: &'a Ui,
     redactor: &'a Redactor,
-    open: BTreeMap<String, String>,
-    /// The last thing it said: agents repeat it as their result.
-    said: String,
+    /// Columns, on a terminal.
+    width: Option<usize>,
 }
 
-impl<'a> Transcript<'a> {
-    pub(crate) fn new(ui: &'a Ui, redactor: &'a Redactor) -> Self {
-        Self { ui, redactor, open: BTreeMap::new(), said: String::new() }
+impl<'a> Layout<'a> {
+    pub(crate) fn new(ui: &'a Ui, redactor: &'a Redactor, width: Option<usize>) -> Self {
+        Self { ui, redactor, width: width.map(|width| width.max(NARROWEST)) }
     }
 
-    /// The lines for one event; none for what only counts.
-    pub(crate) fn lines(&mut self, event: &AgentEvent) -> Vec<String> {
-        match event {
-            AgentEvent::Started { session, model } => {
-                let model = model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
-                let session = session.as_deref().map_or_else(String::new, |id| format!(", session {id}"));
-                vec![self.marked("▸", Style::Dim, &format!("started{model}{session}"))]
-            }
-            AgentEvent::Text { text } => {
-                self.said.clone_from(text);
-                self.block(text)
-            }
-            AgentEvent::ToolStarted { id, name, summary, .. } => {
-                if self.open.len() < MAX_OPEN {
-                    self.open.insert(id.clone(), name.clone());
-                }
-                vec![self.marked("●", Style::Busy, &format!("{name} {summary}"))]
-            }
-            AgentEvent::ToolEnded { id, failed, .. } => {
-                let name = self.open.remove(id).unwrap_or_else(|| "tool".to_owned());
-                if *failed {
-                    vec![self.marked("✕", Style::Bad, &format!("{name} failed"))]
-                } else {
-                    Vec::new()
-                }
-            }
-            AgentEvent::Usage { .. } | AgentEvent::File { .. } => Vec::new(),
-            AgentEvent::Retrying { attempt, max, delay_ms, kind } => {
-                let seconds = *delay_ms as f64 / 1000.0;
-                vec![self.marked(
-                    "◐",
-                    Style::Wait,
-                    &format!("{kind}: retry {attempt} of {max} in {seconds:.1}s"),
-                )]
-            }
-            AgentEvent::Limit { status, .. } if status == "allowed" => Vec::new(),
-            AgentEvent::Limit { status, resets_at, kind } => {
-                let until = resets_at.map_or_else(String::new, |at| format!(", until {at}"));
-                vec![self.marked("⚠", Style::Wait, &format!("limit {kind}: {status}{until}"))]
-            }
-            AgentEvent::Denied { tool } => {
-                vec![self.marked("⚠", Style::Wait, &format!("{tool} was refused by the agent's own rules"))]
-            }
-            AgentEvent::Error { kind, message } => {
-                self.said.clone_from(message);
-                vec![self.marked("✕", Style::Bad, &format!("{kind}: {message}"))]
-            }
-            AgentEvent::Result { ok, text, turns, cost_usd, tokens_in, tokens_out, denials } => {
-                let mut facts = Vec::new();
-                facts.extend(turns.map(|turns| format!("{turns} turns")));
-                facts.extend(cost_usd.map(|usd| format!("${usd:.4}")));
-                if tokens_in + tokens_out > 0 {
-                    facts.push(format!("{tokens_in} tokens in, {tokens_out} out"));
-                }
-                if !denials.is_empty() {
-                    facts.push(format!("refused: {}", denials.join(", ")));
-                }
-                let mut lines = if text.trim() == self.said.trim() { Vec::new() } else { self.block(text) };
-                let (glyph, style, word) =
-                    if *ok { ("✓", Style::Good, "finished") } else { ("✕", Style::Bad, "ended badly") };
-                lines.push(self.marked(glyph, style, &format!("{word}  {}", facts.join(" · "))));
-                lines
-            }
-            AgentEvent::Unknown { line } => vec![self.marked("?", Style::Dim, line)],
+    /// The lines of one entry.
+    pub(crate) fn lines(&self, entry: &Entry) -> Vec<String> {
+        let mut lines = Vec::new();
+        if entry.gap {
+            lines.push(String::new());
+        }
+        match entry.shape {
+            Shape::Words => lines.extend(self.words(&entry.text)),
+            Shape::Line | Shape::Wrapped => lines.extend(self.marked(entry)),
+            Shape::Diff => lines.extend(self.diff(entry)),
+        }
+        lines
+    }
+
+    fn words(&self, text: &str) -> Vec<String> {
+        let text = clean(&self.redactor.redact(text));
+        match self.width {
+            None if text.is_empty() => vec![String::new()],
+            None => text.lines().map(str::to_owned).collect(),
+            Some(width) if text.is_empty() => wrap("", width),
+            Some(width) => text.lines().flat_map(|line| wrap(&line.replace('\t', TAB), width)).collect(),
         }
     }
 
-    /// Text of more than one line, as it was said.
-    pub(crate) fn block(&self, text: &str) -> Vec<String> {
-        clean(&self.redactor.redact(text)).trim_end().lines().map(str::to_owned).collect()
+    /// `● Bash cargo test`, with what is known beside it behind it.
+    fn marked(&self, entry: &Entry) -> Vec<String> {
+        let indent = "  ".repeat(entry.indent);
+        let shown = |text: &str| clean_line(&self.redactor.redact(text)).trim_end().to_owned();
+        let (name, text, note) = (shown(&entry.name), shown(&entry.text), shown(&entry.note));
+        let note = if note.is_empty() { note } else { format!("({note})") };
+        let parts = |text: &str| {
+            let mut parts = vec![self.ui.paint(style(entry.tone), entry.glyph)];
+            parts.extend((!name.is_empty()).then(|| self.ui.paint(Style::Strong, &name)));
+            parts.extend((!text.is_empty()).then(|| self.paint_text(entry, text)));
+            parts.extend((!note.is_empty()).then(|| self.ui.paint(Style::Dim, &note)));
+            format!("{indent}{}", parts.join(" "))
+        };
+        let Some(width) = self.width else { return vec![parts(&text)] };
+        let beside = [entry.glyph, &name, &note];
+        let used: usize = beside.iter().filter(|part| !part.is_empty()).map(|part| part.width() + 1).sum();
+        let room = width.saturating_sub(indent.len() + used).max(8);
+        if entry.shape == Shape::Line || text.width() <= room {
+            return vec![parts(&fit(&text, room))];
+        }
+        // What does not fit goes on below its beginning.
+        let hanging = format!("{indent}  ");
+        let mut pieces =
+            wrap(&text, width.saturating_sub(hanging.len() + name.width() + 1).max(8)).into_iter();
+        let mut lines = vec![parts(&pieces.next().unwrap_or_default())];
+        lines.extend(pieces.map(|piece| format!("{hanging}{}", self.paint_text(entry, &piece))));
+        lines
     }
 
-    fn marked(&self, glyph: &str, style: Style, text: &str) -> String {
-        let text = clean_line(&self.redactor.redact(text));
-        format!("{} {}", self.ui.paint(style, glyph), self.ui.paint(Style::Dim, text.trim_end()))
+    /// What went wrong is read first; the lines of a tool are as bright as words.
+    fn paint_text(&self, entry: &Entry, text: &str) -> String {
+        match entry.tone {
+            Tone::Bad => self.ui.paint(Style::Bad, text),
+            Tone::Wait => self.ui.paint(Style::Wait, text),
+            Tone::Dim => self.ui.paint(Style::Dim, text),
+            Tone::Plain | Tone::Good | Tone::Busy => text.to_owned(),
+        }
+    }
+
+    fn diff(&self, entry: &Entry) -> Vec<String> {
+        let indent = "  ".repeat(entry.indent);
+        let text = clean(&self.redactor.redact(&entry.text));
+        let mut lines: Vec<String> = text
+            .lines()
+            .map(|line| {
+                let style = match line.chars().next() {
+                    Some('+') => Style::Good,
+                    Some('-') => Style::Bad,
+                    _ => Style::Dim,
+                };
+                let line = match self.width {
+                    Some(width) => fit(&line.replace('\t', TAB), width.saturating_sub(indent.len())),
+                    None => line.to_owned(),
+                };
+                format!("{indent}{}", self.ui.paint(style, &line))
+            })
+            .collect();
+        if entry.more > 0 {
+            let plural = if entry.more == 1 { "" } else { "s" };
+            let more = format!("… {} more line{plural}", entry.more);
+            lines.push(format!("{indent}{}", self.ui.paint(Style::Dim, &more)));
+        }
+        lines
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::Strong,
+        Tone::Dim => Style::Dim,
+        Tone::Good => Style::Good,
+        Tone::Bad => Style::Bad,
+        Tone::Wait => Style::Wait,
+        Tone::Busy => Style::Busy,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use regatta_engine::agents::{AgentEvent, FileChange};
+    use regatta_engine::transcript::Transcript;
+
     use super::*;
 
-    #[test]
-    fn a_transcript_reads_without_secrets_control_characters_or_repetition() {
-        let ui = Ui {
-            json: false,
-            color: false,
-            quiet: false,
-            verbose: false,
-            terminal: false,
-            outlives_reader: false,
-        };
-        let redactor = Redactor::new([("MY_TOKEN", "hunter2hunter2")]);
-        let mut transcript = Transcript::new(&ui, &redactor);
-        let tool = |id: &str| AgentEvent::tool(id, "Bash", "echo hunter2hunter2");
-        let result = AgentEvent::Result {
-            ok: true,
-            text: "all done\x1b[2J".into(),
-            turns: Some(2),
-            cost_usd: Some(0.5),
-            tokens_in: 10,
-            tokens_out: 3,
-            denials: vec![],
-        };
-        let events = [
+    fn ui(color: bool) -> Ui {
+        Ui { json: false, color, quiet: false, verbose: false, terminal: false, outlives_reader: false }
+    }
+
+    fn events() -> Vec<AgentEvent> {
+        let long = "A long sentence that says what the agent found, 日本語の文字 included, and goes on.";
+        vec![
             AgentEvent::Started { session: Some("s1".into()), model: Some("m".into()) },
-            tool("1"),
-            AgentEvent::ended("1", false),
-            tool("2"),
-            AgentEvent::ended("2", true),
-            AgentEvent::Text { text: "all done\x1b[2J".into() },
-            result,
-        ];
-        let lines: Vec<String> = events.iter().flat_map(|event| transcript.lines(event)).collect();
+            AgentEvent::Text { text: format!("{long}\n\n    let code = \"stays\";\nend\x1b[2J") },
+            AgentEvent::tool("1", "Bash", "echo hunter2hunter2 && cargo test --workspace --all-features"),
+            AgentEvent::ended("1", true),
+            AgentEvent::tool("2", "Edit", "src/lib.rs"),
+            AgentEvent::File {
+                path: "src/lib.rs".into(),
+                kind: FileChange::Update,
+                diff: " fn a() {\n-\told\n+\tnew and rather longer than the screen is wide\x1b[31m".into(),
+                more: 2,
+                sub: false,
+            },
+            AgentEvent::ended("2", false),
+            AgentEvent::Error { kind: "overloaded".into(), message: long.into() },
+        ]
+    }
+
+    fn lines(width: Option<usize>, color: bool) -> Vec<String> {
+        let (ui, redactor) = (ui(color), Redactor::new([("MY_TOKEN", "hunter2hunter2")]));
+        let (layout, mut transcript) = (Layout::new(&ui, &redactor, width), Transcript::new(false));
+        let entries =
+            events().into_iter().flat_map(|event| transcript.event(&event, None)).collect::<Vec<_>>();
+        entries.iter().flat_map(|entry| layout.lines(entry)).collect()
+    }
+
+    #[test]
+    fn in_a_pipe_every_entry_is_as_long_as_it_is() {
         assert_eq!(
-            lines,
+            lines(None, false),
             [
                 "▸ started, m, session s1",
-                "● Bash echo [redacted:MY_TOKEN]",
-                "● Bash echo [redacted:MY_TOKEN]",
-                "✕ Bash failed",
-                "all done\u{fffd}[2J",
-                "✓ finished  2 turns · $0.5000 · 10 tokens in, 3 out",
+                "",
+                "A long sentence that says what the agent found, 日本語の文字 included, and goes on.",
+                "",
+                "    let code = \"stays\";",
+                "end\u{fffd}[2J",
+                "",
+                "● Bash echo [redacted:MY_TOKEN] && cargo test --workspace --all-features",
+                "  ✕ failed",
+                "● Edit src/lib.rs",
+                "   fn a() {",
+                "  -\told",
+                "  +\tnew and rather longer than the screen is wide",
+                "  … 2 more lines",
+                "✕ overloaded: A long sentence that says what the agent found, 日本語の文字 included, and goes on.",
             ]
         );
+    }
+
+    #[test]
+    fn on_a_terminal_nothing_is_wider_than_it() {
+        assert_eq!(
+            lines(Some(40), false),
+            [
+                "▸ started, m, session s1",
+                "",
+                "A long sentence that says what the agent",
+                "found, 日本語の文字 included, and goes",
+                "on.",
+                "",
+                "    let code = \"stays\";",
+                "end\u{fffd}[2J",
+                "",
+                "● Bash echo [redacted:MY_TOKEN] && carg…",
+                "  ✕ failed",
+                "● Edit src/lib.rs",
+                "   fn a() {",
+                "  -    old",
+                "  +    new and rather longer than the s…",
+                "  … 2 more lines",
+                "✕ overloaded: A long sentence that says",
+                "  what the agent found, 日本語の文字",
+                "  included, and goes on.",
+            ]
+        );
+        for width in 20..90 {
+            for line in lines(Some(width), false) {
+                assert!(line.width() <= width, "{width}: {line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn colours_are_ours_alone() {
+        for line in lines(Some(80), true) {
+            let ours = line.replace("\x1b[0m", "");
+            let ours = ["31", "32", "33", "36", "2", "1"]
+                .iter()
+                .fold(ours, |line, code| line.replace(&format!("\x1b[{code}m"), ""));
+            assert!(!ours.contains('\x1b'), "{line:?}");
+        }
     }
 }

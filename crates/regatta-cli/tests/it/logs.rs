@@ -25,9 +25,9 @@ fn the_transcript_shows_words_tools_result_and_cost() {
 fn a_command_is_shown_as_it_printed_and_its_standard_error_behind() {
     let world = World::after_plan();
     let text = world.run(["logs", "script"]).exits(0).out;
-    assert_eq!(text, "hello from the script\n── standard error ──\noops\n");
+    assert_eq!(text, "hello from the script\n── standard error ──\n┆ oops\n");
     let last = world.run(["logs", "script", "-n", "1"]).exits(0).out;
-    assert_eq!(last, "oops\n");
+    assert_eq!(last, "┆ oops\n");
     let lines = world.run(["logs", "script", "--json"]).exits(0).json_lines();
     assert_eq!(lines[0]["type"], "text");
     assert_eq!(lines[0]["attempt"], 1);
@@ -47,13 +47,16 @@ fn raw_is_byte_for_byte_what_was_recorded() {
 }
 
 #[test]
-fn events_stand_around_the_transcript() {
+fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     let world = World::after_plan();
-    let text = world.run(["logs", "good", "--events"]).exits(0).out;
-    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} in\n{text}"));
-    assert!(at("agent started, process") < at("▸ started"));
-    assert!(at("✓ finished") < at("agent ended: exit 0"));
-    assert!(at("agent ended: exit 0") < at("landed as "));
+    let lines = world.run(["logs", "good", "--events"]).exits(0).json_lines();
+    let at = |key: &str, word: &str| {
+        let found = lines.iter().position(|line| line[key] == word);
+        found.unwrap_or_else(|| panic!("{key} {word} in {lines:#?}"))
+    };
+    let order = [at("kind", "started"), at("type", "started"), at("type", "result"), at("kind", "exited")];
+    assert!(order.is_sorted(), "{order:?} in {lines:#?}");
+    assert_eq!(lines[at("type", "tool-started")]["summary"], "good.txt");
 }
 
 #[test]
@@ -151,5 +154,5 @@ fn a_huge_log_is_shown_in_little_memory() {
     command.args(["-c", &limited]).current_dir(world.root()).env_clear().envs(world.env());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "── standard error ──\noops\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "── standard error ──\n┆ oops\n");
 }
