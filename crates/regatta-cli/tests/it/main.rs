@@ -21,6 +21,7 @@ mod lane;
 mod lane_alone;
 mod list;
 mod logs;
+mod logs_hostile;
 mod new;
 mod notify;
 mod profiles;

@@ -1,5 +1,6 @@
 //! Agents that look as if they needed a person: told, marked, taken back, and never stopped.
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{Barrier, World, task, text};
 use serde_json::Value;
@@ -128,4 +129,25 @@ finish"#;
     world.run(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")), &[]).exited(0);
     let all = world.regatta(["events", "--json"]).exited(0).stdout;
     assert!(!all.contains("\"suspected\""), "{all}");
+}
+
+#[test]
+fn a_suspicion_outlives_the_daemon_that_had_it_and_the_next_one_takes_it_back() {
+    let world = with_claude("silence: 300ms", "");
+    let barrier = world.barrier("on");
+    script(&world.outside("bin/claude"), &format!("{INIT}{}\ninit\nfinish", barrier.script()));
+    let daemon = world.daemon();
+    world.enqueue(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")));
+    until("it is suspected", || (world.events_of("a", "suspected") == 1).then_some(()));
+    daemon.kill();
+    let next = world.daemon();
+    until("it is adopted", || (world.events_of("a", "adopted") == 1).then_some(()));
+    assert_eq!(suspicions(&world).len(), 1);
+    barrier.arrived();
+    barrier.open();
+    until("it goes on", || (world.events_of("a", "went-on") == 1).then_some(()));
+    world.wait_state("a", "done");
+    assert_eq!(world.events_of("a", "suspected"), 1);
+    next.signal("TERM");
+    next.wait().exited(0);
 }

@@ -12,6 +12,9 @@ use super::wakeup::Wakeup;
 /// The longest line that is kept whole. Agents print single lines of more than a megabyte.
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
+/// How much is kept of a line that is longer: nobody can read it as what it was meant to be.
+pub const KEPT_OF_LONGER: usize = 64 * 1024;
+
 /// About how much one call gives at most; a line that is longer comes alone.
 const BATCH: usize = 1024 * 1024;
 
@@ -22,7 +25,7 @@ const CHUNK: usize = 64 * 1024;
 pub struct Line {
     /// As it was written, which need not be UTF-8.
     pub bytes: Vec<u8>,
-    /// True if it was longer than [`LONGEST_LINE`] and the rest of it was left out.
+    /// True if it was longer than [`LONGEST_LINE`]: only its beginning is here.
     pub cut: bool,
     /// True if the file ends in it without a line feed. Only [`Tail::drain`] gives such a line.
     pub torn: bool,
@@ -123,9 +126,7 @@ impl Tail {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
-            let room = LONGEST_LINE - self.partial.len();
-            self.cut |= text.len() > room;
-            self.partial.extend_from_slice(&text[..text.len().min(room)]);
+            self.collect(text);
             if whole {
                 let line = self.take_line(self.read, false);
                 given += line.bytes.len() + size_of::<Line>();
@@ -133,6 +134,16 @@ impl Tail {
             }
         }
         given
+    }
+
+    fn collect(&mut self, text: &[u8]) {
+        if !self.cut && text.len() <= LONGEST_LINE - self.partial.len() {
+            self.partial.extend_from_slice(text);
+        } else if !self.cut {
+            self.cut = true;
+            self.partial.truncate(KEPT_OF_LONGER);
+            self.partial.shrink_to_fit();
+        }
     }
 
     fn take_line(&mut self, end: u64, torn: bool) -> Line {

@@ -101,8 +101,11 @@ impl Transcript {
             }
             AgentEvent::Denied { tool } => {
                 self.refused = Some(tool.clone());
+                let latest = self.open.get(&self.latest).filter(|call| call.name == *tool);
+                let (is_latest, sub) = (latest.is_some(), latest.is_some_and(|call| call.sub));
                 let text = format!("{tool} was refused by the agent's own rules");
-                self.put(Entry::line("⚠", Tone::Wait, text).wrapped(), &mut entries);
+                let entry = Entry::line("⚠", Tone::Wait, text).wrapped().below(is_latest).below(sub);
+                self.put_as(entry, is_latest, &mut entries);
             }
             AgentEvent::Error { kind, message } => {
                 self.said.clone_from(message);
@@ -209,7 +212,7 @@ impl Transcript {
             FileChange::Delete => "deleted",
         };
         let latest = std::mem::take(&mut self.latest);
-        if !is_named || diff.is_empty() && kind != FileChange::Add {
+        if !is_named || diff.is_empty() {
             self.put(Entry::line("✎", Tone::Dim, path).noted(word).below(sub).below(true), entries);
         }
         if !diff.is_empty() {

@@ -149,7 +149,7 @@ fn retries_limits_and_refusals_are_sentences() {
         "◐ the five hour quota is nearly used up; it is whole again at 1970-01-01T00:00:00.000Z",
         "◐ the five hour quota is used up; it is whole again at 1970-01-01T00:00:00.000Z",
         "● Bash rm",
-        "⚠ Bash was refused by the agent's own rules",
+        "  ⚠ Bash was refused by the agent's own rules",
     ];
     assert_eq!(played(&events), expected);
 }
