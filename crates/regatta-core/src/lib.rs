@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod attempt;
+pub mod bounds;
 pub mod causes;
 pub mod commit_message;
 pub mod config;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::Bounds;
 use crate::id::TaskId;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -40,6 +41,9 @@ pub struct TaskSpec {
     pub concurrency_group: Option<String>,
     /// Reads only: no lane of its own, nothing to land.
     pub read_only: bool,
+    /// What the agent may do, and the servers it is given.
+    #[serde(default, skip_serializing_if = "Bounds::is_empty")]
+    pub bounds: Bounds,
     /// Variables for the agent on top of its built environment.
     pub env: BTreeMap<String, String>,
     /// Commands Regatta runs on the committed tree before it believes a pass.
@@ -80,6 +84,7 @@ impl TaskSpec {
             writes: Vec::new(),
             concurrency_group: None,
             read_only: false,
+            bounds: Bounds::default(),
             env: BTreeMap::new(),
             checks: Vec::new(),
             max_attempts: 3,

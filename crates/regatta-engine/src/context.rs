@@ -299,10 +299,17 @@ fn pool_options(config: &Config) -> PoolOptions {
 }
 
 /// All variables that the settings have a value for.
-fn config_secrets(config: &Config) -> Vec<(String, String)> {
+pub fn config_secrets(config: &Config) -> Vec<(String, String)> {
     let agents = config.agents.values().flat_map(|agent| agent.env.clone());
     let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
-    agents.chain(profiles).chain(config.defaults.env.clone()).chain(webhook_secrets(config)).collect()
+    let bounds = config.agents.values().map(|agent| &agent.bounds).chain([&config.defaults.bounds]);
+    let servers = bounds.flat_map(|bounds| bounds.mcp.values()).flat_map(|server| server.variables().clone());
+    agents
+        .chain(profiles)
+        .chain(servers)
+        .chain(config.defaults.env.clone())
+        .chain(webhook_secrets(config))
+        .collect()
 }
 
 /// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.

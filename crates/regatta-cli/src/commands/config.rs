@@ -66,7 +66,7 @@ fn get(project: &Project, key: &str, ui: &Ui) -> Result<Exit, CliError> {
         }));
     };
     let name = key.rsplit('.').next().unwrap_or(key);
-    let value = masked(name, key.split('.').any(|part| part == "env"), value);
+    let value = masked(name, key.split('.').any(|part| matches!(part, "env" | "headers")), value);
     match (ui.json, &value) {
         (true, value) => ui.document(value),
         // For scripts: a text without quotes, nothing where nothing is set.
@@ -108,7 +108,7 @@ fn show(project: &Project, ui: &Ui) {
 fn masked(name: &str, in_env: bool, value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let inside = |key: &str| in_env || key == "env";
+            let inside = |key: &str| in_env || matches!(key, "env" | "headers");
             map.into_iter().map(|(key, value)| (key.clone(), masked(&key, inside(&key), value))).collect()
         }
         Value::Array(list) => list.into_iter().map(|value| masked(name, in_env, value)).collect(),

@@ -4,16 +4,14 @@ use std::borrow::Cow;
 
 use regatta_core::config::Config;
 use regatta_core::time::Timestamp;
+use regatta_engine::context::config_secrets;
 use regatta_engine::redact::Redactor;
 
 /// Takes out the secrets of this environment and of the configured agents.
 pub(crate) fn redactor(config: &Config) -> Redactor {
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let agents = config.agents.values().flat_map(|agent| agent.env.clone());
-    let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
-    let defaults = config.defaults.env.clone();
-    Redactor::new(inherited.chain(agents).chain(profiles).chain(defaults).collect::<Vec<_>>())
+    Redactor::new(inherited.chain(config_secrets(config)).collect::<Vec<_>>())
 }
 
 /// `text` without control characters; tabs and line feeds stay. Colours go, and marks that turn the direction of writing.

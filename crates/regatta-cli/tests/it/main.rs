@@ -4,6 +4,7 @@ mod world;
 
 mod attach;
 mod broadcast;
+mod bounds;
 mod cancel;
 mod completions;
 mod config;

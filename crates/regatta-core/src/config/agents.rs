@@ -2,6 +2,7 @@
 
 use crate::diagnostic::{Report, nearest};
 
+use super::bounds;
 use super::config_keys::AGENT_KINDS;
 use super::fields::{Fields, Spot};
 use super::file::{pairs, texts};
@@ -51,6 +52,11 @@ fn agent(config: &Config, name: &Spot<String>, fields: &Fields, report: &mut Rep
     }
     if let Some(env) = fields.pairs("env") {
         agent.env = pairs(env);
+    }
+    agent.bounds = bounds::read(fields, report).on_top_of(&agent.bounds);
+    for refused in crate::bounds::refusals(kind, &agent.bounds, false) {
+        let pos = fields.field(refused.key).map_or(name.pos, |field| field.key_pos);
+        report.error(pos, &fields.path_of(refused.key), refused.why);
     }
     agent.exe = fields.text("exe").map(str::to_owned).or(agent.exe);
     agent.model = fields.text("model").map(str::to_owned).or(agent.model);

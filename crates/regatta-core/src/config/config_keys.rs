@@ -1,5 +1,6 @@
 //! The rows of `regatta.yaml`.
 
+use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
 use super::task_keys::Place;
 
@@ -80,6 +81,14 @@ static AGENT_KEYS: &[Key] = &[
     Key::new("args", Kind::Texts, "none", "Arguments added to those of Regatta."),
     Key::new("model", Kind::Word, "the program's", "The model, where the program has a choice."),
     Key::new("env", Kind::Variables, "none", "Variables for the program."),
+    Key::new(
+        "permissions",
+        Kind::Section(PERMISSION_KEYS),
+        "none",
+        "Rules for its tools and commands in every task, as in a task.",
+    ),
+    Key::new("sandbox", Kind::OneOf(SANDBOXES), "off", "What keeps its commands in, as in a task."),
+    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for it in every task, as in a task."),
 ];
 
 static LANE_KEYS: &[Key] = &[

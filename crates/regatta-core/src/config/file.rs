@@ -10,7 +10,7 @@ use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
 use super::values::{Config, Keep, Origin, Strategy};
-use super::{agents, check, normalised, notify, profiles, rookery, yaml};
+use super::{agents, bounds, check, normalised, notify, profiles, rookery, yaml};
 
 /// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
@@ -50,9 +50,15 @@ impl Config {
                         let message = "`max_attempts` and `max_retries` say the same; give one of them";
                         report.error(first.key_pos.max(second.key_pos), &path, message);
                     }
+                    if path == "defaults" {
+                        self.defaults.bounds = bounds::read(section, report);
+                    }
+                    if path.starts_with("defaults.") {
+                        self.origins.insert(path.clone(), Origin::File);
+                    }
                     self.take(section, report);
                 }
-                Value::Named(named) => agents::take(self, named, report),
+                Value::Named(named) if path == "agents" => agents::take(self, named, report),
                 value => {
                     self.put(&path, value);
                     self.origins.insert(origin_path(&path), Origin::File);

@@ -8,6 +8,7 @@
 //! A key that this version reads and does not act upon is never silently accepted: it is a warning.
 
 pub(crate) mod agents;
+pub(crate) mod bounds;
 mod check;
 pub mod config_keys;
 mod duration;

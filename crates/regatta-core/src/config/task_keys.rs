@@ -1,5 +1,6 @@
 //! The rows of task files and plans, Regatta's own and parallel-orchestra's.
 
+use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::keys::{Key, Kind};
 
 /// A place where task keys may stand.
@@ -60,6 +61,14 @@ pub static TASK_KEYS: &[Key] = &[
     Key::new("first_output_timeout", Kind::Duration, "none", "From start to the first output.").places(EVERYWHERE),
     Key::new("idle_timeout", Kind::Duration, "15m", "Silence while no tool is at work.").places(EVERYWHERE),
     Key::new("read_only", Kind::Bool, "false", "Reads only: no lane of its own, nothing to land.").places(ONE_PLAN),
+    Key::new("permissions", Kind::Section(PERMISSION_KEYS), "none", "Rules for the agent's tools and commands, as Claude Code writes them: `allow` (nothing but these; the nearest list wins) and `deny` (of the task, the defaults and the agent together). An agent that cannot keep to them is not started.")
+        .example("{ deny: [\"Bash(git push:*)\"] }")
+        .places(EVERYWHERE),
+    Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `off`", "What keeps the agent's commands in: `workspace` lets them write in the lane alone, `read-only` nowhere. Only codex has one that Regatta can set; others are not started with it.")
+        .places(EVERYWHERE),
+    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, added to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. Not for kinds `command` and `sim`, nor given to a read-only task.")
+        .example("{ docs: { command: docs-mcp, args: [--stdio] } }")
+        .places(EVERYWHERE),
     Key::new("env", Kind::Variables, "none", "Variables for the agent, added to those of the defaults. Those that hijack programs are refused.")
         .places(EVERYWHERE),
     Key::new("concurrency_group", Kind::Text, "none", "At most as many tasks of one group at once as its limit says; without a limit, one.")

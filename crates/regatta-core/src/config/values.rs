@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::bounds::Bounds;
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
@@ -95,6 +96,9 @@ pub struct Agent {
     pub args: Vec<String>,
     /// Variables for it.
     pub env: BTreeMap<String, String>,
+    /// What it may do in every task.
+    #[serde(flatten)]
+    pub bounds: Bounds,
 }
 
 /// How an agent is spoken to.
@@ -183,7 +187,15 @@ impl Agent {
 
     /// One of `kind` with nothing else said.
     pub fn of_kind(kind: AgentKind) -> Self {
-        Self { kind, argv: Vec::new(), exe: None, model: None, args: Vec::new(), env: BTreeMap::new() }
+        Self {
+            kind,
+            argv: Vec::new(),
+            exe: None,
+            model: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            bounds: Bounds::default(),
+        }
     }
 
     /// The agents that are there without any configuration.
@@ -217,6 +229,9 @@ pub struct Defaults {
     pub checks: Vec<String>,
     /// Variables for the agent.
     pub env: BTreeMap<String, String>,
+    /// What the agent may do.
+    #[serde(flatten)]
+    pub bounds: Bounds,
 }
 
 /// How a lane is prepared.
@@ -385,6 +400,7 @@ impl Default for Defaults {
             verdict_adapter: None,
             checks: Vec::new(),
             env: BTreeMap::new(),
+            bounds: Bounds::default(),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::bounds::{Bounds, refusals};
 use crate::config::agents::unknown_agent;
+use crate::config::bounds;
 use crate::config::fields::{Fields, Spot};
 use crate::config::file::{adapter, count, pairs, texts};
 use crate::config::yaml::quoted;
@@ -185,6 +187,36 @@ pub(super) fn env(layers: &[&Fields], config: &Config) -> BTreeMap<String, Strin
         env.extend(pairs(fields.pairs("env").unwrap_or_default()));
     }
     env
+}
+
+/// What the agent may do: all layers together. What the task's agent cannot keep to is told, where it was said if
+/// that is in this file.
+pub(super) fn bounds(
+    layers: &[&Fields],
+    config: &Config,
+    agent: Option<&(String, AgentKind)>,
+    read_only: bool,
+    report: &mut Report,
+) -> Bounds {
+    let Some((own, below)) = layers.split_first() else { return config.defaults.bounds.clone() };
+    let mut all = config.defaults.bounds.clone();
+    for fields in below.iter().rev() {
+        // What is wrong there is told there.
+        all = bounds::read(fields, &mut Report::new("")).on_top_of(&all);
+    }
+    all = bounds::read(own, report).on_top_of(&all);
+    if let Some((name, kind)) = agent {
+        let of_agent = config.agents.get(name).map(|agent| agent.bounds.clone()).unwrap_or_default();
+        for refused in refusals(*kind, &all.on_top_of(&of_agent), read_only) {
+            let said = layers.iter().find_map(|fields| Some((fields, fields.field(refused.key)?)));
+            let (pos, path) = match said {
+                Some((fields, field)) => (field.key_pos, fields.path_of(refused.key)),
+                None => (own.pos, own.path_of(refused.key)),
+            };
+            report.error(pos, &path, refused.why);
+        }
+    }
+    all
 }
 
 /// Checks of the nearest layer that has any.

@@ -171,6 +171,7 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
             writes: writes.iter().map(|path| path.value.clone()).collect(),
             concurrency_group: group.as_ref().map(|group| group.value.clone()),
             read_only,
+            bounds: defaults.bounds.clone(),
             env: draft::env(&[&fields], place.settings.config),
             checks: if read_only { Vec::new() } else { defaults.checks.clone() },
             max_attempts: attempts,

@@ -41,6 +41,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
 /// What is wrong with the defaults is told once, here, and not for every task that inherits it.
 fn check_defaults(defaults: &Fields, place: Place<'_>, report: &mut Report) {
     draft::attempts(defaults, report);
+    crate::config::bounds::read(defaults, report);
     draft::group(defaults, report);
     if let Some(name) = defaults.text("agent")
         && !place.settings.config.agents.contains_key(name)

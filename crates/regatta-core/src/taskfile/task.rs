@@ -123,6 +123,7 @@ fn complete(
     };
 
     let read_only = flag("read_only").unwrap_or(false);
+    let bounds = draft::bounds(&layers, config, agent.as_ref(), read_only, report);
     let mut checks = draft::checks(&layers, config);
     if read_only {
         draft::warn_read_only(fields, report);
@@ -157,6 +158,7 @@ fn complete(
             writes: writes.iter().map(|path| path.value.clone()).collect(),
             concurrency_group: group.as_ref().map(|group| group.value.clone()),
             read_only,
+            bounds,
             env: draft::env(&layers, config),
             checks,
             max_attempts: attempts.unwrap_or(config.defaults.max_attempts),

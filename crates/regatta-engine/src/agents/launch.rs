@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use regatta_core::bounds::{Bounds, McpServer};
 use regatta_core::config::{Agent, AgentKind};
 use regatta_core::id::TaskId;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,22 @@ pub struct AgentProfile {
     pub args: Vec<String>,
     /// Variables set for the agent.
     pub env: BTreeMap<String, String>,
+    /// What it may do in every task.
+    pub bounds: Bounds,
+}
+
+impl Kind {
+    /// The same in the settings.
+    pub fn configured(self) -> AgentKind {
+        match self {
+            Kind::Claude => AgentKind::Claude,
+            Kind::Codex => AgentKind::Codex,
+            Kind::Gemini => AgentKind::Gemini,
+            Kind::Opencode => AgentKind::Opencode,
+            Kind::Command => AgentKind::Command,
+            Kind::Sim => AgentKind::Sim,
+        }
+    }
 }
 
 impl AgentProfile {
@@ -85,6 +102,7 @@ impl AgentProfile {
             model: agent.model.clone(),
             args: agent.args.clone(),
             env: agent.env.clone(),
+            bounds: agent.bounds.clone(),
         }
     }
 }
@@ -125,6 +143,10 @@ pub struct Brief<'a> {
     pub persona: Option<&'a str>,
     /// The agent must not change anything.
     pub read_only: bool,
+    /// What it may do, and the servers it is given.
+    pub bounds: &'a Bounds,
+    /// A directory for this attempt alone, for files that the agent is to read.
+    pub run_dir: &'a Path,
     /// Begin a conversation or go on with one.
     pub session: SessionPlan<'a>,
     /// The agent is asked to report with `regatta done`.
@@ -153,7 +175,22 @@ pub enum SessionPlan<'a> {
 #[error("{0}")]
 pub struct Refusal(pub String);
 
+impl<'a> Brief<'a> {
+    /// The servers to give it. One that must change nothing gets none: nobody knows what they do.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&'a str, &'a McpServer)> + use<'a> {
+        let servers = (!self.read_only).then_some(&self.bounds.mcp);
+        servers.into_iter().flatten().map(|(name, server)| (name.as_str(), server))
+    }
+}
+
 impl Refusal {
+    /// Nobody but its sandbox is in the way of `regatta done`.
+    pub(super) fn sandbox_cannot_report(agent: &str) -> Self {
+        Self(format!(
+            "{agent} cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`"
+        ))
+    }
+
     /// A read-only agent that may run nothing cannot run `regatta done` either.
     pub(super) fn cannot_report(agent: &str) -> Self {
         Self(format!(
@@ -215,6 +252,8 @@ pub struct Invocation {
     pub argv: Vec<OsString>,
     /// Written to stdin, which is then closed.
     pub stdin: String,
+    /// Written before the start, for nobody else to read.
+    pub files: Vec<(PathBuf, String)>,
     /// Set after `env_remove` was applied.
     pub env_set: Vec<(String, String)>,
     /// Taken out of what the agent would inherit.
@@ -234,7 +273,13 @@ impl Invocation {
         env.extend(profile.env.clone());
         let env_remove =
             NESTING_VARS.iter().filter(|name| !env.contains_key(**name)).map(|name| (*name).to_owned());
-        Self { argv, stdin, env_remove: env_remove.collect(), env_set: env.into_iter().collect() }
+        Self {
+            argv,
+            stdin,
+            files: Vec::new(),
+            env_remove: env_remove.collect(),
+            env_set: env.into_iter().collect(),
+        }
     }
 }
 

@@ -5,8 +5,9 @@
 //! - an [`Invocation`]: argv, stdin and environment for one attempt, made from a profile and a [`Brief`];
 //! - a [`Decoder`]: lines of output in, [`AgentEvent`]s out, and an [`Ending`] once the process is gone.
 //!
-//! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the two
-//! exceptions are [`claude::session_file_exists`], which looks at the disk, and [`sim::main`], which *is* an agent.
+//! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the
+//! exceptions are [`claude::session_file_exists`] and [`gemini::invocation`], which look at the disk, and [`sim::main`],
+//! which *is* an agent.
 //!
 //! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
 //! docs/guide/adding-an-agent.md.
@@ -29,11 +30,14 @@ mod lines;
 pub mod opencode;
 mod prompts;
 mod reset;
+mod servers;
 pub mod sim;
 mod suspicion;
 mod words;
 
 use std::path::Path;
+
+use regatta_core::bounds::refusals;
 
 pub use by_hand::{ByHand, by_hand};
 pub use decoder::{AgentEnd, Decoder, Ending};
@@ -51,8 +55,13 @@ pub fn invocation(
     brief: &Brief<'_>,
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Invocation, Refusal> {
+    let bounds = brief.bounds.on_top_of(&profile.bounds);
+    if let Some(refused) = refusals(profile.kind.configured(), &bounds, brief.read_only).into_iter().next() {
+        return Err(Refusal(refused.why));
+    }
+    let brief = &Brief { bounds: &bounds, ..*brief };
     match profile.kind {
-        Kind::Claude => Ok(claude::invocation(profile, brief, is_set)),
+        Kind::Claude => claude::invocation(profile, brief, is_set),
         Kind::Codex => codex::invocation(profile, brief, is_set),
         Kind::Gemini => gemini::invocation(profile, brief, is_set),
         Kind::Opencode => opencode::invocation(profile, brief, is_set),

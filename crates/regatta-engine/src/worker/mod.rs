@@ -180,7 +180,9 @@ impl Worker {
     /// From now on knows the secrets of its lane, and its own token where it is at hand.
     pub(crate) fn learn_secrets(&mut self, token: Option<&str>) {
         let token = token.map(|token| ("REGATTA_TOKEN".to_owned(), token.to_owned()));
-        let own = self.claim.spec.env.clone().into_iter().chain(token);
+        let spec = &self.claim.spec;
+        let servers = spec.bounds.mcp.values().flat_map(|server| server.variables().clone());
+        let own = spec.env.clone().into_iter().chain(servers).chain(token);
         self.own_secrets = Redactor::new(own.chain(self.ctx.secrets_in_lane(&self.claim.task)));
     }
 

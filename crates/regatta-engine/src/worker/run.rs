@@ -39,6 +39,8 @@ impl Worker {
             model: spec.model.as_deref(),
             persona: spec.persona.as_deref(),
             read_only: spec.read_only,
+            bounds: &spec.bounds,
+            run_dir: &site.run_dir,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
@@ -64,6 +66,9 @@ impl Worker {
 
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
+        for (file, text) in &invocation.files {
+            write_private(file, text)?;
+        }
         let (stdout, stderr) = self.log_files();
         // A crash between claim and start may have left the beginning of a log.
         for file in [&stdout, &stderr] {

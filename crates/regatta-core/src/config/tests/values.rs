@@ -50,6 +50,7 @@ fn every_key_reaches_its_place() {
         verdict_adapter: Some(VerdictAdapter::Db),
         checks: vec!["make".into()],
         env: [("B".into(), "x".into())].into(),
+        bounds: crate::bounds::Bounds::default(),
     };
     assert_eq!(config.defaults, expected);
     let lane = Lane {
@@ -94,4 +95,37 @@ fn an_agent_that_regatta_knows_may_be_named_twice_with_another_account_or_progra
     assert_eq!(config.agents["codex"].program(), Some("codex"));
     assert_eq!(config.agents["second"].program(), Some("./bin/codex"));
     assert_eq!((config.agents["sim"].program(), config.agents["sh"].program()), (None, Some("sh")));
+}
+
+#[test]
+fn bounds_stand_with_agents_and_defaults() {
+    let text = "agents:\n  claude:\n    permissions: { deny: [Bash(git push:*)] }\n    mcp:\n      docs: { command: docs-mcp, args: [--stdio], env: { DOCS_TOKEN: x } }\n\
+                defaults:\n  sandbox: off\n  permissions: { allow: [Read, Edit], deny: WebFetch }\n  mcp: { far: { url: \"http://127.0.0.1:1/\" } }\n";
+    let (config, found) = parse("regatta.yaml", text);
+    assert_eq!(found, []);
+    let claude = &config.agents["claude"].bounds;
+    assert_eq!(claude.permissions.deny[0].to_string(), "Bash(git push:*)");
+    assert_eq!(claude.mcp["docs"].variables()["DOCS_TOKEN"], "x");
+    let defaults = &config.defaults.bounds;
+    assert_eq!(defaults.permissions.allow.as_ref().map(Vec::len), Some(2));
+    assert_eq!(defaults.permissions.deny[0].to_string(), "WebFetch");
+    assert!(defaults.sandbox.is_some() && defaults.mcp.contains_key("far"));
+    assert_eq!(config.get("defaults.permissions.deny").unwrap(), serde_json::json!(["WebFetch"]));
+}
+
+#[test]
+fn bounds_that_cannot_be_kept_are_told_with_their_place() {
+    let text = "agents:\n  sh: { kind: command, argv: [sh], permissions: { deny: [Edit] } }\n  codex: { mcp: { a b: { command: x }, c: {}, d: { url: ftp://x } } }\n\
+                defaults:\n  permissions: { deny: [\"Bash(a,b)\"] }\n";
+    let (_, found) = parse("regatta.yaml", text);
+    let told: Vec<String> = found.iter().map(|one| one.to_string()).collect();
+    for expected in [
+        "2:36: error: nobody keeps an agent of kind command to rules",
+        "\"a b\" is no name for a server",
+        "server `c` has neither `command` nor `url`",
+        "server `d` has no http address in `url`",
+        "rule \"Bash(a,b)\" has a comma",
+    ] {
+        assert!(told.iter().any(|line| line.contains(expected)), "{expected} in {told:#?}");
+    }
 }

@@ -5,7 +5,10 @@
 
 use std::ffi::OsString;
 
-use crate::agents::launch::{AgentProfile, Brief, Invocation, SessionPlan, program};
+use regatta_core::bounds::Rule;
+
+use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
+use crate::agents::servers;
 use crate::agents::words::{self, Report};
 
 /// Set unless the profile or the user's environment says otherwise.
@@ -25,12 +28,15 @@ const REPORTING_TOOLS: &str = "Bash(regatta done:*),Bash(regatta progress:*),Bas
 /// Denied outright: a denial beats whatever the project's own settings allow.
 const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit,EnterWorktree";
 
+/// Arguments by which a user would widen what a task allows. They take any number of values.
+const OWN_LISTS: Flags = Flags { alone: &[], valued: &["--allowedTools", "--allowed-tools"] };
+
 /// Argv, stdin and environment of one attempt.
 pub(in crate::agents) fn invocation(
     profile: &AgentProfile,
     brief: &Brief<'_>,
     is_set: &dyn Fn(&str) -> bool,
-) -> Invocation {
+) -> Result<Invocation, Refusal> {
     let mut argv = program(profile, brief, "claude");
     let mut add = |args: &[&str]| argv.extend(args.iter().map(OsString::from));
     add(&["-p", "--output-format", "stream-json", "--verbose"]);
@@ -42,46 +48,76 @@ pub(in crate::agents) fn invocation(
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
-    if brief.read_only {
-        let report = if brief.reports { format!(",{REPORTING_TOOLS}") } else { String::new() };
-        add(&[
-            "--permission-mode",
-            "dontAsk",
-            &format!("--allowedTools={READING_TOOLS}{report}"),
-            &format!("--disallowedTools={WRITING_TOOLS}"),
-        ]);
-    } else {
+    let permissions = &brief.bounds.permissions;
+    let bypasses = !brief.read_only && permissions.allow.is_none();
+    if bypasses {
         add(&["--permission-mode", "bypassPermissions"]);
+    } else {
+        if OWN_LISTS.any_in(&profile.args) {
+            return Err(Refusal(
+                "the agent's `args` in regatta.yaml have a list of tools of their own; put it into `permissions`".into(),
+            ));
+        }
+        let allowed = match &permissions.allow {
+            Some(allow) => rules(allow),
+            None => READING_TOOLS.to_owned(),
+        };
+        let report = if brief.reports { REPORTING_TOOLS } else { "" };
+        add(&["--permission-mode", "dontAsk", &format!("--allowedTools={}", both(&allowed, report))]);
+    }
+    // A denial holds whatever the mode.
+    let denied = both(if brief.read_only { WRITING_TOOLS } else { "" }, &rules(&permissions.deny));
+    if !denied.is_empty() {
+        add(&[&format!("--disallowedTools={denied}")]);
     }
     // Servers named in the lane's .mcp.json would run without anyone's consent.
     add(&["--strict-mcp-config"]);
+    let mut files = Vec::new();
+    if brief.servers().next().is_some() {
+        let file = brief.run_dir.join("mcp.json");
+        add(&[&format!("--mcp-config={}", file.display())]);
+        let remote = |url: &str| {
+            [("type", "http"), ("url", url)].map(|(k, v)| (k.to_owned(), v.into())).into_iter().collect()
+        };
+        files.push((file, servers::as_json(brief.servers(), remote).to_string()));
+    }
     if let Some(persona) = brief.persona {
         add(&["--agent", persona]);
     }
     if let Some(system) = words::rules(brief, Report::Command) {
         add(&["--append-system-prompt", &system]);
     }
-    for arg in extra_args(&profile.args, brief.read_only) {
+    for arg in extra_args(&profile.args, !bypasses) {
         add(&[arg]);
     }
 
     let mut defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();
     // Root may not bypass permissions unless it says that it is contained.
-    if brief.is_root && !brief.read_only {
+    if brief.is_root && bypasses {
         defaults.push(("IS_SANDBOX", "1"));
     }
-    Invocation::new(profile, argv, words::prompt(brief, Report::Command), &defaults)
+    let invocation = Invocation::new(profile, argv, words::prompt(brief, Report::Command), &defaults);
+    Ok(Invocation { files, ..invocation })
 }
 
-/// The profile's own arguments; those that would lift the permissions are left out of a read-only attempt.
-fn extra_args(args: &[String], read_only: bool) -> Vec<&str> {
+fn rules(rules: &[Rule]) -> String {
+    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Two lists as one.
+fn both(one: &str, other: &str) -> String {
+    [one, other].into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(",")
+}
+
+/// The profile's own arguments; those that would lift the permissions are left out where there are any.
+fn extra_args(args: &[String], bounded: bool) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut rest = args.iter().map(String::as_str);
     while let Some(arg) = rest.next() {
         match arg {
-            "--permission-mode" if read_only => drop(rest.next()),
-            "--dangerously-skip-permissions" | "--allow-dangerously-skip-permissions" if read_only => {}
-            _ if read_only && arg.starts_with("--permission-mode=") => {}
+            "--permission-mode" if bounded => drop(rest.next()),
+            "--dangerously-skip-permissions" | "--allow-dangerously-skip-permissions" if bounded => {}
+            _ if bounded && arg.starts_with("--permission-mode=") => {}
             _ => kept.push(arg),
         }
     }

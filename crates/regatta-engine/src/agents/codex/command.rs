@@ -3,7 +3,11 @@
 //! Codex chooses the id of a conversation itself and prints it first. `CODEX_HOME` in the agent's `env` chooses the
 //! account and the settings.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+
+use regatta_core::bounds::{McpServer, Sandbox};
+use serde_json::Value;
 
 use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
 use crate::agents::words::{self, Report};
@@ -26,10 +30,18 @@ pub(in crate::agents) fn invocation(
     brief: &Brief<'_>,
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Invocation, Refusal> {
-    // The sandbox keeps a read-only codex from everything that writes, and `regatta done` writes.
-    let report = if brief.read_only { Report::Answer } else { Report::Command };
-    if brief.read_only && brief.reports && !brief.answers {
-        return Err(Refusal::cannot_report("codex"));
+    let sandbox = match brief.bounds.sandbox {
+        _ if brief.read_only => Some(Sandbox::ReadOnly),
+        said => said,
+    };
+    // The sandbox keeps codex from everything that writes outside the lane, and `regatta done` does.
+    let is_kept_in = matches!(sandbox, Some(Sandbox::ReadOnly | Sandbox::Workspace));
+    let report = if is_kept_in { Report::Answer } else { Report::Command };
+    if is_kept_in && brief.reports && !brief.answers {
+        return Err(match brief.read_only {
+            true => Refusal::cannot_report("codex"),
+            false => Refusal::sandbox_cannot_report("codex"),
+        });
     }
     let mut argv = program(profile, brief, "codex");
     let mut add = |args: &[&str]| argv.extend(args.iter().map(OsString::from));
@@ -37,10 +49,16 @@ pub(in crate::agents) fn invocation(
     // A login shell may set a PATH of its own, without `regatta` on it.
     add(&["-c", "allow_login_shell=false"]);
     // Always said: what codex does without it depends on what it did in this repository before.
-    if brief.read_only {
-        add(&["--sandbox", "read-only"]);
-    } else if !PERMISSIONS.any_in(&profile.args) {
-        add(&["--sandbox", "danger-full-access"]);
+    match sandbox {
+        Some(Sandbox::ReadOnly) => add(&["--sandbox", "read-only"]),
+        Some(Sandbox::Workspace) => add(&["--sandbox", "workspace-write"]),
+        Some(Sandbox::Off) => add(&["--sandbox", "danger-full-access"]),
+        None if PERMISSIONS.any_in(&profile.args) => {}
+        None => add(&["--sandbox", "danger-full-access"]),
+    }
+    let mut handed = BTreeMap::new();
+    for (name, server) in brief.servers() {
+        add(&["-c", &format!("mcp_servers.{name}={}", server_setting(name, server, &mut handed)?)]);
     }
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
@@ -48,7 +66,7 @@ pub(in crate::agents) fn invocation(
     if let Some(persona) = brief.persona {
         add(&["--profile", persona]);
     }
-    for arg in extra_args(&profile.args, brief.read_only) {
+    for arg in extra_args(&profile.args, sandbox.is_some()) {
         add(&[arg]);
     }
     if let SessionPlan::Resume(thread) = brief.session {
@@ -56,12 +74,53 @@ pub(in crate::agents) fn invocation(
     }
     add(&["-"]);
     let defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();
-    Ok(Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults))
+    let mut invocation = Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults);
+    invocation.env_set.extend(handed);
+    Ok(invocation)
 }
 
-/// The profile's own arguments; those that would lift the sandbox are left out of a read-only attempt.
-fn extra_args(args: &[String], read_only: bool) -> Vec<&str> {
-    if !read_only {
+/// A server as codex's settings have it, in TOML. Values of variables and headers may be secret and stay out of the
+/// argv: they are handed over in codex's own environment.
+fn server_setting(
+    name: &str,
+    server: &McpServer,
+    handed: &mut BTreeMap<String, String>,
+) -> Result<String, Refusal> {
+    // What JSON has for a string, TOML has too.
+    let text = |text: &str| Value::from(text).to_string();
+    let list = |parts: Vec<String>| parts.join(",");
+    match server {
+        McpServer::Program { command, args, env } => {
+            for (variable, value) in env {
+                if handed.insert(variable.clone(), value.clone()).is_some_and(|other| other != *value) {
+                    return Err(Refusal(format!(
+                        "codex hands its own variables to its MCP servers, and two of them want another {variable}; give them one value, or choose another agent"
+                    )));
+                }
+            }
+            Ok(format!(
+                "{{command={},args=[{}],env_vars=[{}]}}",
+                text(command),
+                list(args.iter().map(|arg| text(arg)).collect()),
+                list(env.keys().map(|variable| text(variable)).collect())
+            ))
+        }
+        McpServer::Remote { url, headers } => {
+            let mut named = Vec::new();
+            for (n, (header, value)) in headers.iter().enumerate() {
+                let variable =
+                    format!("REGATTA_MCP_{}_HEADER_{n}", name.to_ascii_uppercase().replace('-', "_"));
+                named.push(format!("{}={}", text(header), text(&variable)));
+                handed.insert(variable, value.clone());
+            }
+            Ok(format!("{{url={},env_http_headers={{{}}}}}", text(url), list(named)))
+        }
+    }
+}
+
+/// The profile's own arguments; those that would lift the sandbox are left out where the task or the agent has one.
+fn extra_args(args: &[String], has_sandbox: bool) -> Vec<&str> {
+    if !has_sandbox {
         return args.iter().map(String::as_str).collect();
     }
     let kept = OPENINGS.left_out_of(PERMISSIONS.left_out_of(args.iter().map(String::as_str).collect()));

@@ -3,6 +3,7 @@
 mod classify;
 mod command;
 mod decode;
+mod policy;
 
 pub(super) use command::invocation;
 pub use decode::GeminiDecoder;

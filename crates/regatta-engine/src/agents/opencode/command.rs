@@ -5,7 +5,8 @@
 
 use std::ffi::OsString;
 
-use serde_json::{Map, Value};
+use regatta_core::bounds::{McpServer, Rule};
+use serde_json::{Map, Value, json};
 
 use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
 use crate::agents::words::{self, Report};
@@ -32,6 +33,9 @@ const PERMISSIONS: Flags = Flags { alone: &["--auto", "--dangerously-skip-permis
 /// Arguments that would choose an agent whose rules nobody has set.
 const PERSONAS: Flags = Flags { alone: &[], valued: &["--agent"] };
 
+/// What it reports with, whatever else is allowed.
+const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck"];
+
 /// Argv, stdin and environment of one attempt.
 pub(in crate::agents) fn invocation(
     profile: &AgentProfile,
@@ -53,14 +57,18 @@ pub(in crate::agents) fn invocation(
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
-    // A read-only attempt names it, because the rules are tied to its name.
-    let persona = brief.persona.or(brief.read_only.then_some(USUAL_PERSONA));
+    // An attempt with rules names it, because they are tied to its name.
+    let has_rules = brief.read_only || !brief.bounds.permissions.is_empty();
+    let persona = brief.persona.or(has_rules.then_some(USUAL_PERSONA));
     if let Some(persona) = persona {
         add(&["--agent", persona]);
     }
     let mut extra: Vec<&str> = profile.args.iter().map(String::as_str).collect();
+    if has_rules {
+        extra = PERSONAS.left_out_of(extra);
+    }
     if brief.read_only {
-        extra = PERSONAS.left_out_of(PERMISSIONS.left_out_of(extra));
+        extra = PERMISSIONS.left_out_of(extra);
     } else if !PERMISSIONS.any_in(&profile.args) {
         // What its settings would ask about, nobody is there to answer.
         add(&["--auto"]);
@@ -68,28 +76,116 @@ pub(in crate::agents) fn invocation(
     add(&extra);
     let defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();
     let mut invocation = Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults);
-    if brief.read_only {
-        let settings = read_only_settings(profile, persona.unwrap_or(USUAL_PERSONA), is_set)?;
-        invocation.env_set.retain(|(name, _)| name != RULES_VAR && name != SETTINGS_VAR);
-        invocation.env_set.push((RULES_VAR.to_owned(), READ_ONLY_RULES.to_owned()));
-        invocation.env_set.push((SETTINGS_VAR.to_owned(), settings));
+    let mut set = |name: &str, value: String| {
+        invocation.env_set.retain(|(other, _)| other != name);
+        invocation.env_set.push((name.to_owned(), value));
+    };
+    if has_rules || brief.servers().next().is_some() {
+        let mut settings = own_settings(profile, is_set)?;
+        if has_rules {
+            let rules = rules(brief);
+            entry(entry(&mut settings, "agent"), persona.unwrap_or(USUAL_PERSONA))["permission"] =
+                rules.clone();
+            set(RULES_VAR, rules.to_string());
+        }
+        for (name, server) in brief.servers() {
+            entry(&mut settings, "mcp")[name] = match server {
+                McpServer::Program { command, args, env } => {
+                    let command: Vec<&String> = std::iter::once(command).chain(args).collect();
+                    json!({ "type": "local", "command": command, "environment": env, "enabled": true })
+                }
+                McpServer::Remote { url, headers } => {
+                    json!({ "type": "remote", "url": url, "headers": headers, "enabled": true })
+                }
+            };
+        }
+        set(SETTINGS_VAR, settings.to_string());
     }
     Ok(invocation)
 }
 
-/// The profile's settings with the rules in them, once more under the agent's own name: what a project allows a single
+/// The rules in opencode's own form. The last that fits is the one that counts, and they stand in the order of their
+/// letters: `*` before any command, a shorter beginning before a longer one. A sub-agent has rules of its own, so there
+/// are none.
+fn rules(brief: &Brief<'_>) -> Value {
+    let permissions = &brief.bounds.permissions;
+    let mut rules = match (brief.read_only, &permissions.allow) {
+        (true, _) => serde_json::from_str(READ_ONLY_RULES).expect("the rules are JSON"),
+        (false, Some(_)) => json!({ "*": "deny", "external_directory": "deny" }),
+        (false, None) => json!({}),
+    };
+    let mut commands = Map::new();
+    if let Some(allow) = &permissions.allow {
+        commands.insert("*".to_owned(), "deny".into());
+        if brief.reports {
+            for command in REPORTING {
+                say(&mut commands, command, "allow");
+            }
+        }
+        apply(allow, "allow", &mut rules, &mut commands);
+    } else if !brief.read_only {
+        commands.insert("*".to_owned(), "allow".into());
+    }
+    apply(&permissions.deny, "deny", &mut rules, &mut commands);
+    if !brief.read_only {
+        rules["bash"] = Value::Object(commands);
+    }
+    rules["task"] = "deny".into();
+    rules
+}
+
+fn apply(list: &[Rule], decision: &str, rules: &mut Value, commands: &mut Map<String, Value>) {
+    for rule in list {
+        let tool = match (rule.tool(), rule.command_prefix()) {
+            (_, Some(prefix)) => {
+                // A denial holds for all that begins so, also where a longer beginning was allowed.
+                if decision == "deny" {
+                    commands.retain(|pattern, _| !pattern.starts_with(&format!("{prefix} ")));
+                }
+                say(commands, prefix, decision);
+                continue;
+            }
+            ("Bash", None) => {
+                // It is about all of them, so what was said of single ones before counts no more.
+                if decision == "deny" {
+                    commands.clear();
+                }
+                commands.insert("*".to_owned(), decision.into());
+                continue;
+            }
+            ("Edit" | "Write", _) => "edit",
+            ("Read", _) => {
+                rules["list"] = decision.into();
+                "read"
+            }
+            ("Glob", _) => "glob",
+            ("Grep", _) => "grep",
+            ("WebFetch", _) => "webfetch",
+            ("WebSearch", _) => "websearch",
+            // Sub-agents are off, and others are refused before they come here.
+            _ => continue,
+        };
+        rules[tool] = decision.into();
+    }
+}
+
+/// A rule for commands that begin so.
+fn say(commands: &mut Map<String, Value>, prefix: &str, decision: &str) {
+    for pattern in [prefix.to_owned(), format!("{prefix} *")] {
+        commands.remove(&pattern);
+        commands.insert(pattern, decision.into());
+    }
+}
+
+/// The profile's settings. The rules go in there once more under the agent's own name: what a project allows a single
 /// agent would beat the rules for all.
-fn read_only_settings(
-    profile: &AgentProfile,
-    persona: &str,
-    is_set: &dyn Fn(&str) -> bool,
-) -> Result<String, Refusal> {
+fn own_settings(profile: &AgentProfile, is_set: &dyn Fn(&str) -> bool) -> Result<Value, Refusal> {
     let cannot = |why: &str| {
         Refusal(format!(
-            "opencode cannot be kept from writing: {why}; put {SETTINGS_VAR} into this agent's `env` in regatta.yaml, as a JSON object"
+            "opencode cannot be given its rules: {why}; put {SETTINGS_VAR} into this agent's `env` in regatta.yaml, as a JSON object"
         ))
     };
-    let mut settings = match profile.env.get(SETTINGS_VAR) {
+    let settings = match profile.env.get(SETTINGS_VAR) {
         Some(text) => serde_json::from_str::<Value>(text)
             .ok()
             .filter(Value::is_object)
@@ -97,10 +193,7 @@ fn read_only_settings(
         None if is_set(SETTINGS_VAR) => return Err(cannot("the environment has settings for it")),
         None => Value::Object(Map::new()),
     };
-    let rules: Value = serde_json::from_str(READ_ONLY_RULES).expect("the rules are JSON");
-    let agents = entry(&mut settings, "agent");
-    entry(agents, persona)["permission"] = rules;
-    Ok(settings.to_string())
+    Ok(settings)
 }
 
 /// The object under `key`, made where there is none.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use regatta_core::bounds::{Bounds, Permissions};
 use regatta_core::id::TaskId;
 use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, SessionPlan, invocation};
 
@@ -10,6 +11,12 @@ use super::EVERY_KIND;
 
 pub(super) const UUID: &str = "398d1177-83ca-4030-b7de-39deb75b63e2";
 pub(super) const NASTY: &str = "--help\n-rf 'quoted \"$(touch pwned)`id`\" ; & | ~ \\ \u{e9}";
+
+static NO_BOUNDS: Bounds = Bounds {
+    permissions: Permissions { allow: None, deny: Vec::new() },
+    sandbox: None,
+    mcp: BTreeMap::new(),
+};
 
 pub(super) fn profile(kind: Kind) -> AgentProfile {
     AgentProfile {
@@ -19,6 +26,7 @@ pub(super) fn profile(kind: Kind) -> AgentProfile {
         model: None,
         args: Vec::new(),
         env: BTreeMap::new(),
+        bounds: Bounds::default(),
     }
 }
 
@@ -32,6 +40,8 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         model: None,
         persona: None,
         read_only: false,
+        bounds: &NO_BOUNDS,
+        run_dir: Path::new("/run"),
         session: SessionPlan::New(UUID),
         reports: false,
         answers: false,

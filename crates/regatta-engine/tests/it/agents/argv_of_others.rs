@@ -155,12 +155,10 @@ fn opencodes_own_settings_stay_beside_the_rules_of_a_read_only_attempt() {
     assert_eq!(merged["agent"]["reviewer"]["permission"]["bash"], "deny");
 
     opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), "{ // comment".into());
-    assert!(
-        try_start(&opencode, &read_only).unwrap_err().to_string().contains("cannot be kept from writing")
-    );
+    assert!(try_start(&opencode, &read_only).unwrap_err().to_string().contains("cannot be given its rules"));
     // What the user's environment holds cannot be added to.
     let inherited = invocation_with(&profile(Kind::Opencode), &read_only, "OPENCODE_CONFIG_CONTENT");
-    assert!(inherited.unwrap_err().to_string().contains("cannot be kept from writing"));
+    assert!(inherited.unwrap_err().to_string().contains("cannot be given its rules"));
 }
 
 fn invocation_with(profile: &AgentProfile, brief: &Brief<'_>, set: &str) -> Result<Invocation, Refusal> {

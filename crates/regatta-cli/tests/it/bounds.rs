@@ -1,0 +1,117 @@
+//! Rules for tools, sandboxes and MCP servers: kept by the agent, or refused before it starts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{World, task};
+
+use crate::REGATTA;
+
+/// A claude that shows what it was started with.
+const CLAUDE: &str = r#"for arg in "$@"; do echo "$arg"; done >argv
+for arg in "$@"; do case "$arg" in --mcp-config=*) cp "${arg#--mcp-config=}" servers; ls -l "${arg#--mcp-config=}" | cut -c1-10 >mode ;; esac; done
+cat >/dev/null; regatta done --verdict pass --summary "Did it" >&2
+echo '{"type":"result","subtype":"success","is_error":false,"result":"done"}'"#;
+
+fn with(program: &str, body: &str) -> World {
+    let mut world = World::new(REGATTA);
+    script(&world.outside(&format!("bin/{program}")), body);
+    let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+    world.env("PATH", path);
+    world
+}
+
+#[test]
+fn an_agent_is_started_with_its_rules_and_servers() {
+    let world = with("claude", CLAUDE);
+    world.config(
+        "agents: { claude: { permissions: { deny: [WebFetch] } } }\n\
+         defaults: { permissions: { deny: [\"Bash(git push:*)\"] }, mcp: { docs: { command: docs-mcp, env: { DOCS_TOKEN: tok-4711-tok } } } }\n",
+    );
+    let tasks = task(
+        "a",
+        "agent: claude\npermissions: { allow: [Edit, Write], deny: \"Read(./secrets/**)\" }",
+        "do it",
+    );
+    world.run(&world.plan_with("", &tasks), &[]).exited(0);
+    world.assert_states(["a landed"]);
+    let argv = world.landed("argv").unwrap();
+    assert!(
+        argv.contains("--permission-mode\ndontAsk\n--allowedTools=Edit,Write,Bash(regatta done:*)"),
+        "{argv}"
+    );
+    assert!(argv.contains("--disallowedTools=WebFetch,Bash(git push:*),Read(./secrets/**)\n"), "{argv}");
+    assert!(!argv.contains("tok-4711"), "{argv}");
+    assert!(world.landed("servers").unwrap().contains(r#""DOCS_TOKEN":"tok-4711-tok""#));
+    assert_eq!(world.landed("mode").as_deref(), Some("-rw-------\n"));
+    let file = world.root().join(".regatta/runs/a/1/mcp.json");
+    if let Ok(meta) = fs::metadata(&file) {
+        assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    }
+    let shown = world.regatta(["config", "show"]);
+    assert!(!format!("{}{}", shown.stdout, shown.stderr).contains("tok-4711"), "{}", shown.stdout);
+}
+
+#[test]
+fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
+    let world = World::new(REGATTA);
+    let plan = world.plan_with(
+        "",
+        &[
+            task("rules", "agent: codex\npermissions: { deny: [\"Bash(git push:*)\"] }", "x"),
+            task("command", "agent: sh\npermissions: { allow: [Edit] }", "x"),
+            task("sandbox", "agent: claude\nsandbox: workspace", "x"),
+            task("servers", "agent: sim\nmcp: { docs: { command: docs } }", "x"),
+            task("inexact", "agent: gemini\npermissions: { deny: [\"Read(./secrets/**)\"] }", "x"),
+            task("no-rule", "agent: claude\npermissions: { deny: [\"Bash(a,b)\"] }", "x"),
+        ]
+        .concat(),
+    );
+    let plan = plan.display().to_string();
+    for command in ["validate", "enqueue"] {
+        let ran = world.regatta([command, &plan]).exited(2);
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        for expected in [
+            "codex keeps to no rules for single tools or commands; use `sandbox: workspace`",
+            "nobody keeps an agent of kind command to rules",
+            "Regatta does not start claude's commands in a sandbox",
+            "agents of kind sim take no MCP servers",
+            "gemini cannot keep exactly to `Read(./secrets/**)`",
+            "rule \"Bash(a,b)\" has a comma",
+        ] {
+            assert!(told.contains(expected), "{expected} in {told}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
+    let world = World::new(REGATTA);
+    world.config("agents: { mine: { kind: claude } }\n");
+    let rules = "agent: mine\npermissions: { deny: [\"Bash(git push:*)\"] }";
+    world.enqueue(&world.plan_with("", &task("a", rules, "touch started")));
+    // The agent of that name is another one by now.
+    world.config("agents: { mine: { kind: command, argv: [sh] } }\n");
+    let daemon = world.daemon();
+    world.wait_state("a", "blocked");
+    let told = world.task("a").to_string();
+    assert!(
+        told.contains("policy") && told.contains("nobody keeps an agent of kind command to rules"),
+        "{told}"
+    );
+    assert!(!world.lanes().join("a/started").exists());
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
+fn a_sandbox_from_which_nobody_can_report_blocks_the_task() {
+    let world = with("codex", "touch started");
+    let rules = "agent: codex\nsandbox: workspace\nverdict_adapter: db";
+    world
+        .run(&world.plan_with("", &task("a", rules, "x")), &[])
+        .exited(1)
+        .says("codex cannot run `regatta done` in its sandbox");
+    world.assert_states(["a blocked"]);
+}

@@ -1,0 +1,114 @@
+//! What each kind of agent can keep to. What it cannot is refused with what to do.
+
+use crate::config::AgentKind;
+
+use super::{Bounds, Permissions, Rule, Sandbox};
+
+/// A bound that an agent cannot keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Which key it is about: `permissions`, `sandbox` or `mcp`.
+    pub key: &'static str,
+    /// Why not, and what to do.
+    pub why: String,
+}
+
+/// Claude Code's names of tools that gemini and opencode have too.
+const SHARED_TOOLS: [&str; 9] =
+    ["Bash", "Read", "Edit", "Write", "Glob", "Grep", "WebFetch", "WebSearch", "Task"];
+
+/// Everything in `bounds` that an agent of this kind cannot keep.
+pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refused> {
+    let mut refused = Vec::new();
+    let mut refuse = |key, why| refused.push(Refused { key, why });
+    let name = kind.as_str();
+    let permissions = &bounds.permissions;
+    if read_only && permissions.allow.is_some() {
+        let why = "a read-only task has its own list of what is allowed; use `deny` to take more away, or leave `read_only` out";
+        refuse("permissions", why.to_owned());
+    }
+    if !permissions.is_empty() {
+        if let Some(why) = why_no_rules(kind, permissions) {
+            refuse("permissions", why);
+        }
+    }
+    if let Some(why) = bounds.sandbox.and_then(|sandbox| why_no_sandbox(kind, sandbox)) {
+        refuse("sandbox", why);
+    }
+    if !bounds.mcp.is_empty() && matches!(kind, AgentKind::Command | AgentKind::Sim) {
+        let why = format!(
+            "agents of kind {name} take no MCP servers; take `mcp` out or choose claude, codex, gemini or opencode"
+        );
+        refuse("mcp", why);
+    }
+    refused
+}
+
+fn why_no_rules(kind: AgentKind, permissions: &Permissions) -> Option<String> {
+    let rules: Vec<&Rule> = permissions.allow.iter().flatten().chain(&permissions.deny).collect();
+    match kind {
+        AgentKind::Claude => None,
+        AgentKind::Codex => Some(
+            "codex keeps to no rules for single tools or commands; use `sandbox: workspace`, `sandbox: read-only` or another agent"
+                .to_owned(),
+        ),
+        AgentKind::Command | AgentKind::Sim => Some(format!(
+            "nobody keeps an agent of kind {} to rules; take `permissions` out or choose claude, gemini or opencode",
+            kind.as_str()
+        )),
+        AgentKind::Gemini | AgentKind::Opencode => {
+            rules.into_iter().find_map(|rule| why_not_exact(kind, rule, permissions))
+        }
+    }
+}
+
+/// Why a rule has no counterpart that says exactly the same.
+fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Option<String> {
+    let name = kind.as_str();
+    if !SHARED_TOOLS.contains(&rule.tool()) || (rule.tool() == "Task" && kind == AgentKind::Gemini) {
+        return Some(format!(
+            "{name} has no tool that `{rule}` names; known to it are {}",
+            SHARED_TOOLS.iter().filter(|tool| **tool != "Task").copied().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    // Opencode has wildcards of its own, and reads rules in the order of their letters, `*` first.
+    let fits = |prefix: &str| {
+        kind == AgentKind::Gemini
+            || (prefix.starts_with(|c: char| c.is_alphanumeric() || "._/~-".contains(c))
+                && !prefix.contains('?'))
+    };
+    if rule.of().is_some() && !rule.command_prefix().is_some_and(fits) {
+        return Some(format!(
+            "{name} cannot keep exactly to `{rule}`; whole tools and beginnings of commands such as `Bash(git push:*)` it can, claude can more"
+        ));
+    }
+    // Both are one right there.
+    let other = match rule.tool() {
+        "Edit" => "Write",
+        "Write" => "Edit",
+        _ => return None,
+    };
+    let list =
+        if permissions.deny.contains(rule) { &permissions.deny } else { permissions.allow.as_ref()? };
+    let has_both = list.iter().any(|rule| rule.tool() == other);
+    (kind == AgentKind::Opencode && !has_both)
+        .then(|| format!("opencode does not tell Edit from Write; name both beside `{rule}`"))
+}
+
+fn why_no_sandbox(kind: AgentKind, sandbox: Sandbox) -> Option<String> {
+    match (kind, sandbox) {
+        (AgentKind::Codex, _) | (_, Sandbox::Off) => None,
+        (AgentKind::Gemini, _) => Some(
+            "gemini's sandbox is a container that sees neither the lane's git directory nor `regatta`; use `permissions`, `read_only` or codex"
+                .to_owned(),
+        ),
+        (AgentKind::Claude | AgentKind::Opencode, _) => Some(format!(
+            "Regatta does not start {}'s commands in a sandbox; use `permissions`, `read_only` or codex",
+            kind.as_str()
+        )),
+        (AgentKind::Command | AgentKind::Sim, _) => Some(format!(
+            "agents of kind {} have no sandbox; start one in `argv` yourself, or use codex",
+            kind.as_str()
+        )),
+    }
+}

@@ -1,0 +1,76 @@
+//! Rules for tools in gemini's own form: a file for its policy engine, which it puts above all others.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::bounds::Rule;
+
+use crate::agents::launch::{Brief, Refusal};
+
+/// Where a system's own rules stand. Where there are any, gemini leaves ours out.
+const SYSTEM_POLICIES: &str = "/etc/gemini-cli/policies";
+
+/// What an agent reports with, whatever else is allowed.
+const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck"];
+
+/// The file and what is in it. The rules are those that gemini can keep exactly.
+pub(super) fn file(brief: &Brief<'_>) -> Result<(PathBuf, String), Refusal> {
+    if has_system_policies() {
+        return Err(Refusal(format!(
+            "gemini keeps to the rules in {SYSTEM_POLICIES} and to no others; put these there, or choose another agent"
+        )));
+    }
+    let permissions = &brief.bounds.permissions;
+    let mut text = String::new();
+    for denied in &permissions.deny {
+        text.push_str(&rule(denied, "deny", 900));
+    }
+    if let Some(allow) = &permissions.allow {
+        for allowed in allow {
+            text.push_str(&rule(allowed, "allow", 500));
+        }
+        let reporting = REPORTING.iter().filter(|_| brief.reports);
+        text.extend(reporting.map(|command| command_rule(command, "allow", 500)));
+        text.push_str(&tool_rule("*", "deny", 1));
+    }
+    Ok((brief.run_dir.join("gemini-policy.toml"), text))
+}
+
+fn has_system_policies() -> bool {
+    let listed = Path::new(SYSTEM_POLICIES).read_dir().into_iter().flatten().flatten();
+    listed.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|ending| ending == "toml"))
+}
+
+fn rule(rule: &Rule, decision: &str, priority: u32) -> String {
+    if let Some(prefix) = rule.command_prefix() {
+        return command_rule(prefix, decision, priority);
+    }
+    let tools: &[&str] = match rule.tool() {
+        "Bash" => &["run_shell_command"],
+        "Read" => &["read_file", "read_many_files", "list_directory"],
+        "Edit" => &["replace"],
+        "Write" => &["write_file"],
+        "Glob" => &["glob"],
+        "Grep" => &["grep_search"],
+        "WebFetch" => &["web_fetch"],
+        "WebSearch" => &["google_web_search"],
+        // Refused before it comes here.
+        _ => &[],
+    };
+    tools.iter().map(|tool| tool_rule(tool, decision, priority)).collect()
+}
+
+fn tool_rule(tool: &str, decision: &str, priority: u32) -> String {
+    format!("[[rule]]\ntoolName = {}\ndecision = \"{decision}\"\npriority = {priority}\n\n", text(tool))
+}
+
+fn command_rule(prefix: &str, decision: &str, priority: u32) -> String {
+    format!(
+        "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = {}\ndecision = \"{decision}\"\npriority = {priority}\n\n",
+        text(prefix)
+    )
+}
+
+/// What JSON has for a string, TOML has too.
+fn text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
