@@ -2,12 +2,14 @@
 
 mod agents;
 mod lanes;
+mod login;
 mod machine;
+mod sandbox;
 
 use regatta_engine::git::{Head, Repo, installed};
 use serde::Serialize;
 
-pub(crate) use agents::is_signed_in;
+pub(crate) use login::is_signed_in;
 
 use crate::cli::Global;
 use crate::error::CliError;

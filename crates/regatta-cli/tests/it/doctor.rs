@@ -112,3 +112,66 @@ fn a_store_that_cannot_be_read_is_an_error_that_does_not_send_in_circles() {
     let ran = world.run(["--store", store.to_str().unwrap(), "list", "--json"]).exits(3).error();
     assert!(ran["hint"].as_str().unwrap().contains("regatta doctor"), "{ran}");
 }
+
+/// Programs on PATH that answer as these scripts do.
+fn path_with(world: &World, programs: &[(&str, &str)]) -> String {
+    let bin = world.outside().join("bin");
+    for (name, body) in programs {
+        regatta_testkit::repo::script(&bin.join(name), body);
+    }
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+fn details(found: &Value, check: &str) -> Vec<String> {
+    let list = found.as_array().unwrap().iter().filter(|finding| finding["check"] == check);
+    list.map(|finding| format!("{}: {}", finding["status"], finding["detail"])).collect()
+}
+
+#[test]
+fn each_agent_is_told_with_version_login_and_sandbox() {
+    let world = World::new();
+    let path = path_with(
+        &world,
+        &[
+            ("claude", "echo '2.1.197 (Claude Code)'"),
+            (
+                "codex",
+                "case \"$*\" in --version) echo 'codex-cli 0.166.0' ;; 'sandbox -- true') test -d \"$CODEX_HOME\" ;; *) exit 9 ;; esac",
+            ),
+            ("gemini", "exec sleep 3600"),
+        ],
+    );
+    let home = world.outside().join("codex-home");
+    regatta_testkit::repo::write(&home.join("auth.json"), "{}");
+    world.write(
+        "regatta.yaml",
+        &format!(
+            "version: 1\nagents:\n  codex: {{ env: {{ CODEX_HOME: {} }} }}\n  gemini: {{ env: {{ GEMINI_API_KEY: x-y-z }} }}\n\
+             profiles:\n  - {{ name: other, env: {{ CLAUDE_CONFIG_DIR: /nowhere/at-all }} }}\n",
+            home.display()
+        ),
+    );
+    let found = world.run_with(&[("PATH", &path)], ["doctor", "--json"]).exits(0).json();
+    let agents = details(&found, "agent").join("\n");
+    for expected in ["claude (default): 2.1.197", "codex: codex-cli 0.166.0", "did not answer within 5 s"] {
+        assert!(agents.contains(expected), "{expected} in {agents}");
+    }
+    let logins = details(&found, "login");
+    for expected in [
+        "\"warning\": \"claude (default): no sign of a login\"".to_owned(),
+        "\"warning\": \"claude (default), profile other: no sign of a login\"".to_owned(),
+        format!("\"ok\": \"codex: signed in by {}/auth.json\"", home.display()),
+        "\"ok\": \"gemini: signed in by GEMINI_API_KEY\"".to_owned(),
+    ] {
+        assert!(logins.contains(&expected), "{expected} in {logins:#?}");
+    }
+    assert!(!found.to_string().contains("x-y-z"));
+    assert!(
+        found.to_string().contains("with CLAUDE_CONFIG_DIR=/nowhere/at-all in the environment"),
+        "{found:#}"
+    );
+    assert!(
+        details(&found, "sandbox")[0].contains("`sandbox: workspace` and `read-only` work here"),
+        "{found:#}"
+    );
+}

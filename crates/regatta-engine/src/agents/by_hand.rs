@@ -72,6 +72,7 @@ mod tests {
             model: None,
             args: Vec::new(),
             env: BTreeMap::new(),
+            bounds: regatta_core::bounds::Bounds::default(),
         }
     }
 

@@ -1,0 +1,132 @@
+//! Whether an agent can sign in, as far as files and variables tell. Nobody is asked over the network.
+
+use std::path::PathBuf;
+
+use regatta_core::config::{Agent, AgentKind, Profile};
+
+use super::Finding;
+
+/// The agent's own login, and that of each of its profiles. Of an agent that nobody asked for
+/// only what is there is told.
+pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: bool) -> Vec<Finding> {
+    let Some(login) = Login::of(agent.kind) else { return Vec::new() };
+    let mut accounts = vec![(shown.to_owned(), None)];
+    for profile in profiles {
+        accounts.push((format!("{shown}, profile {}", profile.name), Some(profile)));
+    }
+    let mut found = Vec::new();
+    for (who, profile) in accounts {
+        let env = |name: &str| {
+            let chosen = profile.and_then(|profile| profile.env.get(name));
+            chosen.or_else(|| agent.env.get(name)).cloned()
+        };
+        match login.found(&env) {
+            Some(by) => found.push(Finding::ok("login", format!("{who}: signed in by {by}"))),
+            None if is_wanted => {
+                found.push(Finding::warning("login", format!("{who}: no sign of a login")).hinted(format!(
+                    "{}, or set {}",
+                    login.how(profile),
+                    login.variables[0]
+                )))
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// Whether there is a sign that this agent can sign in; `None` where nobody can tell.
+pub(crate) fn is_signed_in(agent: &Agent) -> Option<bool> {
+    Login::of(agent.kind).map(|login| login.found(&|name| agent.env.get(name).cloned()).is_some())
+}
+
+/// Where an agent keeps its login, and what lets it in without one.
+struct Login {
+    /// What a person does.
+    how: &'static str,
+    /// Variables that let it in, the usual one first.
+    variables: &'static [&'static str],
+    /// The variable that names its directory, and what is in it.
+    home: (&'static str, &'static str),
+    /// The same below the home directory, where the variable is not set.
+    usual: &'static str,
+}
+
+impl Login {
+    fn of(kind: AgentKind) -> Option<Self> {
+        match kind {
+            AgentKind::Claude => Some(Self {
+                how: "start `claude` once and sign in",
+                variables: &[
+                    "ANTHROPIC_API_KEY",
+                    "ANTHROPIC_AUTH_TOKEN",
+                    "CLAUDE_CODE_OAUTH_TOKEN",
+                    "CLAUDE_CODE_USE_BEDROCK",
+                    "CLAUDE_CODE_USE_VERTEX",
+                ],
+                home: ("CLAUDE_CONFIG_DIR", ".credentials.json"),
+                usual: ".claude/.credentials.json",
+            }),
+            AgentKind::Codex => Some(Self {
+                how: "run `codex login`",
+                variables: &["CODEX_API_KEY", "OPENAI_API_KEY"],
+                home: ("CODEX_HOME", "auth.json"),
+                usual: ".codex/auth.json",
+            }),
+            AgentKind::Gemini => Some(Self {
+                how: "start `gemini` once and sign in",
+                variables: &[
+                    "GEMINI_API_KEY",
+                    "GOOGLE_API_KEY",
+                    "GOOGLE_GENAI_USE_VERTEXAI",
+                    "GOOGLE_GENAI_USE_GCA",
+                ],
+                home: ("GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),
+                usual: ".gemini/oauth_creds.json",
+            }),
+            AgentKind::Opencode => Some(Self {
+                how: "run `opencode auth login`",
+                variables: &[
+                    "ANTHROPIC_API_KEY",
+                    "OPENAI_API_KEY",
+                    "OPENROUTER_API_KEY",
+                    "OPENCODE_CONFIG_CONTENT",
+                ],
+                home: ("XDG_DATA_HOME", "opencode/auth.json"),
+                usual: ".local/share/opencode/auth.json",
+            }),
+            AgentKind::Command | AgentKind::Sim => None,
+        }
+    }
+
+    /// What a person does; for a profile, with its directory.
+    fn how(&self, profile: Option<&Profile>) -> String {
+        let dir = profile.and_then(|profile| profile.env.get(self.home.0));
+        match dir {
+            Some(dir) => format!("with {}={dir} in the environment, {}", self.home.0, self.how),
+            None => self.how.to_owned(),
+        }
+    }
+
+    /// By what it gets in, if by anything. `env` is on top of this process's own.
+    fn found(&self, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let variable = |name: &str| {
+            let value = env(name).or_else(|| std::env::var(name).ok());
+            value.filter(|value| !value.is_empty())
+        };
+        if let Some(name) = self.variables.iter().find(|name| variable(name).is_some()) {
+            return Some((*name).to_owned());
+        }
+        let user = std::env::var_os("HOME").map(PathBuf::from);
+        let (name, file) = self.home;
+        let kept = match (variable(name), user) {
+            (Some(dir), user) => match (dir.strip_prefix("~/"), user) {
+                (Some(below), Some(user)) => user.join(below).join(file),
+                _ => PathBuf::from(dir).join(file),
+            },
+            (None, Some(user)) => user.join(self.usual),
+            (None, None) => return None,
+        };
+        kept.is_file().then(|| kept.display().to_string())
+    }
+}
