@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// This attempt alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
-    /// The agent's output byte for byte as it was recorded: nothing is masked.
+    /// The agent's output byte for byte as it was recorded; secrets were masked then.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// What the agent did in the normal form, one JSON object per line, whichever agent it is. The task's own events

@@ -27,19 +27,28 @@ pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refuse
         let why = "a read-only task has its own list of what is allowed; use `deny` to take more away, or leave `read_only` out";
         refuse("permissions", why.to_owned());
     }
-    if !permissions.is_empty() {
-        if let Some(why) = why_no_rules(kind, permissions) {
-            refuse("permissions", why);
-        }
+    if !permissions.is_empty()
+        && let Some(why) = why_no_rules(kind, permissions)
+    {
+        refuse("permissions", why);
     }
     if let Some(why) = bounds.sandbox.and_then(|sandbox| why_no_sandbox(kind, sandbox)) {
         refuse("sandbox", why);
     }
-    if !bounds.mcp.is_empty() && matches!(kind, AgentKind::Command | AgentKind::Sim) {
-        let why = format!(
-            "agents of kind {name} take no MCP servers; take `mcp` out or choose claude, codex, gemini or opencode"
-        );
-        refuse("mcp", why);
+    if !bounds.mcp.is_empty() {
+        match kind {
+            AgentKind::Claude | AgentKind::Codex | AgentKind::Opencode => {}
+            AgentKind::Gemini => {
+                let why = "gemini takes MCP servers from its own settings alone; add them with `gemini mcp add`, or choose claude, codex or opencode";
+                refuse("mcp", why.to_owned());
+            }
+            AgentKind::Command | AgentKind::Sim => {
+                let why = format!(
+                    "agents of kind {name} take no MCP servers; take `mcp` out or choose claude, codex or opencode"
+                );
+                refuse("mcp", why);
+            }
+        }
     }
     refused
 }

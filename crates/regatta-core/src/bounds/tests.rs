@@ -113,6 +113,11 @@ fn an_agent_that_cannot_keep_a_bound_is_refused_with_what_to_do() {
     let server = McpServer::Remote { url: "http://127.0.0.1:1/".into(), headers: BTreeMap::new() };
     let mcp = Bounds { mcp: [("docs".to_owned(), server)].into(), ..Bounds::default() };
     for kind in AgentKind::ALL {
-        check(kind, &mcp, false, matches!(kind, Command | Sim).then_some("take no MCP servers"));
+        let expected = match kind {
+            Gemini => Some("gemini takes MCP servers from its own settings alone"),
+            Command | Sim => Some("take no MCP servers"),
+            _ => None,
+        };
+        check(kind, &mcp, false, expected);
     }
 }

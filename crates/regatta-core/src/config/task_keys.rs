@@ -66,7 +66,7 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `off`", "What keeps the agent's commands in: `workspace` lets them write in the lane alone, `read-only` nowhere. Only codex has one that Regatta can set; others are not started with it.")
         .places(EVERYWHERE),
-    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, added to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. Not for kinds `command` and `sim`, nor given to a read-only task.")
+    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, added to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. For claude, codex and opencode; a read-only task gets none.")
         .example("{ docs: { command: docs-mcp, args: [--stdio] } }")
         .places(EVERYWHERE),
     Key::new("env", Kind::Variables, "none", "Variables for the agent, added to those of the defaults. Those that hijack programs are refused.")

@@ -30,7 +30,6 @@ mod lines;
 pub mod opencode;
 mod prompts;
 mod reset;
-mod servers;
 pub mod sim;
 mod suspicion;
 mod words;

@@ -8,8 +8,9 @@ use std::ffi::OsString;
 use regatta_core::bounds::Rule;
 
 use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
-use crate::agents::servers;
 use crate::agents::words::{self, Report};
+
+use super::servers;
 
 /// Set unless the profile or the user's environment says otherwise.
 const DEFAULTS: [(&str, &str); 4] = [
@@ -76,10 +77,7 @@ pub(in crate::agents) fn invocation(
     if brief.servers().next().is_some() {
         let file = brief.run_dir.join("mcp.json");
         add(&[&format!("--mcp-config={}", file.display())]);
-        let remote = |url: &str| {
-            [("type", "http"), ("url", url)].map(|(k, v)| (k.to_owned(), v.into())).into_iter().collect()
-        };
-        files.push((file, servers::as_json(brief.servers(), remote).to_string()));
+        files.push((file, servers::as_json(brief.servers())));
     }
     if let Some(persona) = brief.persona {
         add(&["--agent", persona]);

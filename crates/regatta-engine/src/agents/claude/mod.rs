@@ -3,6 +3,7 @@
 mod classify;
 mod command;
 mod decode;
+mod servers;
 mod session;
 
 pub(super) use command::invocation;

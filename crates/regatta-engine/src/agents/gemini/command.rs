@@ -3,10 +3,8 @@
 //! `GEMINI_CLI_HOME` in the agent's `env` chooses the account and the settings.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
-use crate::agents::servers;
 use crate::agents::words::{self, Report};
 
 use super::policy;
@@ -27,29 +25,6 @@ const OPENINGS: Flags =
 
 /// Arguments that would stand beside the rules of the task.
 const POLICIES: Flags = Flags { alone: &[], valued: &["--allowed-tools", "--policy", "--admin-policy"] };
-
-/// The variable that names the settings which beat those of the project and the user, and where they are without it.
-const SETTINGS_VAR: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
-const SYSTEM_SETTINGS: &str = "/etc/gemini-cli/settings.json";
-
-/// Settings with the servers in them, where there are any.
-fn settings(
-    profile: &AgentProfile,
-    brief: &Brief<'_>,
-    is_set: &dyn Fn(&str) -> bool,
-) -> Result<Option<(PathBuf, String)>, Refusal> {
-    if brief.servers().next().is_none() {
-        return Ok(None);
-    }
-    if is_set(SETTINGS_VAR) || profile.env.contains_key(SETTINGS_VAR) || Path::new(SYSTEM_SETTINGS).exists() {
-        return Err(Refusal(format!(
-            "gemini takes `mcp` by its system settings, and there are some already ({SETTINGS_VAR} or {SYSTEM_SETTINGS}); put the servers in there, or choose another agent"
-        )));
-    }
-    let remote = |url: &str| [("httpUrl".to_owned(), url.into())].into_iter().collect();
-    let text = servers::as_json(brief.servers(), remote).to_string();
-    Ok(Some((brief.run_dir.join("gemini-settings.json"), text)))
-}
 
 /// Argv, stdin and environment of one attempt.
 pub(in crate::agents) fn invocation(
@@ -93,18 +68,8 @@ pub(in crate::agents) fn invocation(
         add(&[&format!("--admin-policy={}", file.0.display())]);
         files.push(file);
     }
-    let settings = settings(profile, brief, is_set)?;
-    if settings.is_some() {
-        for (name, _) in brief.servers() {
-            add(&[&format!("--allowed-mcp-server-names={name}")]);
-        }
-    }
     add(&extra);
     let defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();
-    let mut invocation = Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults);
-    if let Some((path, text)) = settings {
-        invocation.env_set.push((SETTINGS_VAR.to_owned(), path.display().to_string()));
-        files.push((path, text));
-    }
+    let invocation = Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults);
     Ok(Invocation { files, ..invocation })
 }
