@@ -23,11 +23,8 @@ pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: 
         match login.found(&env) {
             Some(by) => found.push(Finding::ok("login", format!("{who}: signed in by {by}"))),
             None if is_wanted => {
-                found.push(Finding::warning("login", format!("{who}: no sign of a login")).hinted(format!(
-                    "{}, or set {}",
-                    login.how(profile),
-                    login.variables[0]
-                )))
+                let hint = format!("{}, or set {}", login.how(profile), login.variables[0]);
+                found.push(Finding::warning("login", format!("{who}: no sign of a login")).hinted(hint));
             }
             None => {}
         }
