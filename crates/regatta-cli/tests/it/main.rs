@@ -3,8 +3,8 @@
 mod world;
 
 mod attach;
-mod broadcast;
 mod bounds;
+mod broadcast;
 mod cancel;
 mod completions;
 mod config;
