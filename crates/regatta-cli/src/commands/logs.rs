@@ -149,7 +149,7 @@ impl<'a> Show<'a> {
             let mut reading = self.reading(attempt.n).await?;
             self.show_events(&mut reading, attempt.n, false).await?;
             drain(&mut reading, &mut open(&path)?, &path)?;
-            self.end(&mut reading, attempt.n).await?;
+            self.end(&mut reading, attempt.n, false).await?;
         }
         match shown {
             true => Ok(()),
