@@ -176,7 +176,8 @@ fn the_doctor_tells_of_each_wanted_agent_its_version_its_login_and_what_to_do() 
     let found: serde_json::Value =
         serde_json::from_str(&world.regatta(["doctor", "--json"]).exited(0).stdout).unwrap();
     let about = |part: &str| {
-        let found = found.as_array().unwrap().iter().filter(|finding| finding["check"] == "agent");
+        let found = found.as_array().unwrap().iter();
+        let found = found.filter(|finding| finding["check"] == "agent" || finding["check"] == "login");
         let found: Vec<_> =
             found.filter(|finding| finding["detail"].as_str().unwrap().contains(part)).collect();
         found.iter().map(|finding| finding.to_string()).collect::<Vec<_>>().join("\n")
