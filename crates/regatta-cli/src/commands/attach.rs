@@ -7,6 +7,7 @@ use regatta_core::attempt::Attempt;
 use regatta_engine::agents::{AgentProfile, by_hand, find_program};
 use regatta_engine::git::Oid;
 use regatta_engine::lanes::Lane;
+use regatta_engine::profiles::with_home;
 use regatta_server::documents::AttachDocument;
 use regatta_store::TaskRecord;
 
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ))
         .hinted("put it back into `agents`, or resume it as that program does"));
     };
-    let profile = AgentProfile::of(&attempt.agent, agent);
+    let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, &project);
     let Some(by_hand) = by_hand(&profile, session, &task.spec.env) else {
         return Err(no_session(&task, &attempts, &project));
     };
@@ -93,6 +94,17 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Some(editor) => open(&editor, &lane),
         None => Ok(Exit::Ok),
     }
+}
+
+/// The conversation is where the account of that attempt keeps it.
+fn with_account(mut agent: AgentProfile, attempt: &Attempt, project: &Project) -> AgentProfile {
+    let account =
+        project.config.profiles.iter().find(|profile| Some(&profile.name) == attempt.profile.as_ref());
+    let home = std::env::var("HOME").ok();
+    for (name, value) in account.iter().flat_map(|account| &account.env) {
+        agent.env.insert(name.clone(), with_home(value, home.as_deref()));
+    }
+    agent
 }
 
 /// Why there is nothing to go on with.

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let text = args.said.load()?;
     let project = Project::open(global)?;
     let queue = Queue::of(&project, project.store().await?).await?;
-    let query = TaskQuery { states: args.status.clone(), ..TaskQuery::default() };
+    let query = TaskQuery { states: states(&args), ..TaskQuery::default() };
     let (mut results, mut refused) = (Vec::new(), Vec::new());
     for task in queue.store.tasks(&query).await? {
         if !hears(&queue, &task, &args).await? {
@@ -78,6 +78,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         hints.into_iter().for_each(|hint| ui.line(hint));
     }
     Ok(Exit::Ok)
+}
+
+/// The states of tasks that could be meant: what has landed is most of a long history.
+fn states(args: &Args) -> Vec<String> {
+    if !args.status.is_empty() {
+        return args.status.clone();
+    }
+    let hears = |name: &&str| match *name {
+        "cancelled" | "skipped" => false,
+        "landed" => args.landed,
+        _ => true,
+    };
+    TaskState::NAMES.into_iter().filter(hears).map(str::to_owned).collect()
 }
 
 /// Whether this task is meant.

@@ -89,6 +89,25 @@ fn each_agent_is_gone_on_with_by_its_own_command_in_its_own_place() {
 }
 
 #[test]
+fn a_conversation_is_where_the_account_of_its_attempt_keeps_it() {
+    let scene = Scene::new("profiles:\n  - { name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    scene.add("a", "", "regatta stuck 'which one?' >&2\n");
+    world.wait_state("a", "blocked");
+    assert_eq!(world.attempt("a", 1)["profile"], "max-1");
+    let found = attach(world, "a");
+    let place = text(&found["env"]["CLAUDE_CONFIG_DIR"]);
+    assert!(place.starts_with('/') && place.ends_with("/.claude-max-1"), "{found:#}");
+    let session = text(&found["session_id"]);
+    let kept = std::path::Path::new(place).join(format!("projects/p/{session}.jsonl"));
+    assert!(kept.is_file(), "the script kept it there: {}", kept.display());
+    assert!(text(&found["resume_command"]).contains(&format!("CLAUDE_CONFIG_DIR={place} claude --resume")));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
 fn who_has_no_session_is_refused_with_the_next_step() {
     let scene = Scene::new("");
     let world = &scene.world;

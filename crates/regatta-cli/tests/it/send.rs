@@ -306,6 +306,29 @@ echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"; regatta done --verdic
 }
 
 #[test]
+fn good_work_is_kept_on_its_branch_when_its_follow_up_fails() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let work = r#"[ "$REGATTA_ATTEMPT" = 1 ] || { regatta done --verdict block --summary "no" >&2; return; }
+echo 1 >a.1; regatta done --verdict pass --summary Done >&2
+"#;
+    let barrier = scene.add_held("a", "max_attempts: 1", work);
+    scene.send("a", "Now the impossible.");
+    barrier.open();
+    world.wait_state("a", "failed");
+    assert_eq!(scene.prompts("a"), ["told 2"]);
+    assert_eq!(world.repo().git(["show", "regatta/a:a.1"]).trim(), "1");
+    // Another word, and all of it lands.
+    fs::write(world.outside("notes/work.a"), "regatta done --verdict pass --summary Enough >&2\n").unwrap();
+    scene.send("a", "Never mind.");
+    world.wait_state("a", "landed");
+    assert_eq!(world.landed("a.1").as_deref(), Some("1\n"));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
 fn dependents_keep_what_they_wait_for_while_it_is_followed_up() {
     let scene = Scene::new("");
     let world = &scene.world;
@@ -328,7 +351,7 @@ fn dependents_keep_what_they_wait_for_while_it_is_followed_up() {
 
 #[test]
 fn a_daemon_that_is_killed_loses_nothing_of_what_was_said() {
-    // Between taking the prompt and starting the agent; after its start; after its end; after it was settled.
+    // Between taking the prompt and starting the agent, and at every step from there to its end.
     for place in ["claimed", "lane-made", "shim-started", "started", "exited", "settled"] {
         let mut scene = Scene::new("land: { auto: true }\n");
         let daemon = scene.world.daemon();

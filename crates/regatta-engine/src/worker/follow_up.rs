@@ -1,6 +1,7 @@
 //! An attempt that was started because somebody said more: what it works on, and what it must not lose.
 
 use regatta_core::attempt::Attempt;
+use regatta_core::prompt::PromptState;
 use regatta_core::state::TaskState;
 use regatta_core::verdict::Verdict;
 
@@ -8,6 +9,7 @@ use super::{Worker, WorkerError};
 use crate::clock;
 use crate::git::Oid;
 use crate::lanes::{Lane, RetireMode};
+use crate::persist::until_answered;
 
 /// Good work of earlier attempts that has not landed: a follow-up goes on from it.
 pub(super) struct Unlanded {
@@ -46,6 +48,12 @@ impl Worker {
             self.tell_salvaged(&kept, "its work has landed, and a follow-up begins anew").await;
         }
         Ok(())
+    }
+
+    /// Whether a follow-up waits for the next attempt.
+    pub(super) async fn more_was_said(&self) -> Result<bool, WorkerError> {
+        let prompts = until_answered(|| self.ctx.store.prompts(&self.claim.task)).await?;
+        Ok(prompts.iter().any(|prompt| prompt.state == PromptState::Queued))
     }
 
     /// Good work whose lane is gone, where this attempt is to go on from it.

@@ -321,7 +321,8 @@ impl Worker {
             _ => Outcome::Done { head: head.clone() },
         };
         let landing = matches!(outcome, Outcome::Approve(_));
-        if head.is_some() && !landing {
+        // Good work that does not land yet is found on its branch, whatever a follow-up comes to.
+        if head.is_some() && (!landing || self.more_was_said().await?) {
             self.git(site, |ctx, lane| ctx.lanes.set_branch(lane)).await?;
         }
         self.settled(outcome).await?;
