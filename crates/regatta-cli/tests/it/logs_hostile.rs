@@ -37,7 +37,7 @@ fn an_endless_line_and_bytes_that_are_no_text_harm_nobody_who_listens() {
     let mut logs = world.begin(["logs", "-f", "a"]);
     let mut wait = world.begin(["wait", "a", "--granularity", "all"]);
     logs.wait_line("after it");
-    wait.wait_line("LOG a after it");
+    wait.wait_line("LOG task=a: after it");
     barrier.arrived();
     for (who, pid) in [("run", run.pid()), ("logs", logs.pid()), ("wait", wait.pid())] {
         let peak = peak(pid);
@@ -45,7 +45,7 @@ fn an_endless_line_and_bytes_that_are_no_text_harm_nobody_who_listens() {
     }
     barrier.open();
     run.wait().exited(0);
-    wait.wait().exited(0).says("EXITED a landed");
+    wait.wait().exited(0).says("EXITED task=a state=landed");
     let shown = logs.wait().exited(0).stdout;
     assert!(shown.contains("\u{fffd}\u{fffd} broken") && shown.contains("┆ on the other stream"));
     assert!(shown.len() < 1_000_000, "{} bytes are shown", shown.len());
@@ -93,5 +93,5 @@ fn a_status_costs_the_same_whatever_the_log_is() {
     fs::OpenOptions::new().write(true).open(log).unwrap().set_len(10 << 30).unwrap();
     world.regatta(["status", "a", "--json"]).exited(0);
     world.regatta(["list"]).exited(0).says("landed");
-    assert_eq!(world.regatta(["wait", "a"]).exited(0).stdout, "WATCHING a\nEXITED a landed\n");
+    world.regatta(["wait", "a"]).exited(0).says("EXITED task=a state=landed");
 }
