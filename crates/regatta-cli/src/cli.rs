@@ -160,7 +160,7 @@ mod tests {
         check(
             &["lst"],
             "unrecognized subcommand 'lst'",
-            "some similar subcommands exist: 'ls', 'list'; Usage: ",
+            "some similar subcommands exist: 'cost', 'ls', 'list'; Usage: ",
         );
     }
 }

@@ -22,6 +22,13 @@ pub struct Attempt {
     /// The model, as the agent named it.
     #[serde(default)]
     pub model: Option<String>,
+    /// The model it was started with, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_asked: Option<String>,
+    /// Why that one, where neither the task nor the agent's entry names it: `label documentation`, `escalated after 1
+    /// failure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
     /// The agent's own conversation id, to resume it.
     #[serde(default)]
     pub session: Option<String>,
@@ -58,9 +65,12 @@ pub struct Attempt {
     /// What the verdict rests on.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Dollars, as the agent counted them.
+    /// Dollars, as the agent counted them, or by `models.prices`.
     #[serde(default)]
     pub cost_usd: Option<f64>,
+    /// The dollars are reckoned by `models.prices`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub priced: bool,
     /// Tokens read.
     #[serde(default)]
     pub tokens_in: u64,
@@ -83,6 +93,8 @@ impl Attempt {
             agent: agent.to_owned(),
             profile: None,
             model: None,
+            model_asked: None,
+            tier: None,
             session: None,
             lane: None,
             log: None,
@@ -96,12 +108,29 @@ impl Attempt {
             summary: String::new(),
             evidence: Vec::new(),
             cost_usd: None,
+            priced: false,
             tokens_in: 0,
             tokens_out: 0,
             charged: false,
             prompt: None,
         }
     }
+}
+
+impl Attempt {
+    /// Its model, as the agent named it or as it was asked for, and why that one.
+    pub fn model_in_words(&self) -> Option<String> {
+        let named = self.model.as_ref().or(self.model_asked.as_ref())?;
+        Some(match &self.tier {
+            Some(why) => format!("{named} ({why})"),
+            None => named.clone(),
+        })
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// One thing a verdict rests on.

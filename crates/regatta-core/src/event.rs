@@ -178,6 +178,20 @@ pub enum EventBody {
         /// What looked wrong.
         sign: Sign,
     },
+    /// Most of a budget is spent; changes no state.
+    BudgetWarned {
+        /// Whose: `task a`, `plan night`, `this run`, `today`.
+        scope: String,
+        /// What was spent of what.
+        detail: String,
+    },
+    /// A budget is spent: nothing more starts under it. Changes no state.
+    BudgetSpent {
+        /// Whose.
+        scope: String,
+        /// What was spent of what, and what to do.
+        detail: String,
+    },
     /// Work that would have been lost was kept.
     Salvaged {
         /// The ref.

@@ -21,6 +21,8 @@ pub enum FailureClass {
         #[serde(default)]
         limit: RateLimit,
     },
+    /// Money or tokens spent: not charged.
+    Budget,
     /// The world around it: parked with backoff, not charged.
     Environment,
     /// Retrying cannot help: blocked for a person.
@@ -44,6 +46,7 @@ impl FailureClass {
         match self {
             FailureClass::Work => "work",
             FailureClass::RateLimited { .. } => "rate-limited",
+            FailureClass::Budget => "budget",
             FailureClass::Environment => "environment",
             FailureClass::Permanent => "permanent",
         }

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod attempt;
 pub mod bounds;
+pub mod budget;
 pub mod causes;
 pub mod commit_message;
 pub mod config;
@@ -24,6 +25,7 @@ pub mod spec;
 pub mod state;
 pub mod suspicion;
 pub mod taskfile;
+pub mod tier;
 pub mod time;
 pub mod train;
 pub mod verdict;

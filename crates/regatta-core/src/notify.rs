@@ -42,13 +42,15 @@ pub enum NotifyKind {
     NeedsInput,
     /// Two tasks that run would conflict if both landed.
     ConflictAhead,
+    /// Most of a budget, or all of it, is spent.
+    Budget,
     /// Nothing is left to do.
     Idle,
 }
 
 impl NotifyKind {
     /// All of them, as written in `notify[].on`.
-    pub const NAMES: [(&'static str, NotifyKind); 8] = [
+    pub const NAMES: [(&'static str, NotifyKind); 9] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
         ("blocked", NotifyKind::Blocked),
@@ -56,6 +58,7 @@ impl NotifyKind {
         ("parked", NotifyKind::Parked),
         ("needs-input", NotifyKind::NeedsInput),
         ("conflict-ahead", NotifyKind::ConflictAhead),
+        ("budget", NotifyKind::Budget),
         ("idle", NotifyKind::Idle),
     ];
 
@@ -111,7 +114,6 @@ impl Notification {
     ///
     /// A refusal by the train is recorded as two events, the second of which is the task's own; that one counts.
     pub fn of(event: &Event, project: &str) -> Option<Self> {
-        let task = event.task.clone()?;
         let (kind, state, reason, commit) = match &event.body {
             EventBody::Landing { landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit } } => {
                 (NotifyKind::Landed, "landed", None, Some(commit.clone()))
@@ -136,12 +138,19 @@ impl Notification {
                 // It tells of no state: the task may be at work, wait to land or wait for a person.
                 (NotifyKind::ConflictAhead, "", Some(format!("with {with} in {}", files.join(", "))), None)
             }
+            // Of a plan, a run or a day: then it is no task's.
+            EventBody::BudgetWarned { scope, detail } | EventBody::BudgetSpent { scope, detail } => {
+                (NotifyKind::Budget, "", Some(format!("{scope}: {detail}")), None)
+            }
             _ => return None,
         };
+        if event.task.is_none() && kind != NotifyKind::Budget {
+            return None;
+        }
         Some(Self {
             kind,
             seq: Some(event.seq),
-            task: Some(task),
+            task: event.task.clone(),
             title: None,
             state: Some(state).filter(|state| !state.is_empty()),
             reason,

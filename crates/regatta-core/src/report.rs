@@ -152,11 +152,13 @@ impl TaskReport {
             let exit = attempt.exit.as_ref().map_or_else(String::new, |exit| format!(", {exit}"));
             let class = attempt.class.as_ref().map_or_else(String::new, |class| format!(", {class}"));
             let verdict = attempt.verdict.map_or_else(String::new, |verdict| format!(", verdict {verdict}"));
-            let with =
-                attempt.profile.as_ref().map_or_else(String::new, |profile| format!(" with {profile}"));
+            let profile =
+                attempt.profile.as_ref().map_or_else(String::new, |profile| format!(" as {profile}"));
+            let model =
+                attempt.model_in_words().map_or_else(String::new, |model| format!(" with {}", cell(&model)));
             let _ = write!(
                 text,
-                "\nAttempt {} by {}{with} ({took}{exit}{class}{verdict})",
+                "\nAttempt {} by {}{profile}{model} ({took}{exit}{class}{verdict})",
                 attempt.n, attempt.agent
             );
             if !attempt.summary.is_empty() {
@@ -284,6 +286,10 @@ pub fn describe(body: &EventBody) -> String {
         }
         EventBody::Suspected { sign, why } => format!("may need a person ({sign}): {}", cell(why)),
         EventBody::WentOn { sign } => format!("goes on ({sign})"),
+        EventBody::BudgetWarned { scope, detail } => {
+            format!("budget of {scope} nearly spent: {}", cell(detail))
+        }
+        EventBody::BudgetSpent { scope, detail } => format!("budget of {scope} spent: {}", cell(detail)),
         EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", cell(why)),
         EventBody::PromptQueued { prompt, by, beginning, .. } => {
             format!("follow-up {prompt} from {by}: {}", cell(beginning))

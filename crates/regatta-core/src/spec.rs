@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::Bounds;
+use crate::budget::Ceiling;
 use crate::id::TaskId;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -27,6 +28,12 @@ pub struct TaskSpec {
     /// The model, where the task names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What kind of work it is; may choose the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// What all its attempts together may use, where the task says so itself.
+    #[serde(default, skip_serializing_if = "Ceiling::is_open")]
+    pub budget: Ceiling,
     /// The agent's own persona (`claude --agent NAME`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
@@ -78,6 +85,8 @@ impl TaskSpec {
             prompt: prompt.to_owned(),
             agent: agent.to_owned(),
             model: None,
+            labels: Vec::new(),
+            budget: Ceiling::default(),
             persona: None,
             priority: 0,
             deps: Vec::new(),

@@ -20,11 +20,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::alarms::Alarms;
+use crate::budget::{self, AtWork, Budgets};
 use crate::context::{Context, fresh_token, token_hash};
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
 use crate::landing::train::{self, LOOK_AGAIN, LandError, Round};
 use crate::machine::Reading;
+use crate::meter::{Allowance, Meter};
 use crate::notice::Notice;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
@@ -132,6 +134,7 @@ enum Wake {
     Landed(Result<Round, LandError>),
     Looked(Option<radar::Seen>),
     StoreChanged,
+    Used,
     Timer,
     Order(Order),
     CutOff(String),
@@ -140,6 +143,8 @@ enum Wake {
 /// A worker in flight.
 struct Live {
     spec: TaskSpec,
+    attempt: u32,
+    meter: Arc<Meter>,
     stop: watch::Sender<Option<Stop>>,
 }
 
@@ -194,6 +199,7 @@ pub(crate) struct Engine {
     house_is_due: bool,
     notifier: Notifier,
     radar: Watch,
+    budgets: Budgets,
     /// Something was begun since nothing was left to do; true at first, since somebody may not have been told.
     worked: bool,
 }
@@ -204,6 +210,7 @@ impl Engine {
         Self {
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
             radar: Watch::new(),
+            budgets: Budgets::new(),
             worked: duty == Duty::Queue,
             ctx,
             queue,
@@ -248,8 +255,8 @@ impl Engine {
 
     fn adopt(&mut self, claim: regatta_store::Claim, record: regatta_core::attempt::Attempt) {
         let task = claim.task.clone();
-        let stop = self.enter(claim.spec.clone());
-        let handle = self.workers.spawn(worker::adopt(self.ctx.clone(), claim, record, stop));
+        let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
+        let handle = self.workers.spawn(worker::adopt(self.ctx.clone(), claim, record, stop, meter));
         self.at_work.insert(handle.id(), task);
     }
 
@@ -272,8 +279,9 @@ impl Engine {
             let attempts = until_answered(|| self.ctx.store.attempts(&task)).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
             let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
-            let stop = self.enter(claim.spec.clone());
-            let handle = self.workers.spawn(worker::give_up(self.ctx.clone(), claim, record, stop, why));
+            let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
+            let given_up = worker::give_up(self.ctx.clone(), claim, record, stop, meter, why);
+            let handle = self.workers.spawn(given_up);
             self.at_work.insert(handle.id(), task);
         }
         Ok(())
@@ -311,6 +319,7 @@ impl Engine {
             if self.stopping.is_none() {
                 self.obey_cancels().await?;
                 self.ring_timers().await?;
+                self.watch_budgets().await?;
                 if !self.failed_fast {
                     self.start_what_may().await?;
                 }
@@ -357,6 +366,7 @@ impl Engine {
                 Some(order) = orders.recv() => Wake::Order(order),
                 Ok(()) = cut_off.changed() => Wake::CutOff(cut_off.borrow().clone().unwrap_or_default()),
                 Ok(()) = changed.changed() => Wake::StoreChanged,
+                () = self.budgets.ticked.notified() => Wake::Used,
                 () = tokio::time::sleep(next) => Wake::Timer,
             };
             match wake {
@@ -394,7 +404,7 @@ impl Engine {
                 self.look_for_dead |= round.held_elsewhere;
                 self.waiting_cars = Some(round.waiting.into_iter().map(|(task, _)| task).collect());
             }
-            Wake::StoreChanged => {}
+            Wake::StoreChanged | Wake::Used => {}
             // Cars that wait are looked at by the clock.
             Wake::Timer => {
                 self.house_is_due |= !self.ctx.lanes_to_retire().is_empty();
@@ -431,14 +441,64 @@ impl Engine {
         }
     }
 
-    fn enter(&mut self, spec: TaskSpec) -> watch::Receiver<Option<Stop>> {
+    fn enter(
+        &mut self,
+        spec: TaskSpec,
+        attempt: u32,
+        allowance: Option<Allowance>,
+    ) -> (watch::Receiver<Option<Stop>>, Arc<Meter>) {
         let (stop, receiver) = watch::channel(None);
+        let meter = Meter::new(self.budgets.ticked.clone(), allowance);
         self.worked = true;
         self.radar.stir();
         self.notifier.working();
         self.reserved.insert(spec.id.clone(), spec.clone());
-        self.live.insert(spec.id.clone(), Live { spec, stop });
-        receiver
+        self.live.insert(spec.id.clone(), Live { spec, attempt, meter: meter.clone(), stop });
+        (receiver, meter)
+    }
+
+    /// What is at work, for whoever adds up what it uses.
+    fn at_work(live: &BTreeMap<TaskId, Live>) -> Vec<AtWork<'_>> {
+        live.values()
+            .map(|live| AtWork { spec: &live.spec, attempt: live.attempt, meter: &live.meter })
+            .collect()
+    }
+
+    /// Tells of budgets that are nearly spent, and stops agents that overrun theirs.
+    async fn watch_budgets(&mut self) -> Result<(), EngineError> {
+        let live = Self::at_work(&self.live);
+        Ok(self.budgets.watch(&self.ctx, &self.queue, self.duty, &live).await?)
+    }
+
+    /// Takes those out of a page of ready tasks whose budgets are spent, and says so; what the others may cost is the
+    /// answer.
+    async fn within_budget(
+        &mut self,
+        page: &mut Vec<Ready>,
+        held: &mut BTreeMap<TaskId, String>,
+    ) -> Result<BTreeMap<TaskId, Allowance>, EngineError> {
+        let config = &self.ctx.config;
+        let limited = |ready: &Ready| !ready.spec.budget.is_open();
+        if !budget::is_limited(config) && !page.iter().any(limited) {
+            return Ok(BTreeMap::new());
+        }
+        let live = Self::at_work(&self.live);
+        let specs: Vec<&TaskSpec> = page.iter().map(|ready| &ready.spec).collect();
+        let books = self.budgets.open(&self.ctx, &self.queue, self.duty, &live, &specs).await?;
+        let allowances = specs.iter().filter_map(|spec| Some((spec.id.clone(), books.allowance(spec)?)));
+        let allowances = allowances.collect();
+        let n_held = held.len();
+        page.retain(|ready| match self.budgets.hold(&books, &self.ctx, &ready.spec) {
+            Some(why) => {
+                held.insert(ready.spec.id.clone(), why);
+                false
+            }
+            None => true,
+        });
+        if held.len() > n_held {
+            self.budgets.tell(&self.ctx, &self.queue, &books).await?;
+        }
+        Ok(allowances)
     }
 
     /// Starts what admission allows, page by page while there is room.
@@ -449,8 +509,11 @@ impl Engine {
         self.without_account.clear();
         self.next_account = None;
         let rota = Rota::load(&self.ctx).await?;
+        self.budgets.begin();
         loop {
-            let page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+            let mut page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+            let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.key.clone());
+            let mut allowances = self.within_budget(&mut page, &mut held).await?;
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
             let ready = page.iter().map(|ready| &ready.spec).filter(|spec| !waiting.contains_key(&spec.id));
@@ -464,7 +527,8 @@ impl Engine {
                     continue;
                 }
                 let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
-                self.start(spec.expect("admission picks from the page")).await?;
+                let spec = spec.expect("admission picks from the page");
+                self.start(spec, allowances.remove(task)).await?;
             }
             for (task, hold) in admission.held {
                 if matches!(hold, Hold::Writes { .. }) {
@@ -472,8 +536,8 @@ impl Engine {
                 }
                 held.insert(task, hold.to_string());
             }
-            match page.last() {
-                Some(last) if page.len() == PAGE && !full => after = Some(last.key.clone()),
+            match next {
+                Some(next) if !full && !self.budgets.run_is_spent => after = Some(next),
                 _ => break,
             }
         }
@@ -518,7 +582,7 @@ impl Engine {
         live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
     }
 
-    async fn start(&mut self, spec: TaskSpec) -> Result<(), EngineError> {
+    async fn start(&mut self, spec: TaskSpec, allowance: Option<Allowance>) -> Result<(), EngineError> {
         let token = fresh_token();
         let request = ClaimRequest {
             task: spec.id.clone(),
@@ -530,9 +594,9 @@ impl Engine {
         let Some(claim) = until_answered(|| self.ctx.store.claim(&request, at)).await? else { return Ok(()) };
         failpoint::reach("claimed");
         self.last_start = Some(Instant::now());
-        let stop = self.enter(claim.spec.clone());
+        let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
         let task = claim.task.clone();
-        let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop));
+        let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop, meter));
         self.at_work.insert(handle.id(), task);
         Ok(())
     }
@@ -630,7 +694,8 @@ impl Engine {
         let cancels = self.cancels_are_due.then(|| self.cancels_in().unwrap_or_default() + ONE);
         let starts = self.stopping.is_none() && !self.failed_fast;
         let account = self.next_account.filter(|_| starts).map(|at| at.since(clock::now()) + ONE);
-        Ok([due, look, pause, cancels, radar, account, Some(SAFETY_NET)]
+        let budgets = self.budgets.due_in().map(|left| left + ONE);
+        Ok([due, look, pause, cancels, radar, account, budgets, Some(SAFETY_NET)]
             .into_iter()
             .flatten()
             .min()
@@ -671,10 +736,14 @@ impl Engine {
         let store = &self.ctx.store;
         if !self.failed_fast {
             // With nobody at work, what is behind somebody's writes waits for a car, which is looked at below.
+            let budgets = &self.budgets;
             let behind = |task: &TaskId| {
-                self.reserved_for_others.contains(task) || self.without_account.contains(task)
+                self.reserved_for_others.contains(task)
+                    || self.without_account.contains(task)
+                    || budgets.spent.contains(task)
+                    || budgets.run_is_spent
             };
-            let n_behind = self.reserved_for_others.len() + self.without_account.len();
+            let n_behind = self.reserved_for_others.len() + self.without_account.len() + budgets.spent.len();
             let ready = until_answered(|| store.ready(&self.queue, None, n_behind + 1)).await?;
             let timers = until_answered(|| store.timers(&self.queue, 1)).await?;
             if !timers.is_empty() || ready.iter().any(|ready| !behind(&ready.spec.id)) {

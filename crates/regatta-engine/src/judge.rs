@@ -64,6 +64,8 @@ pub(crate) enum Judgement {
         /// In the agent's words.
         why: String,
     },
+    /// It may use no more.
+    Budget(String),
     /// The world around it failed.
     Environment(String),
     /// Trying again cannot help.
@@ -98,6 +100,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         AgentEnd::AccountRefused { message, hint } => {
             return Judgement::AccountRefused(format!("{message}; {hint}"));
         }
+        AgentEnd::Budget { message } => return Judgement::Budget(message.clone()),
         AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
         AgentEnd::Permanent { message, hint } => return Judgement::Permanent(format!("{message}; {hint}")),
         AgentEnd::NoSession | AgentEnd::SessionExists => {
@@ -228,6 +231,10 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
             let class = FailureClass::Permanent;
             let blocked = || Outcome::Block { reason: BlockReason::Policy, detail: why.clone() };
             (elsewhere(why, &class, so_far).unwrap_or_else(blocked), class, false)
+        }
+        Judgement::Budget(why) => {
+            let detail = format!("{why}; raise its budget, then `regatta retry`");
+            (Outcome::Block { reason: BlockReason::Budget, detail }, FailureClass::Budget, false)
         }
         Judgement::Environment(why) => {
             let (outcome, class) = environment(why, so_far);

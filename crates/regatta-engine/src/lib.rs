@@ -4,6 +4,7 @@
 
 pub mod agents;
 mod alarms;
+mod budget;
 pub mod clock;
 mod commands;
 pub mod context;
@@ -20,6 +21,7 @@ pub mod landing;
 pub mod lanes;
 mod leftovers;
 mod machine;
+mod meter;
 pub mod notice;
 mod notify;
 mod persist;

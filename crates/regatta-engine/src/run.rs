@@ -18,6 +18,7 @@ use crate::git::FileLock;
 use crate::housekeeping::{how_to_retire, retire_again};
 use crate::landing::train;
 use crate::lanes::RetireMode;
+use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::session::{is_certainly_dead, keep_alive, this_node};
 use crate::worker::{self, Stop};
@@ -214,7 +215,13 @@ async fn give_back(
     let (stop, stopped) = watch::channel(order(false));
     let mut workers = JoinSet::new();
     for (claim, record) in inherited {
-        workers.spawn(worker::adopt(ctx.clone(), claim, record, stopped.clone()));
+        workers.spawn(worker::adopt(
+            ctx.clone(),
+            claim,
+            record,
+            stopped.clone(),
+            Meter::new(Arc::default(), None),
+        ));
     }
     let mut asked = None;
     loop {

@@ -3,6 +3,7 @@
 mod prompts;
 
 pub use prompts::*;
+mod cost;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
 use regatta_store::{TaskBrief, TaskRecord};
 use serde::Serialize;
+
+pub use cost::{BudgetDocument, CostDocument, CostRow};
 
 /// One task, as `list --json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +41,8 @@ pub struct TaskDocument {
     pub waiting_on: Vec<TaskId>,
     /// The agent that does the work.
     pub agent: String,
+    /// What kind of work it is.
+    pub labels: Vec<String>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
@@ -69,6 +74,8 @@ pub struct StatusDocument {
     pub waiting_on: Vec<TaskId>,
     /// The agent that does the work.
     pub agent: String,
+    /// What kind of work it is.
+    pub labels: Vec<String>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
@@ -99,6 +106,8 @@ pub struct StatusDocument {
     pub prompts: Vec<PromptDocument>,
     /// Why its agent, which runs, may need a person.
     pub suspicions: Vec<Suspicion>,
+    /// What it may use and has used, where that is limited.
+    pub budget: Option<BudgetDocument>,
     /// What a person could do next.
     pub next: Option<String>,
 }
@@ -225,6 +234,8 @@ pub struct Surroundings {
     pub suspicions: Vec<Suspicion>,
     /// What a person could do next.
     pub next: Option<String>,
+    /// What it may use, where that is limited.
+    pub budget: Option<BudgetDocument>,
 }
 
 /// One attempt.
@@ -236,8 +247,12 @@ pub struct AttemptDocument {
     pub agent: String,
     /// The profile whose account it used.
     pub profile: Option<String>,
-    /// Its model.
+    /// Its model, as the agent named it.
     pub model: Option<String>,
+    /// The model it was started with.
+    pub model_asked: Option<String>,
+    /// Why that one: `label documentation`, `escalated after 1 failure`.
+    pub tier: Option<String>,
     /// Its conversation.
     pub session: Option<String>,
     /// How it ended, in words.
@@ -256,6 +271,8 @@ pub struct AttemptDocument {
     pub ended_at: Option<Timestamp>,
     /// Dollars.
     pub cost_usd: Option<f64>,
+    /// Whether they are reckoned by `models.prices`.
+    pub priced: bool,
     /// Tokens read.
     pub tokens_in: u64,
     /// Tokens written.
@@ -389,6 +406,7 @@ impl From<&TaskBrief> for TaskDocument {
             attempts: brief.attempts,
             waiting_on: brief.waiting_on.clone(),
             agent: brief.agent.clone(),
+            labels: brief.labels.clone(),
             branch: (!brief.read_only).then(|| brief.id.branch()),
             updated_at: brief.updated_at,
             held: None,
@@ -411,6 +429,8 @@ impl From<&Attempt> for AttemptDocument {
             agent: attempt.agent.clone(),
             profile: attempt.profile.clone(),
             model: attempt.model.clone(),
+            model_asked: attempt.model_asked.clone(),
+            tier: attempt.tier.clone(),
             session: attempt.session.clone(),
             exit: attempt.exit.as_ref().map(ToString::to_string),
             exit_detail: attempt.exit.clone(),
@@ -420,6 +440,7 @@ impl From<&Attempt> for AttemptDocument {
             started_at: attempt.started_at,
             ended_at: attempt.ended_at,
             cost_usd: attempt.cost_usd,
+            priced: attempt.priced,
             tokens_in: attempt.tokens_in,
             tokens_out: attempt.tokens_out,
             base: attempt.base.clone(),
@@ -446,6 +467,7 @@ impl StatusDocument {
             attempts: attempts.iter().map(AttemptDocument::from).collect(),
             waiting_on: task.waiting_on,
             agent: task.agent,
+            labels: task.labels,
             branch: task.branch,
             updated_at: task.updated_at,
             landed_commit: record.met().and_then(TaskReport::landed_commit),
@@ -461,6 +483,7 @@ impl StatusDocument {
             radar: around.radar,
             prompts: around.prompts,
             suspicions: around.suspicions,
+            budget: around.budget,
             next: around.next,
         }
     }

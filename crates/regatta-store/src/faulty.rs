@@ -18,8 +18,8 @@ use regatta_core::train::{Car, LandStep};
 
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, StoreError,
-    TaskBrief, TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
+    Store, StoreError, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 /// A store behind a bad network.
@@ -166,6 +166,10 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported> {
         lossy!(self, self.inner.reported(task, attempt))
+    }
+
+    async fn spending(&self, query: &SpendQuery) -> Result<Vec<Spending>> {
+        lossy!(self, self.inner.spending(query))
     }
 
     async fn append(

@@ -13,6 +13,7 @@
 
 mod error;
 mod model;
+mod spending;
 pub mod sqlite;
 
 #[cfg(feature = "conformance")]
@@ -34,6 +35,7 @@ use regatta_core::train::{Car, LandStep};
 
 pub use error::{Result, StoreError};
 pub use model::*;
+pub use spending::*;
 
 /// Opens the store at `url`: `sqlite:PATH`, or a plain path for the same.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
@@ -170,6 +172,10 @@ pub trait Store: Send + Sync {
 
     /// The last verdict the worker of this attempt handed in, and whether it called itself stuck.
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported>;
+
+    /// What attempts have used, added up here: one row per value of `by`, in the order of their keys. An attempt counts
+    /// from its first record on, with what that record says.
+    async fn spending(&self, query: &SpendQuery) -> Result<Vec<Spending>>;
 
     // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────
 

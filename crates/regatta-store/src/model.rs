@@ -409,6 +409,8 @@ pub struct TaskBrief {
     pub title: String,
     /// The entry of `agents:` that does the work.
     pub agent: String,
+    /// What kind of work it is.
+    pub labels: Vec<String>,
     /// Higher first.
     pub priority: i32,
     /// Reads only: no lane of its own, nothing to land.
@@ -429,6 +431,7 @@ impl From<&TaskRecord> for TaskBrief {
             id: record.spec.id.clone(),
             title: record.spec.title.clone(),
             agent: record.spec.agent.clone(),
+            labels: record.spec.labels.clone(),
             priority: record.spec.priority,
             read_only: record.spec.read_only,
             state: record.state.clone(),

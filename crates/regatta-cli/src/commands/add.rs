@@ -44,6 +44,15 @@ pub(crate) struct Args {
     /// The model.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// What kind of work it is; may be given more than once. `models.labels` in regatta.yaml may choose the model by it.
+    #[arg(long = "label", value_name = "NAME")]
+    labels: Vec<String>,
+    /// Dollars that all its attempts together may cost.
+    #[arg(long, value_name = "N")]
+    budget_usd: Option<f64>,
+    /// Tokens that all its attempts together may read and write.
+    #[arg(long, value_name = "N")]
+    budget_tokens: Option<u64>,
     /// Higher starts first.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
     priority: Option<i32>,
@@ -118,6 +127,11 @@ impl Order<'_> {
             text.extend(value.map(|value| format!("{key}: {}\n", quoted(value))));
         }
         text.extend(args.priority.map(|priority| format!("priority: {priority}\n")));
+        if !args.labels.is_empty() {
+            text.push_str(&format!("labels: {}\n", serde_json::Value::from(args.labels.clone())));
+        }
+        text.extend(args.budget_usd.map(|usd| format!("budget_usd: {usd}\n")));
+        text.extend(args.budget_tokens.map(|tokens| format!("budget_tokens: {tokens}\n")));
         if args.land {
             text.push_str("auto_land: true\n");
         }

@@ -55,6 +55,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         keep_going: true,
         report: Some(report.clone()),
         agent: None,
+        budget_usd: None,
         claude_exe: None,
         log_dir: None,
         no_log: false,

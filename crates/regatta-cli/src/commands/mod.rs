@@ -6,6 +6,7 @@ pub(crate) mod broadcast;
 pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod cost;
 pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     List(list::Args),
     Status(status::Args),
     Summary(summary::Args),
+    Cost(cost::Args),
     Logs(logs::Args),
     Events(events::Args),
     Diff(diff::Args),
@@ -108,6 +110,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::List(args) => list::run(args, global, ui).await,
         Command::Status(args) => status::run(args, global, ui).await,
         Command::Summary(args) => summary::run(args, global, ui).await,
+        Command::Cost(args) => cost::run(args, global, ui).await,
         Command::Logs(args) => logs::run(args, global, ui).await,
         Command::Events(args) => events::run(args, global, ui).await,
         Command::Init(args) => init::run(args, global, ui).await,

@@ -59,6 +59,9 @@ pub(crate) struct Args {
     /// Use this agent for every task.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    /// What all tasks of this run together may cost, in dollars.
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_usd: Option<String>,
     /// The program to start for agents of kind claude.
     #[arg(long, value_name = "PATH")]
     pub(crate) claude_exe: Option<PathBuf>,
@@ -117,6 +120,9 @@ fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
         diagnostics.extend(project.config.apply_flag("--max-workers", "max_workers", &workers.to_string()));
     }
     project.choose_profiles(args.profiles.as_deref())?;
+    if let Some(usd) = &args.budget_usd {
+        diagnostics.extend(project.config.apply_flag("--budget-usd", "limits.budget_usd", usd));
+    }
     if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
 }
 

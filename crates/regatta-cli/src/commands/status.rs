@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::budget::{Account, Scope, Spent};
 use regatta_core::id::TaskId;
 use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence};
+use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
@@ -16,9 +18,9 @@ use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
 use regatta_server::documents::{
-    MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
+    BudgetDocument, MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
 };
-use regatta_store::{MAIN_QUEUE, Store, TaskRecord};
+use regatta_store::{MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
 
 use super::list;
 use super::park::waits_for_a_word;
@@ -73,7 +75,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         TaskState::Running { .. } => open_suspicions(store.as_ref(), &task.spec.id, task.attempts).await?,
         _ => Vec::new(),
     };
+    let budget = budget(store.as_ref(), &project, &task.spec).await?;
     if ui.json {
+        let budget = budget.as_ref().map(BudgetDocument::from);
         let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
         let salvage = salvages.iter().map(salvage_document).collect();
         let lane = lane(attempts.last()).map(Path::to_owned);
@@ -82,7 +86,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.document(&StatusDocument::new(
             &task,
             &attempts,
-            Surroundings { lane, salvage, held, radar, prompts, suspicions, next },
+            Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget },
         ));
         return Ok(Exit::Ok);
     }
@@ -100,6 +104,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let told = prompt.attempt.map_or_else(String::new, |attempt| format!(" by attempt {attempt}"));
         ui.line(format!("prompt {n:<2} {state}{told}, from {by}: {text}"));
     }
+    if let Some(account) = budget {
+        ui.line(format!("budget    {}", account.figures()));
+    }
     if let Some(why) = held {
         ui.line(format!("held      {why}"));
     }
@@ -115,6 +122,18 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
+}
+
+/// What it may use, and what it has used of that.
+async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result<Option<Account>, CliError> {
+    let ceiling = spec.budget.or(project.config.budget.task);
+    if ceiling.is_open() {
+        return Ok(None);
+    }
+    let query = SpendQuery { tasks: Some(vec![spec.id.clone()]), anew: true, ..SpendQuery::default() };
+    let sums = store.spending(&query).await?;
+    let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
+    Ok(Some(Account { scope: Scope::Task(spec.id.clone()), ceiling, spent }))
 }
 
 /// Takes out what was seen of tasks that have ended since.
@@ -180,6 +199,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));
     add("agent", task.spec.agent.clone());
+    add("labels", clean_line(&task.spec.labels.join(", ")));
     add("from", clean_line(&shown(Path::new(&task.spec.source))));
     let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
     add("after", deps.join(", "));
@@ -198,7 +218,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
 fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     let mut facts = vec![attempt.agent.clone()];
     facts.extend(attempt.profile.as_ref().map(|profile| format!("profile {profile}")));
-    facts.extend(attempt.model.clone());
+    facts.extend(attempt.model_in_words());
     match (attempt.started_at, attempt.ended_at) {
         (Some(start), Some(end)) => facts.push(human(end.since(start))),
         (Some(start), None) => {
@@ -209,7 +229,8 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     facts.extend(attempt.exit.as_ref().map(ToString::to_string));
     facts.extend(attempt.verdict.map(|verdict| format!("verdict {verdict}")));
     facts.extend(attempt.class.as_ref().map(|class| format!("failure: {class}")));
-    facts.extend(attempt.cost_usd.map(|usd| format!("${usd:.4}")));
+    let about = if attempt.priced { "~" } else { "" };
+    facts.extend(attempt.cost_usd.map(|usd| format!("{about}${usd:.4}")));
     if attempt.tokens_in + attempt.tokens_out > 0 {
         facts.push(format!("{} tokens in, {} out", attempt.tokens_in, attempt.tokens_out));
     }

@@ -93,6 +93,8 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Retrying { .. } | EventBody::Salvaged { .. } | EventBody::ConflictAhead { .. } => {
             (Weight::Trouble, Style::Wait)
         }
+        // That a budget is spent is said where something is held back or stopped for it.
+        EventBody::BudgetWarned { .. } => (Weight::Trouble, Style::Wait),
         EventBody::Done { .. } | EventBody::Stands { .. } => (Weight::News, Style::Good),
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
         EventBody::Adopted { .. }

@@ -16,6 +16,7 @@ const COMMANDS: &[&str] = &[
     "list",
     "status",
     "summary",
+    "cost",
     "logs",
     "events",
     "diff",

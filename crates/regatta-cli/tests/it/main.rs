@@ -5,6 +5,7 @@ mod world;
 mod attach;
 mod bounds;
 mod broadcast;
+mod budgets;
 mod cancel;
 mod completions;
 mod config;

@@ -53,6 +53,12 @@ fn agent(config: &Config, name: &Spot<String>, fields: &Fields, report: &mut Rep
     if let Some(env) = fields.pairs("env") {
         agent.env = pairs(env);
     }
+    if let Some(labels) = fields.pairs("labels") {
+        agent.labels = Some(pairs(labels));
+    }
+    if let Some(ladder) = fields.texts("escalation") {
+        agent.escalation = Some(texts(ladder));
+    }
     agent.bounds = bounds::read(fields, report).on_top_of(&agent.bounds);
     for refused in crate::bounds::refusals(kind, &agent.bounds, false) {
         let pos = fields.field(refused.key).map_or(name.pos, |field| field.key_pos);

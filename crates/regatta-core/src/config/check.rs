@@ -5,7 +5,7 @@ use crate::diagnostic::Report;
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::values::{Config, Strategy};
-use super::{notify, profiles};
+use super::{models, notify, profiles};
 
 /// Checks the values that came from a file, with their places.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -62,6 +62,19 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
                 "sqlite, sqlite:PATH, postgres://HOST/DATABASE or zookeeper://HOST:2181/PATH".to_owned();
             found.push(("store", Finding::Wrong(message, Some(hint))));
         }
+    }
+    let shares = config.budget.shares;
+    if shares.warn_at > 1.0 {
+        let message = format!("`budget.warn_at` is a share of a budget, 1 at most; found {}", shares.warn_at);
+        found.push(("budget.warn_at", Finding::Wrong(message, Some("such as 0.8".to_owned()))));
+    }
+    if shares.stop_at < 1.0 {
+        let message =
+            format!("`budget.stop_at` is a share of a budget, 1 at least; found {}", shares.stop_at);
+        found.push(("budget.stop_at", Finding::Wrong(message, Some("such as 1.1".to_owned()))));
+    }
+    for (key, message) in models::bad_names(config) {
+        found.push((key, Finding::Wrong(message, None)));
     }
     if config.land.strategy == Strategy::Pr {
         let message = "`land.strategy: pr` is not supported by this version yet".to_owned();

@@ -56,6 +56,7 @@ pub static CONFIG_KEYS: &[Key] = &[
         "What makes an agent that runs look as if it needed a person. It is told, and never stopped for it.",
     ),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
+    Key::new("budget", Kind::Section(BUDGET_KEYS), "", "What agents may use, in dollars and in tokens."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through. The variable, and `--profiles`, are names of these with commas between them: only those, in that order; `none` is none of them.")
         .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
         .env("REGATTA_PROFILES"),
@@ -81,6 +82,18 @@ static AGENT_KEYS: &[Key] = &[
     Key::new("args", Kind::Texts, "none", "Arguments added to those of Regatta."),
     Key::new("model", Kind::Word, "the program's", "The model, where the program has a choice."),
     Key::new("env", Kind::Variables, "none", "Variables for the program."),
+    Key::new(
+        "labels",
+        Kind::Labels,
+        "`models.labels`",
+        "The model for tasks with a label, in this program's names.",
+    ),
+    Key::new(
+        "escalation",
+        Kind::Texts,
+        "`models.escalation`",
+        "The ladder of models, in this program's names.",
+    ),
     Key::new(
         "permissions",
         Kind::Section(PERMISSION_KEYS),
@@ -227,10 +240,48 @@ static LIMIT_KEYS: &[Key] = &[
         "Start nothing while less disk than this is free where lanes are made.",
     )
     .example("5"),
-    Key::new("budget_usd", Kind::Number, "none", "What all attempts together may cost.")
-        .example("50")
-        .later(),
+    Key::new(
+        "budget_usd",
+        Kind::Number,
+        "none",
+        "What all attempts together may cost: those of a `regatta run`, or those of the daemon in one day.",
+    )
+    .example("50"),
 ];
+
+static BUDGET_KEYS: &[Key] = &[
+    Key::new(
+        "task",
+        Kind::Section(CEILING_KEYS),
+        "none",
+        "What all attempts of one task may use, `usd` or `tokens` or both, unless the task says so itself.",
+    )
+    .example("{ usd: 5, tokens: 4000000 }"),
+    Key::new("plan", Kind::Section(CEILING_KEYS), "none", "What all tasks of one plan may use together.")
+        .example("{ usd: 40 }"),
+    Key::new(
+        "day",
+        Kind::Section(CEILING_KEYS),
+        "none",
+        "What everything may use in one day of this machine's calendar.",
+    )
+    .example("{ usd: 100 }"),
+    Key::new("warn_at", Kind::Number, "0.8", "From which share of a budget on people are told."),
+    Key::new(
+        "stop_at",
+        Kind::Number,
+        "1.1",
+        "From which share on agents at work are stopped. From 1 on nothing new starts; what runs may end until here.",
+    ),
+];
+
+static CEILING_KEYS: &[Key] = &[
+    Key::new("usd", Kind::Number, "none", "Dollars."),
+    Key::new("tokens", Kind::Int { min: 0, max: MAX_TOKENS }, "none", "Tokens, read and written."),
+];
+
+/// As many tokens as anybody may ask for.
+pub(crate) const MAX_TOKENS: i64 = 1_000_000_000_000;
 
 static PROFILE_KEYS: &[Key] = &[
     Key::new("name", Kind::Word, "", "The profile's name. Required."),
@@ -250,12 +301,19 @@ static PROFILE_KEYS: &[Key] = &[
 ];
 
 static MODEL_KEYS: &[Key] = &[
-    Key::new("escalation", Kind::Texts, "none", "Models to try in turn when an attempt fails.")
-        .example("[haiku, sonnet, opus]")
-        .later(),
-    Key::new("labels", Kind::Labels, "none", "The model for tasks with a label.")
-        .example("{ documentation: haiku }")
-        .later(),
+    Key::new("default", Kind::Word, "the program's", "The model of agents whose entry names none.")
+        .example("sonnet"),
+    Key::new("labels", Kind::Labels, "none", "The model for tasks with a label; the first of a task's labels that stands here counts.")
+        .example("{ documentation: haiku }"),
+    Key::new("escalation", Kind::Texts, "none", "Models from the cheapest to the best: one step up after every failure of the work. One that does not stand here stays; where none is named at all, the first one begins.")
+        .example("[haiku, sonnet, opus]"),
+    Key::new("prices", Kind::Named(PRICE_KEYS), "none", "Dollars per million tokens, `in` and `out`, for models whose agent does not count dollars itself.")
+        .example("{ gpt-5: { in: 1.25, out: 10 } }"),
+];
+
+static PRICE_KEYS: &[Key] = &[
+    Key::new("in", Kind::Number, "", "Dollars for a million tokens read. Required."),
+    Key::new("out", Kind::Number, "", "Dollars for a million tokens written. Required."),
 ];
 
 static NOTIFY_KEYS: &[Key] = &[
@@ -263,7 +321,7 @@ static NOTIFY_KEYS: &[Key] = &[
         "on",
         Kind::OneOrMore,
         "",
-        "What to tell about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `idle`. Required.",
+        "What to tell about: `landed`, `done`, `blocked`, `failed`, `parked`, `needs-input`, `conflict-ahead`, `budget`, `idle`. Required.",
     ),
     Key::new(
         "webhook",

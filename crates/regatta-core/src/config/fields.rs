@@ -86,6 +86,13 @@ impl Fields {
         }
     }
 
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        match self.field(name)?.value {
+            Value::Number(value) => Some(value),
+            _ => None,
+        }
+    }
+
     pub(crate) fn duration(&self, name: &str) -> Option<Option<Duration>> {
         match self.field(name)?.value {
             Value::Duration(value) => Some(value),

@@ -10,7 +10,7 @@ use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
 use super::values::{Config, Keep, Origin, Strategy};
-use super::{agents, bounds, check, normalised, notify, profiles, rookery, yaml};
+use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
 
 /// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
@@ -58,6 +58,7 @@ impl Config {
                     }
                     self.take(section, report);
                 }
+                Value::Named(named) if path == "models.prices" => models::prices(self, named, report),
                 Value::Named(named) if path == "agents" => agents::take(self, named, report),
                 value => {
                     self.put(&path, value);
@@ -141,6 +142,15 @@ impl Config {
             ("limits.max_load", Value::Number(n)) => limits.max_load = Some(*n),
             ("limits.min_free_disk_gb", Value::Number(n)) => limits.min_free_disk_gb = Some(*n),
             ("limits.budget_usd", Value::Number(number)) => limits.budget_usd = Some(*number),
+            ("budget.task.usd", Value::Number(n)) => self.budget.task.usd = Some(*n),
+            ("budget.task.tokens", Value::Int(n)) => self.budget.task.tokens = u64::try_from(*n).ok(),
+            ("budget.plan.usd", Value::Number(n)) => self.budget.plan.usd = Some(*n),
+            ("budget.plan.tokens", Value::Int(n)) => self.budget.plan.tokens = u64::try_from(*n).ok(),
+            ("budget.day.usd", Value::Number(n)) => self.budget.day.usd = Some(*n),
+            ("budget.day.tokens", Value::Int(n)) => self.budget.day.tokens = u64::try_from(*n).ok(),
+            ("budget.warn_at", Value::Number(n)) => self.budget.shares.warn_at = *n,
+            ("budget.stop_at", Value::Number(n)) => self.budget.shares.stop_at = *n,
+            ("models.default", Value::Text(text)) => self.models.default = Some(text.clone()),
             ("profiles", Value::Rows(rows)) => {
                 self.profiles = rows.iter().filter_map(profiles::row).collect();
                 self.declared_profiles.clone_from(&self.profiles);

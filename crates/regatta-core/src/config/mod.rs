@@ -15,6 +15,7 @@ mod duration;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod keys;
+mod models;
 mod notify;
 mod overrides;
 mod profiles;

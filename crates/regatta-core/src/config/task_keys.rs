@@ -1,6 +1,7 @@
 //! The rows of task files and plans, Regatta's own and parallel-orchestra's.
 
 use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
+use super::config_keys::MAX_TOKENS;
 use super::keys::{Key, Kind};
 
 /// A place where task keys may stand.
@@ -39,6 +40,9 @@ pub static TASK_KEYS: &[Key] = &[
     Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents` in `regatta.yaml` that does the work.")
         .places(ONE_PLAN),
     Key::new("model", Kind::Word, "the agent's", "The model, where the agent has a choice.").places(ONE_PLAN),
+    Key::new("labels", Kind::Names, "none", "What kind of work it is; `models.labels` in `regatta.yaml` may choose the model by it.").places(ONE_PLAN),
+    Key::new("budget_usd", Kind::Number, "`budget.task`", "Dollars that all its attempts together may cost.").places(ONE_PLAN),
+    Key::new("budget_tokens", Kind::Int { min: 0, max: MAX_TOKENS }, "`budget.task`", "Tokens that all its attempts together may read and write.").places(ONE_PLAN),
     Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`, `opencode run --agent NAME` or `codex exec --profile NAME`; gemini has none and is not started.").places(ONE_PLAN),
     Key::new("priority", Kind::Int { min: -9999, max: 9999 }, "0", "Higher starts first.").places(ONE_PLAN),
     Key::new("deps", Kind::Names, "none", "Tasks that have to be landed, or done where they land nothing, before this one starts.")

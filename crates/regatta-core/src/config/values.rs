@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::bounds::Bounds;
+use crate::budget::{Ceiling, Price, Shares};
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
@@ -42,12 +43,14 @@ pub struct Config {
     pub watch: Watch,
     /// What may happen at once.
     pub limits: Limits,
+    /// What agents may use.
+    pub budget: Budget,
     /// Accounts to rotate through.
     pub profiles: Vec<Profile>,
     /// Those of the file, among which a flag or a variable may have chosen.
     #[serde(skip)]
     pub(crate) declared_profiles: Vec<Profile>,
-    /// Which model does what. Read, and not yet acted upon.
+    /// Which model does what.
     pub models: Models,
     /// Who is told about what.
     pub notify: Vec<Notify>,
@@ -99,6 +102,10 @@ pub struct Agent {
     /// What it may do in every task.
     #[serde(flatten)]
     pub bounds: Bounds,
+    /// The model for tasks with a label, where it has names of its own for them.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its own ladder of models.
+    pub escalation: Option<Vec<String>>,
 }
 
 /// How an agent is spoken to.
@@ -195,6 +202,8 @@ impl Agent {
             args: Vec::new(),
             env: BTreeMap::new(),
             bounds: Bounds::default(),
+            labels: None,
+            escalation: None,
         }
     }
 
@@ -351,17 +360,35 @@ pub struct Limits {
     pub max_load: Option<f64>,
     /// Start nothing while less disk is free where lanes are made.
     pub min_free_disk_gb: Option<f64>,
-    /// What all attempts together may cost. Read, and not yet acted upon.
+    /// What all attempts together may cost: those of a run, or those of the daemon in one day.
     pub budget_usd: Option<f64>,
 }
 
+/// What agents may use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Budget {
+    /// All attempts of one task.
+    pub task: Ceiling,
+    /// All tasks of one plan.
+    pub plan: Ceiling,
+    /// Everything in one day.
+    pub day: Ceiling,
+    /// From which shares on something is done.
+    #[serde(flatten)]
+    pub shares: Shares,
+}
+
 /// Which model does what.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Models {
-    /// Models to try in turn.
-    pub escalation: Vec<String>,
+    /// The model of agents whose entry names none.
+    pub default: Option<String>,
     /// The model for tasks with a label.
     pub labels: BTreeMap<String, String>,
+    /// From the cheapest to the best.
+    pub escalation: Vec<String>,
+    /// What tokens cost, for agents that do not count dollars.
+    pub prices: BTreeMap<String, Price>,
 }
 
 impl Default for Config {
@@ -380,6 +407,7 @@ impl Default for Config {
             radar: Radar::default(),
             watch: Watch::default(),
             limits: Limits::default(),
+            budget: Budget::default(),
             profiles: Vec::new(),
             declared_profiles: Vec::new(),
             models: Models::default(),

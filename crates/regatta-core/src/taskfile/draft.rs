@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bounds::{Bounds, refusals};
+use crate::budget::Ceiling;
 use crate::config::agents::unknown_agent;
 use crate::config::bounds;
 use crate::config::fields::{Fields, Spot};
@@ -223,6 +224,20 @@ pub(super) fn bounds(
 pub(super) fn checks(layers: &[&Fields], config: &Config) -> Vec<String> {
     let said = layers.iter().find_map(|fields| fields.texts("checks"));
     said.map_or_else(|| config.defaults.checks.clone(), texts)
+}
+
+/// Labels of the nearest layer that has any.
+pub(super) fn labels(layers: &[&Fields]) -> Vec<String> {
+    layers.iter().find_map(|fields| fields.texts("labels")).map(texts).unwrap_or_default()
+}
+
+/// What the task may use; the nearer layer wins.
+pub(super) fn budget(layers: &[&Fields]) -> Ceiling {
+    let tokens = layers.iter().find_map(|fields| fields.int("budget_tokens"));
+    Ceiling {
+        usd: layers.iter().find_map(|fields| fields.number("budget_usd")),
+        tokens: tokens.and_then(|tokens| u64::try_from(tokens).ok()),
+    }
 }
 
 /// Says which keys mean nothing for a task that only reads. They are left out of it.

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 
+use crate::budget::Ceiling;
 use crate::config::fields::Fields;
 use crate::config::keys::Key;
 use crate::config::reading::{Reading, no_word};
@@ -165,6 +166,8 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
             prompt,
             agent: agent.to_owned(),
             model: None,
+            labels: Vec::new(),
+            budget: Ceiling::default(),
             persona,
             priority: 0,
             deps: deps.iter().map(|dep| dep.value.clone()).collect(),

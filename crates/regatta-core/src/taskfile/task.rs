@@ -148,6 +148,8 @@ fn complete(
             prompt,
             agent,
             model: text("model"),
+            labels: draft::labels(&layers),
+            budget: draft::budget(&layers),
             persona: text("persona"),
             priority: layers
                 .iter()

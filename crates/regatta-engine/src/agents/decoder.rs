@@ -69,6 +69,11 @@ pub enum AgentEnd {
         /// In the agent's words.
         message: String,
     },
+    /// It reached the ceiling in dollars that it was given.
+    Budget {
+        /// In the agent's words.
+        message: String,
+    },
     /// The world failed, not the work: overloaded, unreachable, out of memory.
     Environment {
         /// In the agent's words.

@@ -139,6 +139,8 @@ pub struct Brief<'a> {
     pub follow_up: Option<&'a str>,
     /// The task's model; wins over the profile's.
     pub model: Option<&'a str>,
+    /// Dollars it may cost, for an agent that can keep to that by itself.
+    pub max_usd: Option<f64>,
     /// The agent's own sub-persona (`claude --agent`, `codex --profile`, `opencode run --agent`).
     pub persona: Option<&'a str>,
     /// The agent must not change anything.

@@ -55,6 +55,7 @@ impl Case {
             Judgement::Bad { verdict, by, .. } => format!("bad {verdict} by {by}"),
             Judgement::NeedsInput(_) => "needs input".into(),
             Judgement::RateLimited { .. } => "rate limited".into(),
+            Judgement::Budget(_) => "budget".into(),
             Judgement::Environment(_) => "environment".into(),
             Judgement::Permanent(_) => "permanent".into(),
             Judgement::AccountRefused(_) => "account refused".into(),
@@ -128,6 +129,8 @@ fn what_is_nobodys_fault_is_not_charged() {
     assert_eq!(Case { exit: Exit::Lost, ..Case::of(VerdictAdapter::Db) }.summary(), "uncharged");
     let limited = AgentEnd::RateLimited { until: None, limit: RateLimit::Quota, message: "429".into() };
     assert_eq!(Case { end: limited, ..Case::of(VerdictAdapter::Db) }.summary(), "rate limited");
+    let spent = AgentEnd::Budget { message: "Reached maximum budget ($1)".into() };
+    assert_eq!(Case { end: spent, ..Case::of(VerdictAdapter::Db) }.summary(), "budget");
     let timed_out = Case {
         exit: Exit::TimedOut { limit: Limit::Idle },
         said: Some("pass"),
@@ -223,6 +226,7 @@ fn failures_lead_where_the_table_of_classes_says() {
         "park until 3618, rate-limited, free"
     );
     assert_eq!(after(Judgement::Permanent("x".into()), 0, 0), "blocked policy, permanent, free");
+    assert_eq!(after(Judgement::Budget("x".into()), 0, 0), "blocked budget, budget, free");
     assert_eq!(after(Judgement::NeedsInput("x".into()), 0, 0), "blocked needs-input, work, free");
     assert_eq!(after(Judgement::Uncharged("x".into()), 2, 0), "released, environment, free");
 }

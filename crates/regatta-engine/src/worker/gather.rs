@@ -8,7 +8,7 @@ use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 
 use super::{Worker, WorkerError};
-use crate::agents::{self, AgentEvent, Ending, Kind};
+use crate::agents::{self, AgentEvent, Ending};
 use crate::clock;
 use crate::files::end_of;
 use crate::process::tail::Tail;
@@ -66,27 +66,13 @@ impl Worker {
     /// What the agent said of itself goes into the record.
     pub(crate) fn take_over(&mut self, heard: &Heard) {
         let ending = &heard.ending;
-        self.record.cost_usd = ending.cost_usd;
-        (self.record.tokens_in, self.record.tokens_out) = self.tokens(ending);
         if ending.model.is_some() {
             self.record.model.clone_from(&ending.model);
         }
         if ending.session.is_some() {
             self.record.session.clone_from(&ending.session);
         }
-    }
-
-    /// Tokens of this attempt alone: codex counts those of the whole conversation.
-    fn tokens(&self, ending: &Ending) -> (u64, u64) {
-        let is_codex =
-            self.ctx.agent(&self.claim.spec.agent).is_ok_and(|profile| profile.kind == Kind::Codex);
-        if !is_codex {
-            return (ending.tokens_in, ending.tokens_out);
-        }
-        let before = self.history.iter().filter(|attempt| attempt.session == ending.session);
-        before.fold((ending.tokens_in, ending.tokens_out), |(read, written), attempt| {
-            (read.saturating_sub(attempt.tokens_in), written.saturating_sub(attempt.tokens_out))
-        })
+        self.settle_usage(ending);
     }
 }
 

@@ -9,6 +9,7 @@ mod gather;
 mod prepare;
 mod run;
 mod settle;
+mod usage;
 mod watching;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use crate::context::Context;
 pub(crate) use prepare::reopen;
 
 use crate::lanes::Lane;
+use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::process::{Found, LaunchError, Shim, StopRequest, find, sweep};
 use crate::redact::Redactor;
@@ -113,6 +115,8 @@ pub(crate) struct Worker {
     pub(crate) claim: Claim,
     pub(crate) record: Attempt,
     pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// What its agent uses, for the engine; and the engine's word that it is too much.
+    pub(crate) meter: Arc<Meter>,
     /// Earlier attempts whose lane and conversation this one goes on with.
     pub(crate) history: Vec<Attempt>,
     /// The agent committed a file that was brought in.
@@ -135,9 +139,10 @@ pub(crate) async fn attempt(
     claim: Claim,
     token: String,
     stop: watch::Receiver<Option<Stop>>,
+    meter: Arc<Meter>,
 ) -> Left {
     let record = Attempt::new(claim.attempt, &claim.spec.agent);
-    let mut worker = Worker::new(ctx, claim, record, stop);
+    let mut worker = Worker::new(ctx, claim, record, stop, meter);
     let result = worker.fresh(&token).await;
     worker.conclude(result).await
 }
@@ -148,8 +153,9 @@ pub(crate) async fn adopt(
     claim: Claim,
     record: Attempt,
     stop: watch::Receiver<Option<Stop>>,
+    meter: Arc<Meter>,
 ) -> Left {
-    let mut worker = Worker::new(ctx, claim, record, stop);
+    let mut worker = Worker::new(ctx, claim, record, stop, meter);
     let result = worker.adopted().await;
     worker.conclude(result).await
 }
@@ -161,20 +167,27 @@ pub(crate) async fn give_up(
     claim: Claim,
     record: Attempt,
     stop: watch::Receiver<Option<Stop>>,
+    meter: Arc<Meter>,
     why: String,
 ) -> Left {
-    let mut worker = Worker::new(ctx, claim, record, stop);
+    let mut worker = Worker::new(ctx, claim, record, stop, meter);
     leftovers::end_below(&worker.ctx.run_dir(&worker.claim.task, worker.claim.attempt), |_| true).await;
     worker.conclude(Err(WorkerError::GivenUp(why))).await
 }
 
 impl Worker {
-    fn new(ctx: Arc<Context>, claim: Claim, record: Attempt, stop: watch::Receiver<Option<Stop>>) -> Self {
+    fn new(
+        ctx: Arc<Context>,
+        claim: Claim,
+        record: Attempt,
+        stop: watch::Receiver<Option<Stop>>,
+        meter: Arc<Meter>,
+    ) -> Self {
         let own_secrets = Redactor::new(claim.spec.env.clone());
         let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
-        Self { ctx, claim, record, stop, history, leaked: false, next, own_secrets }
+        Self { ctx, claim, record, stop, meter, history, leaked: false, next, own_secrets }
     }
 
     /// From now on knows the secrets of its lane, and its own token where it is at hand.
@@ -194,7 +207,7 @@ impl Worker {
     async fn fresh(&mut self, token: &str) -> Result<(), WorkerError> {
         let site = self.prepare().await?;
         failpoint::reach("lane-made");
-        if self.stopped().is_some() {
+        if self.stopped().is_some() || self.meter.halted().is_some() {
             return Err(WorkerError::Stopped);
         }
         match self.launch(&site, token).await {
@@ -216,6 +229,9 @@ impl Worker {
             source,
         })?;
         let state = until_answered(|| self.ctx.store.task(&self.claim.task)).await?.state;
+        let mut history = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
+        history.retain(|attempt| attempt.n < self.claim.attempt);
+        self.history = history;
         let Some(site) = self.site_of_record(run_dir).await? else {
             // Claimed, and nothing more; or somebody took the lane away under the agent.
             self.end_tree().await;

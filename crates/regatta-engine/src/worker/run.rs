@@ -30,13 +30,15 @@ impl Worker {
             (failure, cut_short) => failure.or(cut_short),
         };
         let mut environment = ctx.environment.clone();
+        let tier = self.tier();
         let brief = Brief {
             task: &spec.id,
             attempt: self.claim.attempt,
             prompt: &spec.prompt,
             guidance: guidance.as_deref(),
             follow_up: self.claim.prompt.as_ref().map(|prompt| prompt.text.as_str()),
-            model: spec.model.as_deref(),
+            model: tier.model.as_deref(),
+            max_usd: self.meter.allowance.as_ref().map(|allowance| allowance.usd),
             persona: spec.persona.as_deref(),
             read_only: spec.read_only,
             bounds: &spec.bounds,
@@ -93,6 +95,7 @@ impl Worker {
         if resume || profile.kind == Kind::Claude {
             self.record.session = Some(session);
         }
+        (self.record.model_asked, self.record.tier) = (tier.model, tier.why);
         self.record.started_at = Some(clock::now());
         self.started(&shim).await?;
         failpoint::reach("started");
@@ -141,7 +144,13 @@ impl Worker {
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
         let mut hopeless = false;
+        let mut halt = self.meter.watch();
+        let mut halted = false;
         loop {
+            if let Some(halt) = halt.borrow_and_update().clone().filter(|_| !halted) {
+                halted = true;
+                let _ = shim.stop(&StopRequest::Asked(halt.detail));
+            }
             let asked = self.stop.borrow_and_update().clone();
             if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
                 ask_to_stop(shim, &stop);
@@ -190,13 +199,15 @@ impl Worker {
                 limit = silence.run_out(decoder.open_tools() > 0) => {
                     let _ = shim.stop(&StopRequest::Limit(limit));
                 }
+                _ = halt.changed(), if !halted => {}
                 _ = self.stop.changed(), if obeyed.is_none() || !matches!(obeyed, Some(Stop::Interrupt { now: true, .. })) => {}
             }
         }
     }
 
-    fn heard(&self, events: Vec<AgentEvent>) {
+    fn heard(&mut self, events: Vec<AgentEvent>) {
         for event in events {
+            self.count(&event);
             let live = match event {
                 AgentEvent::ToolStarted { name, summary, sub, .. } => {
                     let by = if sub { "sub-agent: " } else { "" };

@@ -7,6 +7,7 @@ use regatta_core::commit_message::commit_message;
 use regatta_core::config::Keep;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
+use regatta_core::failure::FailureClass;
 use regatta_core::train::{LandRequest, Strategy};
 use regatta_core::verdict::{Statement, Verdict};
 use regatta_store::{Outcome, Step};
@@ -64,9 +65,16 @@ impl Worker {
             let text = format!("refused by the agent's own permissions: {}", heard.ending.denials.join(", "));
             self.record.evidence.push(Evidence::Note { text });
         }
+        let halted = self.meter.halted().filter(|_| matches!(exit, Exit::Stopped { .. }));
         match self.stopped() {
             Some(Stop::Cancel { by }) => {
                 return self.put_away(site, Outcome::Cancel { by }, "cancelled").await;
+            }
+            _ if halted.is_some() => {
+                self.record.class = Some(FailureClass::Budget);
+                let halt = halted.expect("it was just looked at");
+                let why = halt.detail.clone();
+                return self.put_away(site, halt.outcome(), &why).await;
             }
             Some(Stop::Interrupt { why, .. }) if matches!(exit, Exit::Stopped { .. }) => {
                 return self.put_away(site, Outcome::Release { why: why.clone() }, &why).await;
@@ -459,7 +467,10 @@ impl Worker {
             now: clock::now(),
             next: &self.next,
         };
-        let (outcome, class, charged) = judge::after_failure(judgement, &so_far);
+        let (mut outcome, class, charged) = judge::after_failure(judgement, &so_far);
+        if let (Judgement::Budget(_), Some(allowance)) = (judgement, &self.meter.allowance) {
+            outcome = allowance.halt.clone().outcome();
+        }
         self.record.class = Some(class);
         self.record.charged = charged;
         outcome

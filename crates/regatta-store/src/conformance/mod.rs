@@ -18,6 +18,7 @@ pub mod queue;
 pub mod read;
 pub mod report;
 pub mod session;
+pub mod spending;
 pub mod train;
 
 use std::sync::Arc;
@@ -139,6 +140,12 @@ macro_rules! conformance {
                 what_is_not_there_is_not_found,
                 counts_follow_the_order_of_a_tasks_life,
             }
+            spending {
+                sums_are_told_by_task_agent_model_plan_and_quarter,
+                sums_are_over_what_was_asked_for,
+                what_an_attempt_under_way_has_said_counts,
+                a_task_that_is_put_in_anew_begins_with_nothing_spent,
+            }
             train {
                 one_holder_at_a_time_and_terms_grow,
                 a_car_goes_its_way_and_leaves_with_its_task_landed,
@@ -196,6 +203,7 @@ mod tests {
             ("prompt", include_str!("prompt.rs")),
             ("event", include_str!("event.rs")),
             ("read", include_str!("read.rs")),
+            ("spending", include_str!("spending.rs")),
             ("train", include_str!("train.rs")),
             ("profiles", include_str!("profiles.rs")),
         ] {

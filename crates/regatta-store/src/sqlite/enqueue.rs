@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 use super::dependents::{recount, skip_if_hopeless};
 use super::rows::{Row, bounded, fate, remember, to_json};
 use super::writer::Tx;
-use super::{cycle, events, queue};
+use super::{cycle, events, queue, spending};
 use crate::{IfPresent, NewTask, RequestId, Result, StoreError};
 
 /// A task with its spec as it will be stored.
@@ -129,6 +129,9 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
         task.queue,
         -i64::from(task.spec.priority)
     ])?;
+    if task.if_present == IfPresent::Restart {
+        spending::count_from(tx, row.seq, at)?;
+    }
     put_spec(tx, row.seq, &prepared.body)?;
     Ok(Some((row.seq, entry)))
 }

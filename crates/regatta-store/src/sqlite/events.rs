@@ -78,6 +78,8 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::ConflictAhead { .. }
         | EventBody::Suspected { .. }
         | EventBody::WentOn { .. }
+        | EventBody::BudgetWarned { .. }
+        | EventBody::BudgetSpent { .. }
         | EventBody::Salvaged { .. }
         | EventBody::Noted { .. } => false,
     }

@@ -20,6 +20,7 @@ mod reads;
 mod reports;
 mod rows;
 mod sessions;
+mod spending;
 mod store;
 mod train;
 mod watch;

@@ -38,6 +38,8 @@ struct Head<'a> {
     title: Cow<'a, str>,
     #[serde(borrow)]
     agent: Cow<'a, str>,
+    #[serde(default)]
+    labels: Vec<String>,
     read_only: bool,
 }
 
@@ -58,6 +60,7 @@ pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief
         briefs.push(TaskBrief {
             title: head.title.into_owned(),
             agent: head.agent.into_owned(),
+            labels: head.labels,
             read_only: head.read_only,
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,

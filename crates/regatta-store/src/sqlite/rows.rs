@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::unreadable;
 use super::writer::Tx;
-use super::{dependents, events};
+use super::{dependents, events, spending};
 use crate::{RequestId, Result, SessionId, StoreError};
 
 /// The longest value in bytes, so that every backend can hold it (a znode ends at 1 MiB).
@@ -176,7 +176,7 @@ impl Row {
              on conflict(task, n) do update set body = excluded.body",
         )?
         .execute(params![self.seq, attempt.n, body])?;
-        Ok(())
+        spending::put(tx, self.seq, attempt)
     }
 }
 

@@ -13,12 +13,12 @@ use regatta_core::train::{Car, LandStep};
 
 use super::watch::Watch;
 use super::{
-    SqliteStore, claims, enqueue, events, profiles, prompts, queue, reads, reports, sessions, train,
+    SqliteStore, claims, enqueue, events, profiles, prompts, queue, reads, reports, sessions, spending, train,
 };
 use crate::{
     AccountKey, AccountRecord, Beat, Claim, ClaimRequest, Lander, NewPrompt, NewTask, NodeInfo, Operation,
-    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, Step, Store, TaskBrief,
-    TaskQuery, TaskRecord, WorkerReport,
+    Ready, ReadyKey, Reported, RequestId, Result, Sent, SessionId, SessionInfo, SpendQuery, Spending, Step,
+    Store, TaskBrief, TaskQuery, TaskRecord, WorkerReport,
 };
 
 #[async_trait]
@@ -148,6 +148,11 @@ impl Store for SqliteStore {
     async fn reported(&self, task: &TaskId, attempt: u32) -> Result<Reported> {
         let task = task.clone();
         self.readers.call(move |db| reports::reported(db, &task, attempt)).await
+    }
+
+    async fn spending(&self, query: &SpendQuery) -> Result<Vec<Spending>> {
+        let query = query.clone();
+        self.readers.call(move |db| spending::read(db, &query)).await
     }
 
     async fn append(

@@ -76,9 +76,10 @@ fn finished(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> AgentEnd 
     match terminal.subtype.as_str() {
         "success" => failed_request(signs, terminal, now),
         _ if no_session(&terminal.words) => AgentEnd::NoSession,
-        // The ceilings are the user's own, so reaching one is the task's doing: work. The retry resumes the
+        "error_max_budget_usd" => AgentEnd::Budget { message },
+        // The ceiling is the user's own, so reaching it is the task's doing: work. The retry resumes the
         // conversation with a fresh allowance, and `max_attempts` bounds how often.
-        "error_max_turns" | "error_max_budget_usd" => AgentEnd::Failed { message },
+        "error_max_turns" => AgentEnd::Failed { message },
         // `error_during_execution`, malformed structured output, and what later versions add: nobody knows better.
         subtype => {
             AgentEnd::Failed { message: if message.is_empty() { subtype.to_owned() } else { message } }

@@ -49,6 +49,10 @@ pub(in crate::agents) fn invocation(
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
+    // A ceiling among the profile's own arguments is the user's word.
+    if let Some(usd) = brief.max_usd.filter(|_| !names_budget(&profile.args)) {
+        add(&["--max-budget-usd", &format!("{:.4}", usd.max(0.0001))]);
+    }
     let permissions = &brief.bounds.permissions;
     let bypasses = !brief.read_only && permissions.allow.is_none();
     if bypasses {
@@ -96,6 +100,11 @@ pub(in crate::agents) fn invocation(
     }
     let invocation = Invocation::new(profile, argv, words::prompt(brief, Report::Command), &defaults);
     Ok(Invocation { files, ..invocation })
+}
+
+fn names_budget(args: &[String]) -> bool {
+    const FLAGS: Flags = Flags { alone: &[], valued: &["--max-budget-usd"] };
+    FLAGS.any_in(args)
 }
 
 fn rules(rules: &[Rule]) -> String {

@@ -38,6 +38,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         guidance: None,
         follow_up: None,
         model: None,
+        max_usd: None,
         persona: None,
         read_only: false,
         bounds: &NO_BOUNDS,
@@ -268,4 +269,24 @@ fn what_was_said_since_comes_first_in_a_conversation_and_behind_the_task_in_a_ne
         assert_eq!(env(&invocation, "REGATTA_FOLLOW_UP"), Some("/review --now"));
     }
     assert_eq!(env(&start(&profile(Kind::Command), &brief(&task)), "REGATTA_FOLLOW_UP"), None);
+}
+
+#[test]
+fn claude_is_told_what_it_may_cost_unless_the_user_says_so() {
+    let task = task();
+    let brief = Brief { max_usd: Some(0.25), session: SessionPlan::Resume(UUID), ..brief(&task) };
+    let told = start(&profile(Kind::Claude), &brief);
+    assert!(argv(&told).windows(2).any(|pair| pair == ["--max-budget-usd", "0.2500"]), "{told:?}");
+    for args in [&["--max-budget-usd", "9"][..], &["--max-budget-usd=9"]] {
+        let own =
+            AgentProfile { args: args.iter().map(|arg| (*arg).into()).collect(), ..profile(Kind::Claude) };
+        let started = start(&own, &brief);
+        let said: Vec<&str> =
+            argv(&started).into_iter().filter(|arg| arg.starts_with("--max-budget")).collect();
+        assert_eq!(said, [args[0]]);
+    }
+    for kind in [Kind::Codex, Kind::Gemini, Kind::Opencode] {
+        let others = start(&profile(kind), &brief);
+        assert!(!argv(&others).iter().any(|arg| arg.contains("budget")), "{others:?}");
+    }
 }

@@ -50,6 +50,7 @@ fn kind(end: &AgentEnd) -> &'static str {
         AgentEnd::RateLimited { until: Some(_), .. } => "limited until",
         AgentEnd::RateLimited { until: None, .. } => "limited",
         AgentEnd::AccountRefused { .. } => "account refused",
+        AgentEnd::Budget { .. } => "budget",
         AgentEnd::Environment { .. } => "environment",
         AgentEnd::Permanent { .. } => "permanent",
         AgentEnd::NoSession => "no session",

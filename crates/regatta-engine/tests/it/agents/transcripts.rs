@@ -90,7 +90,7 @@ fn agrees(outcome: &str, ending: &Ending) -> bool {
         "rate_limited" => until(detail.strip_prefix("until=").filter(|at| *at != "None")),
         "auth" | "billing" => matches!(ending.end, AgentEnd::AccountRefused { .. }),
         "permanent" => matches!(ending.end, AgentEnd::Permanent { .. }),
-        "limit" => matches!(ending.end, AgentEnd::Failed { .. }),
+        "limit" => matches!(ending.end, AgentEnd::Failed { .. } | AgentEnd::Budget { .. }),
         "no_session" => ending.end == AgentEnd::NoSession,
         "session_exists" => ending.end == AgentEnd::SessionExists,
         "interrupted" => matches!(ending.end, AgentEnd::Interrupted { .. }),

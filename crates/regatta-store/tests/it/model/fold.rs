@@ -59,6 +59,8 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::PromptQueued { rearmed: false, .. }
         | EventBody::Suspected { .. }
         | EventBody::WentOn { .. }
+        | EventBody::BudgetWarned { .. }
+        | EventBody::BudgetSpent { .. }
         | EventBody::Noted { .. } => return None,
     })
 }

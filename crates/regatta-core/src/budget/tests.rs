@@ -1,0 +1,92 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn account(usd: Option<f64>, tokens: Option<u64>, spent: (f64, u64)) -> Account {
+    Account {
+        scope: Scope::Run,
+        ceiling: Ceiling { usd, tokens },
+        spent: Spent { usd: spent.0, tokens: spent.1 },
+    }
+}
+
+#[test]
+fn a_sum_is_told_then_starts_nothing_then_stops() {
+    let shares = Shares::default();
+    for (usd, tokens, spent, expected) in [
+        (None, None, (1e9, u64::MAX), Standing::Go),
+        (Some(1.0), None, (0.79, 0), Standing::Go),
+        (Some(1.0), None, (0.8, 0), Standing::Warn),
+        (Some(1.0), None, (0.1 + 0.2 + 0.7, 0), Standing::Hold),
+        (Some(1.0), None, (1.09, 0), Standing::Hold),
+        (Some(1.0), None, (1.1, 0), Standing::Stop),
+        (None, Some(1000), (99.0, 999), Standing::Warn),
+        (None, Some(1000), (99.0, 1000), Standing::Hold),
+        (Some(10.0), Some(1000), (9.0, 1100), Standing::Stop),
+        (Some(10.0), Some(1000), (12.0, 3), Standing::Stop),
+        // Nothing may be spent: nothing starts.
+        (Some(0.0), None, (0.0, 0), Standing::Stop),
+    ] {
+        let account = account(usd, tokens, spent);
+        assert_eq!(account.standing(&shares), expected, "{account:?}");
+    }
+}
+
+#[test]
+fn a_budget_that_no_night_lifts_decides_over_one_that_does() {
+    let day = Account {
+        scope: Scope::Day { until: Timestamp::from_millis(5) },
+        ..account(Some(1.0), None, (1.0, 0))
+    };
+    let run = account(Some(2.0), None, (2.0, 0));
+    for accounts in [[&day, &run], [&run, &day]] {
+        let (standing, decisive) = decisive(accounts, &Shares::default()).unwrap();
+        assert_eq!((standing, &decisive.scope), (Standing::Hold, &Scope::Run));
+    }
+    assert_eq!(day.until(), Some(Timestamp::from_millis(5)));
+    assert!(decisive([], &Shares::default()).is_none());
+}
+
+#[test]
+fn figures_say_what_was_spent_of_what() {
+    assert_eq!(account(Some(5.0), None, (4.2, 0)).figures(), "$4.20 of $5.00");
+    assert_eq!(
+        account(Some(0.05), Some(1000), (0.012, 900)).figures(),
+        "$0.0120 of $0.0500, 900 of 1000 tokens"
+    );
+    assert_eq!(Price { input: 3.0, output: 15.0 }.of(1_000_000, 100_000), 4.5);
+}
+
+proptest! {
+    #[test]
+    fn more_spent_never_means_more_freedom(
+        limit in 0.0f64..100.0,
+        tokens in 0u64..10_000,
+        usd in 0.0f64..200.0,
+        used in 0u64..20_000,
+        more in (0.0f64..50.0, 0u64..5_000),
+        warn_at in 0.0f64..1.0,
+        stop_at in 1.0f64..3.0,
+    ) {
+        let shares = Shares { warn_at, stop_at };
+        let before = account(Some(limit), Some(tokens), (usd, used));
+        let after = Account { spent: before.spent + Spent { usd: more.0, tokens: more.1 }, ..before.clone() };
+        prop_assert!(before.standing(&shares) <= after.standing(&shares));
+        // Nothing starts exactly from the ceiling on.
+        let reached = usd + 1e-6 >= limit || used >= tokens;
+        if reached && (usd - limit).abs() > 1e-3 {
+            prop_assert!(before.standing(&shares) >= Standing::Hold);
+        }
+        if usd < limit - 1e-3 && used < tokens {
+            prop_assert!(before.standing(&shares) < Standing::Hold);
+        }
+    }
+
+    #[test]
+    fn the_worst_of_many_decides(spent in proptest::collection::vec(0.0f64..3.0, 1..6)) {
+        let accounts: Vec<Account> = spent.iter().map(|usd| account(Some(1.0), None, (*usd, 0))).collect();
+        let shares = Shares::default();
+        let (standing, _) = decisive(&accounts, &shares).unwrap();
+        prop_assert_eq!(Some(standing), accounts.iter().map(|account| account.standing(&shares)).max());
+    }
+}
