@@ -10,6 +10,7 @@ pub mod budget;
 pub mod causes;
 pub mod commit_message;
 pub mod config;
+pub mod crew;
 pub mod diagnostic;
 pub mod event;
 pub mod exit;

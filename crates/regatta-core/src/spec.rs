@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::Bounds;
 use crate::budget::Ceiling;
+use crate::crew::Wanted;
 use crate::id::TaskId;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -74,6 +75,9 @@ pub struct TaskSpec {
     /// `file:line` of its definition, for messages.
     #[serde(default)]
     pub source: String,
+    /// Whom of the crew it is for, where it is on the board.
+    #[serde(default, skip_serializing_if = "Wanted::is_anybody")]
+    pub wanted: Wanted,
 }
 
 impl TaskSpec {
@@ -104,6 +108,7 @@ impl TaskSpec {
             workdir: PathBuf::new(),
             plan: None,
             source: String::new(),
+            wanted: Wanted::default(),
         }
     }
 }

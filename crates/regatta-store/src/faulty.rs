@@ -60,6 +60,8 @@ macro_rules! lossy {
     };
 }
 
+mod crew;
+
 #[async_trait]
 impl<S: Store> Store for Faulty<S> {
     fn describe(&self) -> String {

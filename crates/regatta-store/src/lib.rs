@@ -11,6 +11,7 @@
 //! * **Clock-free.** No call compares times. Timestamps are recorded for people, and handed back in order for
 //!   callers who own a clock.
 
+mod crew;
 mod error;
 mod model;
 mod spending;
@@ -33,6 +34,7 @@ use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
+pub use crew::*;
 pub use error::{Result, StoreError};
 pub use model::*;
 pub use spending::*;
@@ -58,9 +60,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-/// What Regatta needs of a database. Object safe; shared between tasks behind an `Arc`.
+/// What Regatta needs of a database, beside what the crew needs: [`Crew`]. Object safe; shared between tasks behind an
+/// `Arc`.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: Crew {
     /// Where it is, without secrets, for people.
     fn describe(&self) -> String;
 

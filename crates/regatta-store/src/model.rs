@@ -316,6 +316,12 @@ pub enum Operation {
         /// By whom.
         by: String,
     },
+    /// A failed or blocked task is pending again, with its failures remembered: refused once as many are charged as it
+    /// may have attempts. Dependents come back with it, as after [`Operation::Requeue`].
+    Retry {
+        /// By whom.
+        by: String,
+    },
     /// Work that is done, or was blocked by a conflict or by tests, joins the train.
     Land {
         /// By whom.

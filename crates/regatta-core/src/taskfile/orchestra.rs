@@ -189,6 +189,7 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
             workdir: common.workdir.clone(),
             plan: Some(common.plan.clone()),
             source: place.line(fields.pos),
+            wanted: Default::default(),
         }
     });
     let (path, line) = (fields.path.clone(), place.line(fields.pos));

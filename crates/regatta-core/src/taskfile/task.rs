@@ -175,6 +175,7 @@ fn complete(
             workdir: common.workdir.clone(),
             plan: common.plan.clone(),
             source: place.line(fields.pos),
+            wanted: Default::default(),
         }),
         _ => None,
     };

@@ -44,7 +44,12 @@ pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Opt
         wanted.request.0,
         wanted.token_hash
     ])?;
-    row.change(tx, &Change::Claim { attempt: row.attempts }, &EventBody::Claimed { node: node.node }, at)?;
+    row.change(
+        tx,
+        &Change::Claim { attempt: row.attempts },
+        &EventBody::Claimed { node: node.holder().to_owned() },
+        at,
+    )?;
     prompts::take(tx, &row, row.attempts)?;
     let claim = claim_of(tx, &row)?;
     let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);

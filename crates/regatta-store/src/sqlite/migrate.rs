@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
     include_str!("schema/0005.sql"),
+    include_str!("schema/0006.sql"),
 ];
 
 /// Refuses a database of some other program before anything of it is touched.

@@ -5,11 +5,15 @@
 //! only carries arguments to them.
 
 mod claims;
+mod context;
+mod crew;
 mod cycle;
 mod dependents;
 mod enqueue;
 mod events;
 mod failure;
+mod members;
+mod messages;
 mod migrate;
 mod open;
 mod profiles;

@@ -90,6 +90,7 @@ pub(super) fn operate(
         Operation::AskCancel { .. } => Ok(()),
         Operation::Cancel { by } => cancel(tx, &mut row, by, at),
         Operation::Requeue { by } => requeue(tx, &mut row, by, at),
+        Operation::Retry { by } => retry(tx, &mut row, by, at),
         Operation::Land { by, attempt, request } => {
             let head = request.head.clone();
             let change = Change::Board { attempt: *attempt, head: head.clone() };
@@ -131,14 +132,36 @@ fn cancel(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     row.change(tx, &Change::Cancel { by: by.to_owned() }, &EventBody::Cancelled { by: by.to_owned() }, at)
 }
 
+fn retry(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
+    if !matches!(row.state, TaskState::Failed { .. } | TaskState::Blocked { .. }) {
+        return Err(StoreError::Refused(format!(
+            "{}: a {} task cannot be retried",
+            row.id,
+            row.state.name()
+        )));
+    }
+    let most = row.spec(tx)?.max_attempts;
+    if row.charged >= most {
+        return Err(StoreError::Refused(format!(
+            "{}: it has failed {} of {most} times",
+            row.id, row.charged
+        )));
+    }
+    again(tx, row, by, at)
+}
+
 fn requeue(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
+    forget_failures(tx, row)?;
+    again(tx, row, by, at)
+}
+
+fn again(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     if let Some(dependency) = dead_dependency(tx, row.seq)? {
         return Err(StoreError::Refused(format!(
             "{}: it depends on {dependency}, which will not come; requeue that first",
             row.id
         )));
     }
-    forget_failures(tx, row)?;
     row.change(tx, &Change::Requeue, &EventBody::Enqueued { queue: row.queue.clone() }, at)?;
     events::append(tx, Some(row.seq), None, &EventBody::Noted { text: format!("requeued by {by}") }, at)
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::dependents::skip_if_hopeless;
 use super::rows::{COLUMNS, Row, from_json, live_attempt, to_json};
 use super::writer::Tx;
-use super::{claims, events, prompts};
+use super::{claims, events, members, prompts};
 use crate::{Beat, NodeInfo, Result, SessionId, SessionInfo, StoreError};
 
 struct Found {
@@ -125,6 +125,7 @@ fn end(
     let ids: Vec<TaskId> = held.iter().map(|row| row.id.clone()).collect();
     tx.prepare_cached("update session set ended = ?2 where id = ?1")?
         .execute(params![session.0, to_json(&ids)])?;
+    members::left(tx, session, why, at)?;
     for mut row in held {
         tx.prepare_cached("update task set fence = fence + 1 where seq = ?1")?.execute([row.seq])?;
         match heir {

@@ -44,14 +44,14 @@ pub(super) fn resign(tx: &Tx, lander: &Lander) -> Result<()> {
     Ok(())
 }
 
-fn holder(db: &Connection, role: &str) -> Result<Option<(Option<SessionId>, i64)>> {
+pub(super) fn holder(db: &Connection, role: &str) -> Result<Option<(Option<SessionId>, i64)>> {
     let mut query = db.prepare_cached("select session, term from role where role = ?1")?;
     let found =
         query.query_row([role], |row| Ok((row.get::<_, Option<String>>(0)?.map(SessionId), row.get(1)?)));
     Ok(found.optional()?)
 }
 
-fn require_lander(tx: &Tx, lander: &Lander) -> Result<()> {
+pub(super) fn require_lander(tx: &Tx, lander: &Lander) -> Result<()> {
     sessions::require_open(tx, &lander.session)?;
     let (holder, term) = holder(tx, &lander.role)?.unwrap_or((None, 0));
     if holder.as_ref() == Some(&lander.session) && term.cast_unsigned() == lander.term {
