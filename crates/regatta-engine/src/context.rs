@@ -360,7 +360,7 @@ fn link_self(bin: &Path, exe: &Path) -> Result<(), EngineError> {
 }
 
 /// 64 random hexadecimal digits: an attempt's secret.
-pub(crate) fn fresh_token() -> String {
+pub fn fresh_token() -> String {
     random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -8,6 +8,7 @@ mod budget;
 pub mod clock;
 mod commands;
 pub mod context;
+pub mod crew;
 pub mod daemon;
 pub mod engine;
 mod environment;

@@ -22,7 +22,7 @@ use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::session::{is_certainly_dead, keep_alive, this_node};
 use crate::worker::{self, Stop};
-use crate::{clock, failpoint, leftovers};
+use crate::{clock, crew, failpoint, leftovers};
 
 /// What is to be run.
 pub struct RunRequest {
@@ -176,9 +176,11 @@ pub(crate) async fn inherit(
     ctx: &Arc<Context>,
     wanted: impl Fn(&[Claim]) -> bool,
 ) -> Result<Inherited, EngineError> {
+    // What a member held has no worker that could be adopted: it is back in its queue.
+    until_answered(|| crew::bury(ctx.store.as_ref())).await?;
     let mut inherited = BTreeSet::new();
     for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || !is_certainly_dead(&info.node) {
+        if info.session == ctx.session || !is_certainly_dead(&info.node) || info.node.is_member() {
             continue;
         }
         if !wanted(&until_answered(|| ctx.store.claims_of(&info.session)).await?) {

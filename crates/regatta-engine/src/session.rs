@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock;
+use crate::crew::Watch;
 use crate::process::Identity;
 
 /// Between two beats.
@@ -41,9 +42,11 @@ pub fn node_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether the process behind a session is certainly gone. `false` where that cannot be told from here.
+/// Whether the process behind a session is certainly gone. `false` where that cannot be told from here, and where no
+/// process stands for it.
 pub fn is_certainly_dead(info: &NodeInfo) -> bool {
     info.node == node_name()
+        && !info.is_by_beats()
         && !Identity { boot_id: info.boot_id.clone(), pid: info.pid, starttime: info.starttime }.is_alive()
 }
 
@@ -56,6 +59,7 @@ pub(crate) async fn keep_alive(
 ) {
     let mut fence = Fence::new(clock::since_boot());
     let mut judge = Judge::default();
+    let mut watch = Watch::default();
     loop {
         tokio::select! {
             () = tokio::time::sleep(BEAT) => {}
@@ -79,6 +83,7 @@ pub(crate) async fn keep_alive(
             // Somebody may have been faster, or it lives after all: both are fine.
             let _ = store.expire_session(&dead.session, dead.beat, None, clock::now()).await;
         }
+        let _ = watch.look(store.as_ref()).await;
     }
 }
 
@@ -109,7 +114,8 @@ impl Judge {
         self.seen.retain(|session, _| sessions.iter().any(|info| info.session == *session));
         sessions
             .into_iter()
-            .filter(|info| info.session != *own)
+            // Members have leases of their own.
+            .filter(|info| info.session != *own && !info.node.is_member())
             .filter(|info| {
                 let seen = self.seen.entry(info.session.clone()).or_insert((info.beat, now));
                 if seen.0 != info.beat {
