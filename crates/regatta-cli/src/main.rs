@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod crew;
 mod error;
 mod exit;
 mod project;

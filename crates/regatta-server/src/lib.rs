@@ -3,4 +3,5 @@
 //! Invariant: a type here is a promise to somebody outside. Fields may be added, never renamed or taken away; the
 //! types of the core may change behind them.
 
+pub mod crew;
 pub mod documents;

@@ -7,6 +7,8 @@ pub(crate) mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cost;
+pub(crate) mod crew;
+pub(crate) mod ctx;
 pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -18,6 +20,7 @@ pub(crate) mod land;
 pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod msg;
 pub(crate) mod new;
 pub(crate) mod park;
 pub(crate) mod profiles;
@@ -31,6 +34,7 @@ pub(crate) mod salvage;
 pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod summary;
+pub(crate) mod task;
 pub(crate) mod unpark;
 pub(crate) mod validate;
 pub(crate) mod version;
@@ -86,6 +90,14 @@ pub(crate) enum Command {
     Land(land::Args),
     #[command(subcommand)]
     Salvage(salvage::SalvageCommand),
+    #[command(subcommand)]
+    Crew(crew::CrewCommand),
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    #[command(subcommand)]
+    Msg(msg::MsgCommand),
+    #[command(subcommand)]
+    Ctx(ctx::CtxCommand),
     Config(config::Args),
     Completions(completions::Args),
     Version(version::Args),
@@ -136,6 +148,10 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,
+        Command::Crew(command) => crew::run(command, global, ui).await,
+        Command::Task(command) => task::run(command, global, ui).await,
+        Command::Msg(command) => msg::run(command, global, ui).await,
+        Command::Ctx(command) => ctx::run(command, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),
         Command::Version(args) => version::run(&args, ui),

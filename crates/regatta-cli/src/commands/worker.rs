@@ -88,7 +88,7 @@ pub(crate) enum ParcelCommand {
     Build(super::enqueue::Args),
 }
 
-fn parse_verdict(text: &str) -> Result<Verdict, String> {
+pub(crate) fn parse_verdict(text: &str) -> Result<Verdict, String> {
     text.parse().map_err(|error: regatta_core::verdict::NoVerdict| error.to_string())
 }
 

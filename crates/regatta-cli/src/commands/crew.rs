@@ -1,0 +1,32 @@
+//! `regatta crew`: who is there.
+
+mod heartbeat;
+mod leader;
+mod list;
+pub(crate) mod register;
+mod unregister;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Join the crew, leave it, and see who is there: people and agents with names and roles.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum CrewCommand {
+    Register(register::Args),
+    List(list::Args),
+    Heartbeat(heartbeat::Args),
+    Unregister(unregister::Args),
+    Leader(leader::Args),
+}
+
+pub(crate) async fn run(command: CrewCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match command {
+        CrewCommand::Register(args) => register::run(args, global, ui).await,
+        CrewCommand::List(args) => list::run(args, global, ui).await,
+        CrewCommand::Heartbeat(args) => heartbeat::run(args, global, ui).await,
+        CrewCommand::Unregister(args) => unregister::run(args, global, ui).await,
+        CrewCommand::Leader(args) => leader::run(args, global, ui).await,
+    }
+}

@@ -1,0 +1,74 @@
+//! `regatta crew list`: who is there, and at what.
+
+use regatta_engine::clock;
+use regatta_server::crew::MemberDocument;
+use regatta_store::{LEADER_ROLE, Store, TaskQuery};
+
+use crate::cli::Global;
+use crate::crew::open;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::shown::ago;
+use crate::render::text::table;
+use crate::ui::Ui;
+
+/// List who is there: members and agents at work, their roles, and what each is busy with.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Those who have left, too.
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let mut crew = crew(store.as_ref()).await?;
+    crew.retain(|member| args.all || member.status != "gone");
+    if ui.json {
+        ui.document(&crew);
+        return Ok(Exit::Ok);
+    }
+    if crew.is_empty() {
+        if !ui.quiet {
+            ui.note("nobody is there: `regatta crew register NAME --role ROLE` joins the crew");
+        }
+        return Ok(Exit::Ok);
+    }
+    let now = clock::now();
+    let rows: Vec<[String; 6]> = crew.iter().map(|member| row(member, now)).collect();
+    ui.out(&table(&["NAME", "ROLE", "STATUS", "TASK", "SINCE", "BY"], &rows));
+    Ok(Exit::Ok)
+}
+
+fn row(member: &MemberDocument, now: regatta_core::time::Timestamp) -> [String; 6] {
+    let tasks: Vec<&str> = member.tasks.iter().map(|task| task.as_str()).collect();
+    let by = match (member.pid, member.lease_s) {
+        (Some(pid), _) => format!("process {pid}"),
+        (None, Some(lease)) => format!("heartbeats, {lease}s"),
+        (None, None) => member.by.to_owned(),
+    };
+    [
+        format!("{}{}", member.name, if member.leader { " *" } else { "" }),
+        member.role.to_string(),
+        member.status.to_owned(),
+        if tasks.is_empty() { "-".to_owned() } else { tasks.join(", ") },
+        ago(member.since, now),
+        by,
+    ]
+}
+
+/// Members by name, then the agents at work.
+pub(crate) async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, CliError> {
+    let members = store.members().await?;
+    let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
+    let mut crew: Vec<MemberDocument> =
+        members.iter().map(|member| MemberDocument::of(member, leader.as_ref())).collect();
+    let states = ["claimed", "running"].map(str::to_owned).into();
+    for brief in store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await? {
+        let is_held = members.iter().any(|member| member.is_there && member.tasks.contains(&brief.id));
+        if !is_held {
+            crew.push(MemberDocument::of_agent(&brief.id, brief.updated_at));
+        }
+    }
+    Ok(crew)
+}

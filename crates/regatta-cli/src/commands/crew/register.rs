@@ -1,0 +1,117 @@
+//! `regatta crew register`: joins the crew.
+
+use std::time::Duration;
+
+use regatta_core::config::parse_duration;
+use regatta_core::crew::{MemberName, Role};
+use regatta_engine::clock;
+use regatta_engine::process::Identity;
+use regatta_engine::session::node_name;
+use regatta_server::crew::MemberDocument;
+use regatta_store::{LEADER_ROLE, NewMember, NodeInfo, SessionId, Store, StoreError};
+
+use crate::cli::Global;
+use crate::crew::{member_name, open};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Join the crew under a name.
+///
+/// A member is there as long as a process lives: the one that ran this command, a shell for example, or --pid. When it
+/// ends, however it ends, the member has left and its tasks are back on the board. Where no process stands for it, say
+/// --lease: then it is there as long as `regatta crew heartbeat` comes in time, by the clock of the daemon or whoever
+/// else watches. Of role leader there is one at a time.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The name: letters, digits, '.', '_' and '-'.
+    #[arg(value_name = "NAME", value_parser = member_name)]
+    pub(crate) name: MemberName,
+    /// What for: leader, architect, developer, tester, general, planner, builder, verifier, reviewer, accepter, or any
+    /// other word.
+    #[arg(long, value_name = "ROLE", default_value = "general", value_parser = role)]
+    pub(crate) role: Role,
+    /// The process that stands for the member.
+    #[arg(long, value_name = "PID", conflicts_with = "lease")]
+    pub(crate) pid: Option<u32>,
+    /// No process stands for it, but heartbeats, at most this far apart: 60s, 10m.
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) lease: Option<String>,
+}
+
+pub(crate) fn role(text: &str) -> Result<Role, String> {
+    Role::parse(text).map_err(|error| format!("the role {error}"))
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let lease = args.lease.as_deref().map(span).transpose()?;
+    let node = match lease {
+        Some(_) => NodeInfo::of_beats(&node_name(), &args.name),
+        None => process(args.pid)?.of_member(&args.name),
+    };
+    let session = SessionId::fresh(&format!("member-{}", args.name));
+    let member = NewMember { name: args.name.clone(), role: args.role.clone(), session, node, lease };
+    register(store.as_ref(), &member).await?;
+    tell(store.as_ref(), &args.name, ui).await
+}
+
+/// Registers, with the next step where that is refused.
+pub(crate) async fn register(store: &dyn Store, member: &NewMember) -> Result<(), CliError> {
+    let registered = store.register(member, clock::now()).await;
+    registered.map_err(|error| match error {
+        StoreError::Conflict(why) => CliError::refused(why).hinted(format!(
+            "choose another name, or `regatta crew unregister {}` sends that one away",
+            member.name
+        )),
+        StoreError::Refused(why) => {
+            CliError::refused(why).hinted("`regatta crew list` shows who is there, `regatta list` the tasks")
+        }
+        error => error.into(),
+    })
+}
+
+async fn tell(store: &dyn Store, name: &MemberName, ui: &Ui) -> Result<Exit, CliError> {
+    let members = store.members().await?;
+    let member = crate::crew::there(&members, name)?;
+    if ui.json {
+        let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
+        ui.document(&MemberDocument::of(&member, leader.as_ref()));
+        return Ok(Exit::Ok);
+    }
+    let until = match (member.node.is_by_beats(), member.lease) {
+        (false, _) => format!("as long as process {} lives", member.node.pid),
+        (true, lease) => format!("with a heartbeat every {}s at least", lease.unwrap_or_default().as_secs()),
+    };
+    ui.line(format!("{} is in the crew ({}), {until}", member.name, member.role));
+    Ok(Exit::Ok)
+}
+
+fn span(text: &str) -> Result<Duration, CliError> {
+    let wrong = |why: &str| {
+        CliError::usage(format!("--lease {text:?} {why}")).hinted("for example: --lease 60s, --lease 10m")
+    };
+    match parse_duration(text) {
+        Ok(Some(span)) if span >= Duration::from_secs(1) => Ok(span),
+        Ok(_) => Err(wrong("is shorter than a second")),
+        Err(why) => Err(wrong(&why.to_string())),
+    }
+}
+
+/// The process that stands for a member: the one that was named, or whoever ran this command.
+fn process(pid: Option<u32>) -> Result<NodeInfo, CliError> {
+    let pid = pid.unwrap_or_else(std::os::unix::process::parent_id);
+    let identity = Identity::of(pid).ok().filter(Identity::is_alive);
+    let Some(identity) = identity else {
+        return Err(CliError::not_found(format!("there is no process {pid}")).hinted(
+            "name one that stays, --pid $$ in a shell, or let heartbeats stand for it: --lease 60s",
+        ));
+    };
+    Ok(NodeInfo {
+        node: node_name(),
+        what: String::new(),
+        boot_id: identity.boot_id,
+        pid: identity.pid,
+        starttime: identity.starttime,
+    })
+}

@@ -1,0 +1,28 @@
+//! `regatta ctx get`: reads a value.
+
+use regatta_server::crew::ContextDocument;
+
+use super::missing;
+use crate::cli::Global;
+use crate::crew::open;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Print a value as it was written. Exits with 4 if it is not there.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The key.
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let entry = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
+    match ui.json {
+        true => ui.document(&ContextDocument::from(&entry)),
+        false => ui.line(entry.value.unwrap_or_default()),
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,71 @@
+//! `regatta ctx watch`: values as they change.
+
+use std::time::Duration;
+
+use regatta_server::crew::ContextDocument;
+use regatta_store::ContextQuery;
+
+use crate::cli::Global;
+use crate::crew::open;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::shown::clean_line;
+use crate::ui::Ui;
+
+/// Who watches looks by itself this often; a change wakes it before.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Follow values: a line, or with --json an object, for each as it is now and whenever it changes. Of several changes in
+/// one moment the last is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these keys.
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+    /// Only what changes from now on.
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// End after the first change.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let mut changes = store.subscribe().await?;
+    let mut after = 0;
+    let mut first = true;
+    loop {
+        changes.borrow_and_update();
+        let query = ContextQuery { prefix: String::new(), after: (!first).then_some(after) };
+        let mut told = false;
+        for entry in store.contexts(&query).await? {
+            after = after.max(entry.change);
+            let wanted = args.keys.is_empty() || args.keys.contains(&entry.key);
+            if !wanted || (first && (args.new || args.once)) {
+                continue;
+            }
+            told = true;
+            match (ui.json, &entry.value) {
+                (true, _) => ui.object(&ContextDocument::from(&entry)),
+                (false, Some(value)) => {
+                    ui.line(format!("{} {} {}", entry.key, entry.version, clean_line(value)))
+                }
+                (false, None) => ui.line(format!("{} {} is gone", entry.key, entry.version)),
+            }
+        }
+        if told && args.once {
+            return Ok(Exit::Ok);
+        }
+        if first && (args.new || args.once) && !ui.quiet {
+            ui.note("watching");
+        }
+        first = false;
+        tokio::select! {
+            more = changes.changed() => if more.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            },
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `regatta msg`: what members of the crew tell each other.
+
+mod ask;
+mod broadcast;
+mod dismiss;
+mod inbox;
+pub(crate) mod post;
+mod read;
+mod reply;
+mod send;
+mod show;
+mod wait;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Messages: to one member or the agent of a task, to everybody, and an inbox for each. Nothing that was sent is lost, and
+/// nothing is shown as new twice.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum MsgCommand {
+    Send(send::Args),
+    Broadcast(broadcast::Args),
+    Ask(ask::Args),
+    Reply(reply::Args),
+    Inbox(inbox::Args),
+    Wait(wait::Args),
+    Read(read::Args),
+    Dismiss(dismiss::Args),
+}
+
+pub(crate) async fn run(command: MsgCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match command {
+        MsgCommand::Send(args) => send::run(args, global, ui).await,
+        MsgCommand::Broadcast(args) => broadcast::run(args, global, ui).await,
+        MsgCommand::Ask(args) => ask::run(args, global, ui).await,
+        MsgCommand::Reply(args) => reply::run(args, global, ui).await,
+        MsgCommand::Inbox(args) => inbox::run(args, global, ui).await,
+        MsgCommand::Wait(args) => wait::run(args, global, ui).await,
+        MsgCommand::Read(args) => read::run(args, global, ui).await,
+        MsgCommand::Dismiss(args) => dismiss::run(args, global, ui).await,
+    }
+}

@@ -1,0 +1,33 @@
+//! `regatta msg broadcast`: a message to everybody.
+
+use regatta_core::crew::Role;
+use regatta_store::{MessageKind, Recipients};
+
+use super::post::{post, tell, text};
+use crate::cli::Global;
+use crate::commands::crew::register::role;
+use crate::crew::{As, open};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Send a message to every member that is there and every agent at work.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to say; `-` reads it from standard input.
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) who: As,
+    /// Only to those of this role; `agent` is every agent at work.
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    pub(crate) role: Option<Role>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let said = text(&args.text)?;
+    let (_, store) = open(global).await?;
+    let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
+    let posted = post(store.as_ref(), &args.who, to, MessageKind::Broadcast, &said, None).await?;
+    Ok(tell(&posted, ui))
+}

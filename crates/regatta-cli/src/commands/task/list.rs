@@ -1,0 +1,93 @@
+//! `regatta task list`: the board.
+
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_server::crew::BoardTaskDocument;
+use regatta_store::{BOARD_QUEUE, Store, TaskQuery, TaskRecord};
+
+use crate::cli::Global;
+use crate::commands::list::why;
+use crate::crew::open;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::shown::ago;
+use crate::render::state::mark;
+use crate::render::text::{fit, table};
+use crate::ui::Ui;
+
+/// List the tasks of the board: state, whom each is for and who holds it. `regatta list` lists all tasks there are.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only tasks in this state; in_progress is running, completed is done or landed.
+    #[arg(long, value_name = "STATE", value_parser = words())]
+    pub(crate) status: Option<String>,
+}
+
+fn words() -> clap::builder::PossibleValuesParser {
+    TaskState::NAMES.into_iter().chain(["in_progress", "completed"]).collect::<Vec<_>>().into()
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let board = board(store.as_ref(), args.status.as_deref()).await?;
+    if ui.json {
+        ui.document(&board.iter().map(|(_, task)| task).collect::<Vec<_>>());
+        return Ok(Exit::Ok);
+    }
+    if board.is_empty() {
+        if !ui.quiet {
+            ui.note("nothing is on the board: `regatta task push TITLE` puts something there");
+        }
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<[String; 6]> = board.iter().map(|(record, task)| row(record, task)).collect();
+    ui.out(&table(&["  TASK", "STATE", "FOR", "HELD BY", "UPDATED", "WHAT"], &rows));
+    Ok(Exit::Ok)
+}
+
+/// The tasks of the board, and those that members hold of other queues.
+pub(crate) async fn board(
+    store: &dyn Store,
+    status: Option<&str>,
+) -> Result<Vec<(TaskRecord, BoardTaskDocument)>, CliError> {
+    let states: Vec<String> = match status {
+        None => Vec::new(),
+        Some("in_progress") => vec!["running".to_owned()],
+        Some("completed") => ["done", "landed"].map(str::to_owned).into(),
+        Some(name) => vec![name.to_owned()],
+    };
+    let members = store.members().await?;
+    let query =
+        TaskQuery { queue: Some(BOARD_QUEUE.to_owned()), states: states.clone(), ..TaskQuery::default() };
+    let mut tasks = store.tasks(&query).await?;
+    let elsewhere: Vec<_> = members.iter().flat_map(|member| member.tasks.iter().cloned()).collect();
+    let query = TaskQuery { ids: Some(elsewhere), states, ..TaskQuery::default() };
+    let held = store.tasks(&query).await?;
+    tasks.extend(held.into_iter().filter(|task| task.queue != BOARD_QUEUE));
+    tasks.sort_by_key(|task| task.seq);
+    let shown = |task: TaskRecord| {
+        let document = BoardTaskDocument::of(&task, &members);
+        (task, document)
+    };
+    Ok(tasks.into_iter().map(shown).collect())
+}
+
+fn row(record: &TaskRecord, task: &BoardTaskDocument) -> [String; 6] {
+    let (glyph, _) = mark(record.state.name());
+    let wanted = match (&task.assignee, &task.role) {
+        (Some(member), _) => member.to_string(),
+        (None, Some(role)) => format!("any {role}"),
+        (None, None) => "anybody".to_owned(),
+    };
+    let why = why(&record.state, &record.waiting_on);
+    let what =
+        if why.is_empty() { record.spec.title.clone() } else { format!("{}: {why}", record.spec.title) };
+    [
+        format!("{glyph} {}", record.spec.id),
+        record.state.name().to_owned(),
+        wanted,
+        task.holder.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+        ago(record.updated_at, clock::now()),
+        fit(&what, 70),
+    ]
+}

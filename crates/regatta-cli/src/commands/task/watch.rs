@@ -1,0 +1,78 @@
+//! `regatta task watch`: what happens on the board, as it happens.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use regatta_core::id::TaskId;
+use regatta_engine::crew::Watch;
+use regatta_server::crew::BoardTaskDocument;
+
+use super::list::board;
+use crate::cli::Global;
+use crate::crew::open;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::render::shown::clean_line;
+use crate::ui::Ui;
+
+/// Who watches looks for members who have left this often.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Follow the board: a line, or with --json an object, for every task as it is now and whenever it changes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only what changes from now on.
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// End after the first change.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (_, store) = open(global).await?;
+    let store = store.as_ref();
+    let mut changes = store.subscribe().await?;
+    let mut watch = Watch::default();
+    let mut seen: HashMap<TaskId, BoardTaskDocument> = HashMap::new();
+    let mut first = true;
+    loop {
+        changes.borrow_and_update();
+        watch.look(store).await?;
+        let mut told = false;
+        for (_, task) in board(store, None).await? {
+            let id = task.task.id.clone();
+            if seen.get(&id) != Some(&task) {
+                if !(first && (args.new || args.once)) {
+                    tell(&task, ui);
+                    told = true;
+                }
+                seen.insert(id, task);
+            }
+        }
+        if told && args.once {
+            return Ok(Exit::Ok);
+        }
+        if first && args.new && !ui.json && !ui.quiet {
+            ui.note("watching the board");
+        }
+        first = false;
+        tokio::select! {
+            more = changes.changed() => if more.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            },
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+fn tell(task: &BoardTaskDocument, ui: &Ui) {
+    if ui.json {
+        ui.object(task);
+        return;
+    }
+    let by = task.holder.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
+    let why = task.task.reason.as_ref().map_or_else(String::new, |why| format!(" ({})", clean_line(why)));
+    let title = clean_line(&task.task.title);
+    ui.line(format!("{} {}{by}{why}  {title}", task.task.id, task.task.state));
+}

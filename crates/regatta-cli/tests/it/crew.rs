@@ -1,0 +1,136 @@
+//! `regatta crew`: who is there, by a process or by heartbeats, and who leads.
+
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::world::World;
+
+/// A process that stands for a member until it is ended.
+pub(crate) struct Stand(Child);
+
+impl Stand {
+    pub(crate) fn in_() -> Self {
+        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        Self(child.expect("cat can be started"))
+    }
+
+    pub(crate) fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Ends it the hard way; it is gone afterwards.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("it is ours to kill");
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl World {
+    /// A member with a process of its own.
+    pub(crate) fn join(&self, name: &str, role: &str) -> Stand {
+        let stand = Stand::in_();
+        self.run(["crew", "register", name, "--role", role, "--pid", &stand.pid()]).exits(0);
+        stand
+    }
+
+    /// `name status task` of everybody who is there.
+    pub(crate) fn crew(&self) -> Vec<String> {
+        let listed = self.run(["crew", "list", "--json"]).exits(0).json();
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let row = |member: &Value| {
+            format!("{} {} {}", text(&member["name"]), text(&member["status"]), text(&member["task"]))
+        };
+        listed.as_array().expect("a list").iter().map(row).collect()
+    }
+}
+
+#[test]
+fn a_member_is_there_as_long_as_its_process() {
+    let world = World::new();
+    assert!(world.crew().is_empty());
+    let tom = world.join("Tom", "architect");
+    let jerry = world.join("Jerry", "developer");
+    assert_eq!(world.crew(), ["Jerry idle -", "Tom idle -"]);
+    tom.kill();
+    assert_eq!(world.crew(), ["Jerry idle -"]);
+    let all = world.run(["crew", "list", "--all", "--json"]).exits(0).json();
+    assert_eq!((all[1]["name"].as_str(), all[1]["status"].as_str()), (Some("Tom"), Some("gone")));
+    // Names are one without regard to case, and a living one is not replaced.
+    let taken = world.run(["crew", "register", "jerry", "--json"]).exits(6);
+    assert!(taken.error()["error"].as_str().is_some_and(|why| why.contains("is there already")), "{taken:?}");
+    world.run(["crew", "unregister", "Jerry"]).exits(0);
+    assert!(world.crew().is_empty());
+    drop(jerry);
+    let events = world.run(["events"]).exits(0).out;
+    assert!(events.contains("Tom joined the crew (architect)"), "{events}");
+    assert!(events.contains("Tom left the crew") && events.contains("Jerry left the crew"), "{events}");
+}
+
+#[test]
+fn a_shell_speaks_for_the_member_it_registered() {
+    let world = World::new();
+    let regatta = crate::REGATTA;
+    let script = format!(
+        "set -e; '{regatta}' crew register Jerry --role developer; '{regatta}' task push 'a thing'; \
+         '{regatta}' task claim; '{regatta}' crew list; '{regatta}' task complete TASK-001 --result fine; true"
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(world.root()).env_clear().envs(world.env());
+    let output = command.output().expect("sh can be started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("TASK-001 is yours: a thing") && text.contains("busy"), "{text}");
+    // The shell has ended, and its member with it.
+    assert!(world.crew().is_empty());
+    let done = world.run(["status", "TASK-001", "--json"]).exits(0).json();
+    assert_eq!(
+        (done["state"].as_str(), done["attempts"][0]["agent"].as_str()),
+        (Some("done"), Some("Jerry"))
+    );
+    assert_eq!(done["attempts"][0]["summary"].as_str(), Some("fine"));
+}
+
+#[test]
+fn input_that_makes_no_sense_is_refused() {
+    let world = World::new();
+    world.run(["crew", "register", "../x"]).exits(2);
+    world.run(["crew", "register", "--", "-rf"]).exits(2);
+    world.run(["crew", "register", "Tom", "--role", "a b"]).exits(2);
+    world.run(["crew", "register", "Tom", "--lease", "soon"]).exits(2);
+    world.run(["crew", "register", "Tom", "--lease", "0"]).exits(2);
+    world.run(["crew", "register", "Tom", "--pid", "4194305"]).exits(4);
+    world.run(["crew", "heartbeat", "Tom"]).exits(4);
+    world.run(["crew", "unregister", "Tom"]).exits(4);
+    world.run(["task", "push", "x", "--id", "tom"]).exits(0);
+    let taken = world.run(["crew", "register", "Tom"]).exits(6);
+    assert!(taken.err.contains("a task is named Tom"), "{}", taken.err);
+    assert!(world.crew().is_empty());
+}
+
+#[test]
+fn there_is_one_leader_and_the_next_one_has_a_higher_epoch() {
+    let world = World::new();
+    let epoch = || world.run(["crew", "leader", "--json"]).exits(0).json()["epoch"].as_u64();
+    assert_eq!(epoch(), None);
+    let tom = world.join("Tom", "leader");
+    let first = epoch().expect("somebody leads");
+    let refused = world.run(["crew", "register", "Ann", "--role", "leader", "--json"]).exits(6);
+    assert_eq!(refused.error()["error"].as_str(), Some("Tom is the leader; there is one at a time"));
+    world.run(["ctx", "set", "plan", "a", "--epoch", &first.to_string()]).exits(0);
+    tom.kill();
+    let _ann = world.join("Ann", "leader");
+    let second = epoch().expect("somebody leads");
+    assert!(second > first);
+    // Whoever still thinks that it leads is refused.
+    world.run(["ctx", "set", "plan", "b", "--epoch", &first.to_string()]).exits(6);
+    world.run(["ctx", "set", "plan", "c", "--epoch", &second.to_string()]).exits(0);
+    let listed = world.run(["crew", "list", "--json"]).exits(0).json();
+    assert_eq!((listed[0]["name"].as_str(), listed[0]["leader"].as_bool()), (Some("Ann"), Some(true)));
+}

@@ -1,0 +1,220 @@
+//! The crew as documents: members, tasks of the board, messages, shared context.
+
+use std::path::PathBuf;
+
+use regatta_core::crew::{MemberName, Role};
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_store::{ContextEntry, Member, Message, MessageKind, Posted, SessionId, TaskRecord};
+use serde::Serialize;
+
+use crate::documents::TaskDocument;
+
+/// Somebody of the crew, as `crew list --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemberDocument {
+    /// The name; of an agent at work, the id of its task.
+    pub name: MemberName,
+    /// What for.
+    pub role: Role,
+    /// `idle`, `busy` or `gone`.
+    pub status: &'static str,
+    /// The task it is busy with; the first, where it holds several.
+    pub task: Option<TaskId>,
+    /// All tasks it holds.
+    pub tasks: Vec<TaskId>,
+    /// What its being there is seen by: `process`, `heartbeats`, or `attempt` for an agent at work.
+    pub by: &'static str,
+    /// The machine.
+    pub node: Option<String>,
+    /// The process there.
+    pub pid: Option<u32>,
+    /// Heartbeats must not be further apart than so many seconds.
+    pub lease_s: Option<u64>,
+    /// Whether it is the leader.
+    pub leader: bool,
+    /// Since when it is there.
+    pub since: Timestamp,
+}
+
+impl MemberDocument {
+    /// A registered member.
+    pub fn of(member: &Member, leader: Option<&SessionId>) -> Self {
+        let status = match (member.is_there, member.tasks.is_empty()) {
+            (false, _) => "gone",
+            (true, true) => "idle",
+            (true, false) => "busy",
+        };
+        let by_beats = member.node.is_by_beats();
+        Self {
+            name: member.name.clone(),
+            role: member.role.clone(),
+            status,
+            task: member.tasks.first().cloned(),
+            tasks: member.tasks.clone(),
+            by: if by_beats { "heartbeats" } else { "process" },
+            node: Some(member.node.node.clone()),
+            pid: (!by_beats).then_some(member.node.pid),
+            lease_s: member.lease.map(|lease| lease.as_secs()),
+            leader: member.is_there && leader == Some(&member.session),
+            since: member.since,
+        }
+    }
+
+    /// The agent of a task that an engine holds.
+    pub fn of_agent(task: &TaskId, since: Timestamp) -> Self {
+        Self {
+            name: MemberName::from(task.clone()),
+            role: Role::parse(Role::AGENT).expect("a word is a role"),
+            status: "busy",
+            task: Some(task.clone()),
+            tasks: vec![task.clone()],
+            by: "attempt",
+            node: None,
+            pid: None,
+            lease_s: None,
+            leader: false,
+            since,
+        }
+    }
+}
+
+/// Who leads, as `crew leader --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeaderDocument {
+    /// The leader, if there is one.
+    pub leader: Option<MemberDocument>,
+    /// Grows with every new leader; writes that name an older one are refused.
+    pub epoch: Option<u64>,
+}
+
+/// A task of the board.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BoardTaskDocument {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskDocument,
+    /// What is to be done.
+    pub description: String,
+    /// The member it is for.
+    pub assignee: Option<MemberName>,
+    /// The role it is for.
+    pub role: Option<Role>,
+    /// The member that holds it.
+    pub holder: Option<MemberName>,
+    /// Failures so far.
+    pub charged: u32,
+    /// Failures allowed.
+    pub max_attempts: u32,
+}
+
+impl BoardTaskDocument {
+    /// A task, and who of the crew holds it.
+    pub fn of(record: &TaskRecord, members: &[Member]) -> Self {
+        let holder = members.iter().find(|member| record.session.as_ref() == Some(&member.session));
+        Self {
+            task: TaskDocument::from(record),
+            description: record.spec.prompt.clone(),
+            assignee: record.spec.wanted.member.clone(),
+            role: record.spec.wanted.role.clone(),
+            holder: holder.map(|member| member.name.clone()),
+            charged: record.charged,
+            max_attempts: record.spec.max_attempts,
+        }
+    }
+}
+
+/// A task that a member took, as `task claim --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimDocument {
+    /// The task.
+    #[serde(flatten)]
+    pub task: BoardTaskDocument,
+    /// Which attempt this is.
+    pub attempt: u32,
+    /// The attempt's secret: what `regatta done`, `progress` and `stuck` are believed by.
+    pub token: String,
+    /// Where to work, if a lane was asked for.
+    pub lane: Option<PathBuf>,
+}
+
+/// A message, as `msg inbox --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageDocument {
+    /// Its number.
+    pub id: u64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// From whom.
+    pub from: MemberName,
+    /// In whose inbox it is.
+    pub to: MemberName,
+    /// `direct`, `broadcast` or `help`.
+    pub kind: MessageKind,
+    /// What it says.
+    pub text: String,
+    /// The message it answers.
+    pub reply_to: Option<u64>,
+    /// Whether it had been shown before.
+    pub read: bool,
+    /// When it was shown first.
+    pub read_at: Option<Timestamp>,
+}
+
+impl From<&Message> for MessageDocument {
+    fn from(message: &Message) -> Self {
+        Self {
+            id: message.id,
+            at: message.at,
+            from: message.from.clone(),
+            to: message.to.clone(),
+            kind: message.kind,
+            text: message.text.clone(),
+            reply_to: message.reply_to,
+            read: message.read_at.is_some(),
+            read_at: message.read_at,
+        }
+    }
+}
+
+/// A message that was sent, as `msg send --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PostedDocument {
+    /// Its number.
+    pub id: u64,
+    /// In whose inboxes it is.
+    pub to: Vec<MemberName>,
+}
+
+impl From<&Posted> for PostedDocument {
+    fn from(posted: &Posted) -> Self {
+        Self { id: posted.id, to: posted.to.clone() }
+    }
+}
+
+/// A value of the shared context, as `ctx get --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContextDocument {
+    /// Its key.
+    pub key: String,
+    /// The value; null where it was deleted, which only `ctx watch` tells of.
+    pub value: Option<String>,
+    /// Grows with every write to the key.
+    pub version: u64,
+    /// Who wrote it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl From<&ContextEntry> for ContextDocument {
+    fn from(entry: &ContextEntry) -> Self {
+        Self {
+            key: entry.key.clone(),
+            value: entry.value.clone(),
+            version: entry.version,
+            by: entry.by.clone(),
+            at: entry.at,
+        }
+    }
+}
