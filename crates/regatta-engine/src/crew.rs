@@ -145,7 +145,7 @@ mod tests {
         assert!(at(9, &[a.clone(), Member { beat: 2, ..b.clone() }, c.clone()]).is_empty());
         assert_eq!(at(20, &[a.clone(), Member { beat: 2, ..b }, c.clone()]), ["b"]);
         // A process on another machine is not judged from here, and who is not looked at is forgotten.
-        assert_eq!(at(1000, &[c.clone()]), Vec::<String>::new());
+        assert_eq!(at(1000, std::slice::from_ref(&c)), Vec::<String>::new());
         assert_eq!(at(2000, &[a, c]), Vec::<String>::new());
     }
 

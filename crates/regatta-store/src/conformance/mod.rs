@@ -8,8 +8,11 @@
 
 pub mod advance;
 pub mod claim;
+pub mod context;
 pub mod dependents;
 pub mod event;
+pub mod member;
+pub mod message;
 pub mod node;
 pub mod operate;
 pub mod profiles;
@@ -166,6 +169,30 @@ macro_rules! conformance {
                 a_profile_cools_per_agent_and_limit_for_every_machine,
                 a_profile_that_was_warmed_has_run_into_nothing,
             }
+            member {
+                a_member_is_there_while_its_session_is_open,
+                a_name_belongs_to_one_at_a_time,
+                a_task_and_a_member_do_not_share_a_name,
+                who_leaves_gives_back_what_it_held,
+                there_is_one_leader_and_its_term_grows,
+                a_blocked_task_is_taken_up_in_one_step,
+                a_failed_task_is_retried_as_often_as_it_may,
+            }
+            message {
+                a_repeated_message_is_delivered_once,
+                everybody_is_who_is_there_and_who_is_at_work,
+                an_inbox_is_read_by_page_and_marked,
+                only_who_has_the_right_writes_under_a_name,
+                what_cannot_be_delivered_is_refused_whole,
+            }
+            context {
+                versions_grow_and_deletions_count,
+                a_repeated_write_is_one_version,
+                of_writers_that_compare_none_is_lost,
+                who_follows_changes_misses_no_key,
+                a_leader_that_was_replaced_writes_nothing,
+                what_is_too_long_is_refused,
+            }
         }
     };
 }
@@ -206,6 +233,9 @@ mod tests {
             ("spending", include_str!("spending.rs")),
             ("train", include_str!("train.rs")),
             ("profiles", include_str!("profiles.rs")),
+            ("member", include_str!("member.rs")),
+            ("message", include_str!("message.rs")),
+            ("context", include_str!("context.rs")),
         ] {
             for line in text.lines() {
                 let Some(rest) = line.strip_prefix("pub async fn ") else { continue };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_server::crew::ContextDocument;
-use regatta_store::ContextQuery;
+use regatta_store::{ContextEntry, ContextQuery};
 
 use crate::cli::Global;
 use crate::crew::open;
@@ -46,13 +46,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
                 continue;
             }
             told = true;
-            match (ui.json, &entry.value) {
-                (true, _) => ui.object(&ContextDocument::from(&entry)),
-                (false, Some(value)) => {
-                    ui.line(format!("{} {} {}", entry.key, entry.version, clean_line(value)))
-                }
-                (false, None) => ui.line(format!("{} {} is gone", entry.key, entry.version)),
-            }
+            tell(&entry, ui);
         }
         if told && args.once {
             return Ok(Exit::Ok);
@@ -67,5 +61,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             },
             () = tokio::time::sleep(LOOK) => {}
         }
+    }
+}
+
+fn tell(entry: &ContextEntry, ui: &Ui) {
+    let (key, version) = (clean_line(&entry.key), entry.version);
+    match &entry.value {
+        _ if ui.json => ui.object(&ContextDocument::from(entry)),
+        Some(value) => ui.line(format!("{key} {version} {}", clean_line(value))),
+        None => ui.line(format!("{key} {version} is gone")),
     }
 }

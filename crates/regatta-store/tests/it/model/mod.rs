@@ -46,7 +46,7 @@ fn any_act() -> impl Strategy<Value = (usize, Act)> {
         4 => (0..3usize, 0..4usize).prop_map(|(claim, step)| Act::Step { claim, step }),
         8 => (0..3usize, 0..9usize, any::<bool>())
             .prop_map(|(claim, outcome, charged)| Act::Settle { claim, outcome, charged }),
-        6 => (0..TASKS, 0..6usize).prop_map(|(task, operation)| Act::Operate { task, operation }),
+        6 => (0..TASKS, 0..7usize).prop_map(|(task, operation)| Act::Operate { task, operation }),
         4 => (0..TASKS).prop_map(|task| Act::Send { task }),
         1 => (0..3usize).prop_map(|claim| Act::Report { claim }),
         2 => Just(Act::Elect),
@@ -192,6 +192,7 @@ fn an_operation(n: usize) -> Operation {
         2 => Operation::Requeue { by },
         3 => Operation::Due,
         4 => Operation::Land { by, attempt: 1, request: landing("h") },
+        5 => Operation::Retry { by },
         _ => Operation::Park { until: at(9), detail: "d".into() },
     }
 }
@@ -254,8 +255,8 @@ proptest! {
 fn act_brings_back(act: &Act) -> bool {
     match act {
         Act::Enqueue { if_present, .. } => *if_present != IfPresent::Refuse,
-        // Cancelled, requeued, and what is done may be sent to the train by hand.
-        Act::Operate { operation, .. } => matches!(operation, 0 | 2 | 4),
+        // Cancelled, requeued, retried, and what is done may be sent to the train by hand.
+        Act::Operate { operation, .. } => matches!(operation, 0 | 2 | 4 | 5),
         // More is said to what is done, landed or failed; and what lands may have been said more to.
         Act::Send { .. } | Act::Land { .. } => true,
         _ => false,
