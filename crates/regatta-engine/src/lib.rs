@@ -37,3 +37,5 @@ pub mod shim;
 pub mod suspicions;
 pub mod transcript;
 mod worker;
+pub mod templates;
+pub mod worker;

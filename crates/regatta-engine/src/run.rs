@@ -206,6 +206,24 @@ pub(crate) async fn inherit(
     Ok(claims)
 }
 
+/// Ends sessions of processes that are certainly gone and hold no task: a role that one of them still has, the train's for
+/// example, is free then. Those that hold tasks may have agents alive, and are left to whoever adopts them.
+pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
+    for info in until_answered(|| ctx.store.sessions()).await? {
+        if info.session == ctx.session || !is_certainly_dead(&info.node) {
+            continue;
+        }
+        if until_answered(|| ctx.store.claims_of(&info.session)).await?.is_empty() {
+            let at = clock::now();
+            match until_answered(|| ctx.store.expire_session(&info.session, info.beat, None, at)).await {
+                Ok(_) | Err(StoreError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Stops workers, all at the same time, saves their work, and puts their tasks back into their queue. How this run was
 /// asked to end meanwhile; the impatient way cuts the grace short.
 async fn give_back(

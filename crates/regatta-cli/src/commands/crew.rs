@@ -1,10 +1,11 @@
 //! `regatta crew`: who is there.
 
-mod heartbeat;
+pub(crate) mod heartbeat;
 mod leader;
-mod list;
+pub(crate) mod list;
 pub(crate) mod register;
-mod unregister;
+mod stay;
+pub(crate) mod unregister;
 
 use crate::cli::Global;
 use crate::error::CliError;

@@ -1,10 +1,10 @@
 //! `regatta ctx`: what the whole crew knows.
 
-mod delete;
-mod get;
-mod list;
-mod set;
-mod watch;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod set;
+pub(crate) mod watch;
 
 use regatta_store::{LEADER_ROLE, Lander, Store, StoreError};
 

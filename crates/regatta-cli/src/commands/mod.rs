@@ -22,6 +22,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod msg;
 pub(crate) mod new;
+pub(crate) mod orchestrator;
 pub(crate) mod park;
 pub(crate) mod profiles;
 pub(crate) mod radar;
@@ -106,6 +107,8 @@ pub(crate) enum Command {
     Stuck(worker::StuckArgs),
     #[command(subcommand)]
     Parcel(worker::ParcelCommand),
+    #[command(flatten)]
+    Orchestrator(orchestrator::OrchestratorCommand),
 }
 
 /// Runs one command.
@@ -148,6 +151,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Cancel(args) => cancel::run(args, global, ui).await,
         Command::Lane(command) => lane::run(command, global, ui).await,
         Command::Salvage(command) => salvage::run(command, global, ui).await,
+        Command::Orchestrator(command) => orchestrator::run(command, global, ui).await,
         Command::Crew(command) => crew::run(command, global, ui).await,
         Command::Task(command) => task::run(command, global, ui).await,
         Command::Msg(command) => msg::run(command, global, ui).await,

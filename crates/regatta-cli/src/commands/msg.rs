@@ -1,15 +1,15 @@
 //! `regatta msg`: what members of the crew tell each other.
 
-mod ask;
-mod broadcast;
-mod dismiss;
-mod inbox;
+pub(crate) mod ask;
+pub(crate) mod broadcast;
+pub(crate) mod dismiss;
+pub(crate) mod inbox;
 pub(crate) mod post;
 mod read;
 mod reply;
-mod send;
-mod show;
-mod wait;
+pub(crate) mod send;
+pub(crate) mod show;
+pub(crate) mod wait;
 
 use crate::cli::Global;
 use crate::error::CliError;

@@ -1,14 +1,15 @@
 //! `regatta task`: the board, for people and agents who take tasks by hand.
 
-mod block;
-mod claim;
-mod complete;
-mod fail;
+pub(crate) mod block;
+pub(crate) mod claim;
+pub(crate) mod complete;
+pub(crate) mod fail;
 pub(crate) mod held;
-mod list;
-mod push;
-mod retry;
-mod watch;
+mod lane;
+pub(crate) mod list;
+pub(crate) mod push;
+pub(crate) mod retry;
+pub(crate) mod watch;
 
 use crate::cli::Global;
 use crate::error::CliError;

@@ -304,10 +304,17 @@ pub(super) fn prompt_with_guidance(brief: &Brief<'_>) -> String {
         text.push_str(&format!("\n\n## Said since then\n\n{}", follow_up.trim()));
     }
     if let Some(guidance) = brief.guidance {
-        text.push_str(&format!("\n\n## The attempt before this one\n\n{}", guidance.trim()));
+        text.push_str(&headed(guidance));
     }
     text.push('\n');
     text
+}
+
+/// What the last attempt ran into, under its heading; news that has a heading of its own stands alone.
+pub(super) fn headed(guidance: &str) -> String {
+    let guidance = guidance.trim();
+    let heading = if guidance.starts_with("## ") { "" } else { "## The attempt before this one\n\n" };
+    format!("\n\n{heading}{guidance}")
 }
 
 /// For programs to which the prompt is code: the follow-up is more of it, and from the same hand.

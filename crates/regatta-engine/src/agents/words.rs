@@ -1,6 +1,6 @@
 //! What agents are told beside their task: where they are, how to report, what they must not do.
 
-use super::launch::{Brief, SessionPlan, prompt_with_guidance};
+use super::launch::{Brief, SessionPlan, headed, prompt_with_guidance};
 
 const PLACE: &str = "\
 You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \
@@ -75,9 +75,7 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
         (true, Report::Command) => " Finish with `regatta done` as before.".to_owned(),
         (true, Report::Answer) => " Finish with the verdict as before.".to_owned(),
     };
-    let guidance = brief.guidance.map_or_else(String::new, |guidance| {
-        format!("\n\n## The attempt before this one\n\n{}", guidance.trim())
-    });
+    let guidance = brief.guidance.map_or_else(String::new, headed);
     format!(
         "{}{guidance}\n\n(This follows up on your task {}: attempt {}. This directory has its work, or, where that has \
          landed, what is on the target branch now.{finish})\n",

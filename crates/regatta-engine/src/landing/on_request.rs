@@ -10,7 +10,7 @@ use super::train::{LOOK_AGAIN, Round, round};
 use crate::context::Context;
 use crate::engine::{Ended, EngineError};
 use crate::persist::until_answered;
-use crate::run::{in_session, tidy_up};
+use crate::run::{end_idle_dead, in_session, tidy_up};
 use crate::worker::Stop;
 
 /// Lands until none of `tasks` is in the train any more, or what is left of them waits for somebody.
@@ -61,6 +61,7 @@ async fn until_settled(
             return Ok(Ended::Settled);
         }
         if held_elsewhere {
+            end_idle_dead(ctx).await?;
             tokio::select! {
                 Ok(()) = changed.changed() => {}
                 Ok(()) = stop.changed() => {}

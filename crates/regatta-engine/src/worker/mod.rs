@@ -4,8 +4,10 @@
 //! crash knows how far it came. A worker that learns that it was fenced out changes nothing more.
 
 mod account;
+pub mod by_hand;
 mod follow_up;
 mod gather;
+mod mail;
 mod prepare;
 mod run;
 mod settle;

@@ -29,6 +29,11 @@ impl Worker {
             (Some(failure), Some(cut_short)) => Some(format!("{cut_short}\n{failure}")),
             (failure, cut_short) => failure.or(cut_short),
         };
+        let mail = self.mail(profile.kind).await;
+        let guidance = match (guidance, &mail.text) {
+            (Some(guidance), Some(news)) => Some(format!("{guidance}\n\n{news}")),
+            (guidance, news) => guidance.or_else(|| news.clone()),
+        };
         let mut environment = ctx.environment.clone();
         let tier = self.tier();
         let brief = Brief {
@@ -99,6 +104,7 @@ impl Worker {
         self.record.started_at = Some(clock::now());
         self.started(&shim).await?;
         failpoint::reach("started");
+        self.mail_told(&mail).await;
         Ok(shim)
     }
 

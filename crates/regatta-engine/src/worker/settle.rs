@@ -29,7 +29,7 @@ const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(30 * 60)
 const LOST_IN_A_ROW: usize = 2;
 
 /// What committing and checking made of good words.
-enum Proven {
+pub(super) enum Proven {
     /// They hold. The commit, if there is one, and whether anything differs from the base.
     Good { verdict: Verdict, head: Option<String> },
     /// They do not.
@@ -122,7 +122,7 @@ impl Worker {
     }
 
     /// Puts right what the agent broke of its lane; what cannot be put right is the answer.
-    async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
+    pub(super) async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
         let read_only = self.claim.spec.read_only;
         self.git(site, move |ctx, lane| {
             let harm = ctx.lanes.harm(lane);
@@ -135,7 +135,7 @@ impl Worker {
     }
 
     /// Whether the agent has the target branch itself checked out; its lane is taken off it.
-    async fn took_the_target(&self, site: &Site) -> Result<bool, WorkerError> {
+    pub(super) async fn took_the_target(&self, site: &Site) -> Result<bool, WorkerError> {
         let target = self.ctx.target.clone();
         self.git(site, move |ctx, lane| {
             let took = lane.branch()?.as_deref() == Some(&*target);
@@ -155,7 +155,7 @@ impl Worker {
     }
 
     /// Commits what the agent left and runs the checks on the committed tree.
-    async fn prove(&mut self, site: &Site, statement: &Statement) -> Result<Proven, WorkerError> {
+    pub(super) async fn prove(&mut self, site: &Site, statement: &Statement) -> Result<Proven, WorkerError> {
         let spec = self.claim.spec.clone();
         let mut verdict = statement.verdict;
         if spec.read_only {
@@ -306,7 +306,7 @@ impl Worker {
         Ok(None)
     }
 
-    async fn good(
+    pub(super) async fn good(
         &mut self,
         site: &Site,
         verdict: Verdict,

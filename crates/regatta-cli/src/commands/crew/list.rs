@@ -13,7 +13,7 @@ use crate::render::text::table;
 use crate::ui::Ui;
 
 /// List who is there: members and agents at work, their roles, and what each is busy with.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Those who have left, too.
     #[arg(long)]

@@ -10,6 +10,7 @@ use regatta_engine::session::node_name;
 use regatta_server::crew::MemberDocument;
 use regatta_store::{LEADER_ROLE, NewMember, NodeInfo, SessionId, Store, StoreError};
 
+use super::stay::stay;
 use crate::cli::Global;
 use crate::crew::{member_name, open};
 use crate::error::CliError;
@@ -37,6 +38,12 @@ pub(crate) struct Args {
     /// No process stands for it, but heartbeats, at most this far apart: 60s, 10m.
     #[arg(long, value_name = "SPAN")]
     pub(crate) lease: Option<String>,
+    /// Stay, as the process that stands for it: show messages as they come, until it is interrupted.
+    #[arg(long, conflicts_with_all = ["pid", "lease"])]
+    pub(crate) stay: bool,
+    /// With --stay: a program that gets every message on its standard input, one at a time.
+    #[arg(last = true, value_name = "COMMAND", requires = "stay")]
+    pub(crate) command: Vec<String>,
 }
 
 pub(crate) fn role(text: &str) -> Result<Role, String> {
@@ -44,16 +51,22 @@ pub(crate) fn role(text: &str) -> Result<Role, String> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
+    let (project, store) = open(global).await?;
     let lease = args.lease.as_deref().map(span).transpose()?;
     let node = match lease {
         Some(_) => NodeInfo::of_beats(&node_name(), &args.name),
+        None if args.stay => process(Some(std::process::id()))?.of_member(&args.name),
         None => process(args.pid)?.of_member(&args.name),
     };
     let session = SessionId::fresh(&format!("member-{}", args.name));
     let member = NewMember { name: args.name.clone(), role: args.role.clone(), session, node, lease };
     register(store.as_ref(), &member).await?;
-    tell(store.as_ref(), &args.name, ui).await
+    let told = tell(store.as_ref(), &args.name, ui).await?;
+    if !args.stay {
+        return Ok(told);
+    }
+    let member = crate::crew::there(&store.members().await?, &args.name)?;
+    stay(&project, store.as_ref(), &member, &args.command, ui).await
 }
 
 /// Registers, with the next step where that is refused.
@@ -76,7 +89,8 @@ async fn tell(store: &dyn Store, name: &MemberName, ui: &Ui) -> Result<Exit, Cli
     let member = crate::crew::there(&members, name)?;
     if ui.json {
         let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
-        ui.document(&MemberDocument::of(&member, leader.as_ref()));
+        // One line: with --stay, more objects follow.
+        ui.object(&MemberDocument::of(&member, leader.as_ref()));
         return Ok(Exit::Ok);
     }
     let until = match (member.node.is_by_beats(), member.lease) {

@@ -1,9 +1,10 @@
 //! `regatta msg ask`: a question to everybody.
 
 use regatta_core::crew::Role;
+use regatta_engine::templates::Text;
 use regatta_store::{MessageKind, Recipients};
 
-use super::post::{post, tell, text};
+use super::post::{post, tell, text, unusable};
 use super::wait::{Wanted, until};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
@@ -37,14 +38,17 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let question = text(&args.question)?;
     let (project, store) = open(global).await?;
-    let said = match &args.context {
-        Some(context) => format!("{question}\n\n{context}"),
-        None => question,
-    };
+    let template = Text::Help.load(&project.repo.state_dir).map_err(unusable)?;
+    let author = args.who.author(store.as_ref()).await?.name;
+    let said = template.render(|name| match name {
+        "from" => author.to_string(),
+        "question" => question.clone(),
+        _ => args.context.clone().unwrap_or_default(),
+    });
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
     // Who waits has an inbox for the answer.
     let reader = if args.wait { Some(args.who.reader(store.as_ref()).await?) } else { None };
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Help, &said, None).await?;
+    let posted = post(store.as_ref(), &args.who, to, MessageKind::Help, said.trim_end(), None).await?;
     match reader {
         None => Ok(tell(&posted, ui)),
         Some(reader) => {

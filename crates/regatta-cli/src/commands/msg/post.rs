@@ -2,8 +2,10 @@
 
 use std::io::Read as _;
 
+use regatta_core::causes::with_causes;
 use regatta_engine::clock;
 use regatta_engine::redact::Redactor;
+use regatta_engine::templates::TemplateFault;
 use regatta_server::crew::PostedDocument;
 use regatta_store::{Author, MessageKind, NewMessage, Posted, Recipients, RequestId, Store, StoreError};
 
@@ -32,6 +34,12 @@ pub(crate) fn text(text: &str) -> Result<String, CliError> {
         }
         false => Ok(text),
     }
+}
+
+/// A template that is wrong, with its place.
+pub(crate) fn unusable(fault: TemplateFault) -> CliError {
+    CliError::usage(with_causes(&fault))
+        .hinted("put it right, or take the file away: then the usual words are used")
 }
 
 /// Sends a message from whoever speaks.

@@ -13,6 +13,7 @@ use regatta_store::{BOARD_QUEUE, Claim, ClaimRequest, Member, ReadyKey, RequestI
 use tokio::time::Instant;
 
 use super::held::not_held;
+use super::lane;
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     pub(crate) task: Option<String>,
     #[command(flatten)]
     pub(crate) who: As,
+    /// Make a lane for it: a git worktree of its own, whose work is checked and landed when it is completed.
+    #[arg(long)]
+    pub(crate) lane: bool,
     /// Wait until there is one.
     #[arg(long, conflicts_with = "task")]
     pub(crate) wait: bool,
@@ -53,8 +57,8 @@ struct Taken {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let store = store.as_ref();
+    let (project, opened) = open(global).await?;
+    let store = opened.as_ref();
     let member = args.who.member(store).await?;
     let taken = match &args.task {
         Some(text) => named(store, &member, text).await?,
@@ -62,9 +66,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         None => next(store, &member).await?.ok_or_else(|| nothing(&member))?,
     };
     let (id, attempt) = (&taken.claim.task, taken.claim.attempt);
+    let lane = match args.lane {
+        true => Some(lane::make(&project, &opened, &member, &taken.claim).await?),
+        false => None,
+    };
     let task = BoardTaskDocument::of(&store.task(id).await?, &store.members().await?);
     if ui.json {
-        ui.document(&ClaimDocument { task, attempt, token: taken.token, lane: None });
+        ui.document(&ClaimDocument { task, attempt, token: taken.token, lane });
         return Ok(Exit::Ok);
     }
     ui.line(format!("{id} is yours: {}", crate::render::shown::clean_line(&task.task.title)));
@@ -72,6 +80,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.line(crate::render::shown::clean(&task.description));
     }
     ui.line(format!("token {}", taken.token));
+    if let Some(lane) = &lane {
+        ui.line(format!("lane {}", lane.display()));
+    }
     if !ui.quiet {
         ui.note(format!("when it is done: regatta task complete {id} --result \"…\""));
     }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     pub(crate) status: Option<String>,
 }
 
-fn words() -> clap::builder::PossibleValuesParser {
+pub(crate) fn words() -> clap::builder::PossibleValuesParser {
     TaskState::NAMES.into_iter().chain(["in_progress", "completed"]).collect::<Vec<_>>().into()
 }
 

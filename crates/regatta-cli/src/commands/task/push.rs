@@ -59,6 +59,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    push(args, &Naming { prefix: "TASK-", width: 3, first: 1 }, global, ui).await
+}
+
+/// How a task is named whose id is not given.
+pub(crate) struct Naming {
+    pub(crate) prefix: &'static str,
+    pub(crate) width: usize,
+    pub(crate) first: u64,
+}
+
+pub(crate) async fn push(args: Args, naming: &Naming, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     if args.title.trim().is_empty() {
         return Err(
             CliError::usage("the title is empty").hinted("say what is to be done: regatta task push \"…\"")
@@ -78,7 +89,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             }
             spec
         }
-        None => put_numbered(&project, store.as_ref(), make).await?,
+        None => put_numbered(&project, store.as_ref(), naming, make).await?,
     };
     if let Some(name) = &args.assign
         && !ui.quiet
@@ -105,23 +116,22 @@ fn spec(args: &Args, project: &Project, id: &TaskId, deps: Vec<TaskId>) -> TaskS
     }
 }
 
-fn numbered(n: u64) -> TaskId {
-    TaskId::parse(&format!("TASK-{n:03}")).expect("letters and digits make a task id")
-}
-
 /// Puts it in under the next free number. Whoever is faster gets that one, and this one the next.
 async fn put_numbered(
     project: &Project,
     store: &dyn Store,
+    naming: &Naming,
     make: impl Fn(&TaskId) -> TaskSpec,
 ) -> Result<TaskSpec, CliError> {
-    let query = TaskQuery { prefix: Some("TASK-".to_owned()), ..TaskQuery::default() };
-    let number = |id: &TaskId| id.as_str().get(5..).and_then(|digits| digits.parse::<u64>().ok());
+    let Naming { prefix, width, first } = *naming;
+    let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
+    let number = |id: &TaskId| id.as_str().get(prefix.len()..)?.parse::<u64>().ok();
     let taken = store.briefs(&query).await?;
-    let mut n = taken.iter().filter_map(|task| number(&task.id)).max().unwrap_or(0);
+    let mut next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
     for _ in 0..TRIES {
-        n += 1;
-        let id = numbered(n);
+        let id =
+            TaskId::parse(&format!("{prefix}{next:0width$}")).expect("letters and digits make a task id");
+        next += 1;
         // A branch of that name is somebody's work, though the store has forgotten whose.
         if project.repo.branch_tip(&id.branch())?.is_some() {
             continue;

@@ -1,0 +1,106 @@
+//! `regatta crew register --stay`: a member that is this process, and does something about every message.
+
+use std::process::Stdio;
+
+use regatta_core::crew::MemberName;
+use regatta_engine::clock;
+use regatta_engine::templates::{self, Text};
+use regatta_store::{InboxQuery, Member, Message, Store, StoreError};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::commands::msg::post::unusable;
+use crate::commands::msg::show::{one, shown, turn};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+/// Between two beats, and between two looks where nothing wakes it.
+const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Shows messages as they come, or hands each to `command`, until it is interrupted; then the member leaves.
+pub(crate) async fn stay(
+    project: &Project,
+    store: &dyn Store,
+    member: &Member,
+    command: &[String],
+    ui: &Ui,
+) -> Result<Exit, CliError> {
+    let worked = tokio::select! {
+        worked = work(project, store, member, command, ui) => worked,
+        signal = tokio::signal::ctrl_c() => {
+            let _ = signal;
+            Ok(())
+        }
+    };
+    store.close_session(&member.session, clock::now()).await?;
+    worked.map(|()| Exit::Ok)
+}
+
+async fn work(
+    project: &Project,
+    store: &dyn Store,
+    member: &Member,
+    command: &[String],
+    ui: &Ui,
+) -> Result<(), CliError> {
+    let mut changes = store.subscribe().await?;
+    loop {
+        changes.borrow_and_update();
+        match store.renew(&member.session).await {
+            Err(StoreError::SessionExpired) => {
+                return Err(CliError::refused(format!("{} was sent away", member.name))
+                    .hinted(format!("`regatta crew register {}` comes back", member.name)));
+            }
+            renewed => renewed?,
+        };
+        while let Some(message) = next(project, store, &member.name, command, ui).await? {
+            // Said once, and only then: what a command was killed over is handed to the next.
+            shown(store, &member.name, &[message]).await?;
+        }
+        tokio::select! {
+            more = changes.changed() => if more.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            },
+            () = tokio::time::sleep(BEAT) => {}
+        }
+    }
+}
+
+/// Does something about the oldest message that is new.
+async fn next(
+    project: &Project,
+    store: &dyn Store,
+    name: &MemberName,
+    command: &[String],
+    ui: &Ui,
+) -> Result<Option<Message>, CliError> {
+    let query = InboxQuery { unread: true, limit: 1, ..InboxQuery::default() };
+    if store.inbox(name, &query).await?.is_empty() {
+        return Ok(None);
+    }
+    let _turn = turn(project, name).await?;
+    let Some(message) = store.inbox(name, &query).await?.pop() else { return Ok(None) };
+    one(&message, ui);
+    if let Some((program, args)) = command.split_first() {
+        let template = Text::Message.load(&project.repo.state_dir).map_err(unusable)?;
+        let text = templates::message(&template, &message);
+        if let Err(why) = hand_over(program, args, name, &text).await {
+            ui.note(format!("message {}: {program} {why}", message.id));
+        }
+    }
+    Ok(Some(message))
+}
+
+/// Runs a program with the message on its standard input. No shell reads what somebody wrote.
+async fn hand_over(program: &str, args: &[String], name: &MemberName, text: &str) -> Result<(), String> {
+    let mut command = tokio::process::Command::new(program);
+    command.args(args).env("REGATTA_MEMBER", name.as_str()).stdin(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read it has its reasons.
+        let _ = stdin.write_all(text.as_bytes()).await;
+    }
+    let status = child.wait().await.map_err(|error| format!("cannot be waited for: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("ended with {status}")) }
+}

@@ -1,0 +1,293 @@
+//! The commands of claude-orchestrator under their own names and with their own flags: what its users type goes on
+//! working. As there, they print JSON, and a lower priority is the more urgent one.
+
+use regatta_core::crew::{MemberName, Role};
+
+use super::{crew, ctx, msg, task};
+use crate::cli::Global;
+use crate::commands::crew::register::role;
+use crate::crew::{As, member_name};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::ui::Ui;
+
+/// Tasks are named as there: task-0000000000, task-0000000001, …
+const NAMING: task::push::Naming = task::push::Naming { prefix: "task-", width: 10, first: 0 };
+
+/// The commands of claude-orchestrator.
+#[derive(Clone, Debug, clap::Subcommand)]
+#[command(hide = true)]
+pub(crate) enum OrchestratorCommand {
+    /// The same as `regatta crew register`.
+    #[command(hide = true)]
+    Register {
+        #[arg(long, value_parser = member_name)]
+        name: MemberName,
+        #[arg(long, default_value = "general", value_parser = role)]
+        role: Role,
+        /// Stay, as `crew register --stay` does.
+        #[arg(long, value_name = "DIR")]
+        work_dir: Option<std::path::PathBuf>,
+    },
+    /// The same as `regatta crew heartbeat`.
+    #[command(hide = true)]
+    Heartbeat {
+        #[command(flatten)]
+        who: Instance,
+        #[arg(long)]
+        current_task: Option<String>,
+    },
+    /// The same as `regatta crew unregister`.
+    #[command(hide = true)]
+    Unregister(Instance),
+    /// The same as `regatta crew list`.
+    #[command(hide = true)]
+    ListInstances,
+    /// The same as `regatta task push`.
+    #[command(hide = true)]
+    PushTask {
+        #[arg(long)]
+        title: String,
+        #[arg(long)]
+        description: Option<String>,
+        #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+        priority: i32,
+        #[arg(long, value_parser = member_name)]
+        assignee: Option<MemberName>,
+        #[arg(long)]
+        depends_on: Option<String>,
+    },
+    /// The same as `regatta task claim`.
+    #[command(hide = true)]
+    ClaimTask(Instance),
+    /// The same as `regatta task complete`.
+    #[command(hide = true)]
+    CompleteTask {
+        #[arg(long)]
+        task_id: String,
+        #[arg(long, default_value = "")]
+        result: String,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta task block`.
+    #[command(hide = true)]
+    TaskBlock(Reasoned),
+    /// The same as `regatta task fail`.
+    #[command(hide = true)]
+    TaskFail(Reasoned),
+    /// The same as `regatta task retry`.
+    #[command(hide = true)]
+    TaskRetry {
+        #[arg(long)]
+        task_id: String,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta task list`.
+    #[command(hide = true, alias = "poll-task")]
+    ListTasks {
+        #[arg(long, value_parser = task::list::words())]
+        status: Option<String>,
+    },
+    /// The same as `regatta task watch --once`.
+    #[command(hide = true)]
+    WatchTasks,
+    /// The same as `regatta msg send`, or `broadcast`.
+    #[command(hide = true)]
+    SendMessage {
+        #[arg(long, visible_alias = "to", value_parser = member_name, required_unless_present = "broadcast")]
+        to_name: Option<MemberName>,
+        #[arg(long)]
+        content: String,
+        #[arg(long, conflicts_with = "to_name")]
+        broadcast: bool,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta msg inbox --all`.
+    #[command(hide = true, alias = "poll-message")]
+    PollMessages(Instance),
+    /// The same as `regatta msg wait`.
+    #[command(hide = true)]
+    WaitForMessage {
+        #[arg(long, default_value = "60")]
+        timeout: String,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta msg dismiss`.
+    #[command(hide = true, alias = "delete-message")]
+    DismissMessage {
+        #[arg(long)]
+        message_id: u64,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta msg ask`.
+    #[command(hide = true)]
+    RequestHelp {
+        #[arg(long)]
+        question: String,
+        #[arg(long)]
+        context: Option<String>,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta ctx set`.
+    #[command(hide = true)]
+    SetContext {
+        #[arg(long)]
+        key: String,
+        #[arg(long)]
+        value: String,
+        #[command(flatten)]
+        who: Instance,
+    },
+    /// The same as `regatta ctx get`.
+    #[command(hide = true)]
+    GetContext(Key),
+    /// The same as `regatta ctx delete`.
+    #[command(hide = true)]
+    DeleteContext(Key),
+    /// The same as `regatta ctx list`.
+    #[command(hide = true)]
+    ListContextKeys,
+    /// The same as `regatta ctx watch --once`.
+    #[command(hide = true)]
+    WatchContext(Key),
+}
+
+/// Who speaks, as there.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Instance {
+    /// The member.
+    #[arg(long, short = 'i', visible_alias = "as", env = "REGATTA_MEMBER", value_parser = member_name)]
+    instance_id: Option<MemberName>,
+}
+
+impl From<Instance> for As {
+    fn from(instance: Instance) -> Self {
+        As { name: instance.instance_id }
+    }
+}
+
+/// A task that does not go on, and why.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Reasoned {
+    #[arg(long)]
+    task_id: String,
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    who: Instance,
+}
+
+/// One key of the shared context.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Key {
+    #[arg(long)]
+    key: String,
+}
+
+fn held(task: String, who: Instance) -> task::held::Held {
+    task::held::Held { task, who: who.into(), token: None }
+}
+
+pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    use OrchestratorCommand as Of;
+    let ui = &Ui { json: true, ..ui.clone() };
+    match command {
+        Of::Register { name, role, work_dir } => {
+            if let Some(dir) = &work_dir {
+                std::env::set_current_dir(dir).map_err(|error| CliError::io("entering", dir, &error))?;
+            }
+            let stay = work_dir.is_some();
+            let args = crew::register::Args { name, role, pid: None, lease: None, stay, command: Vec::new() };
+            crew::register::run(args, global, ui).await
+        }
+        Of::Heartbeat { who, current_task } => {
+            let args = crew::heartbeat::Args { name: None, who: who.into(), task: current_task };
+            crew::heartbeat::run(args, global, ui).await
+        }
+        Of::Unregister(who) => {
+            crew::unregister::run(crew::unregister::Args { name: None, who: who.into() }, global, ui).await
+        }
+        Of::ListInstances => crew::list::run(crew::list::Args::default(), global, ui).await,
+        Of::PushTask { title, description, priority, assignee, depends_on } => {
+            let args = task::push::Args {
+                title,
+                description,
+                id: None,
+                role: None,
+                assign: assignee,
+                // There, zero is the most urgent.
+                priority: priority.saturating_neg().clamp(-9999, 9999),
+                deps: depends_on,
+                max_attempts: None,
+                checks: Vec::new(),
+                land: false,
+            };
+            task::push::push(args, &NAMING, global, ui).await
+        }
+        Of::ClaimTask(who) => {
+            let args =
+                task::claim::Args { task: None, who: who.into(), lane: false, wait: false, timeout: None };
+            task::claim::run(args, global, ui).await
+        }
+        Of::CompleteTask { task_id, result, who } => {
+            let verdict = regatta_core::verdict::Verdict::Pass;
+            let args = task::complete::Args { held: held(task_id, who), result, verdict, tell: None };
+            task::complete::run(args, global, ui).await
+        }
+        Of::TaskBlock(Reasoned { task_id, reason, who }) => {
+            task::block::run(task::block::Args { held: held(task_id, who), reason }, global, ui).await
+        }
+        Of::TaskFail(Reasoned { task_id, reason, who }) => {
+            task::fail::run(task::fail::Args { held: held(task_id, who), reason }, global, ui).await
+        }
+        Of::TaskRetry { task_id, who } => {
+            task::retry::run(task::retry::Args { task: task_id, who: who.into() }, global, ui).await
+        }
+        Of::ListTasks { status } => task::list::run(task::list::Args { status }, global, ui).await,
+        Of::WatchTasks => task::watch::run(task::watch::Args { new: true, once: true }, global, ui).await,
+        Of::SendMessage { to_name: Some(to), content, who, .. } => {
+            let args = msg::send::Args { to, text: content, who: who.into(), reply_to: None };
+            msg::send::run(args, global, ui).await
+        }
+        Of::SendMessage { to_name: None, content, who, .. } => {
+            let args = msg::broadcast::Args { text: content, who: who.into(), role: None };
+            msg::broadcast::run(args, global, ui).await
+        }
+        Of::PollMessages(who) => {
+            msg::inbox::run(msg::inbox::Args { who: who.into(), all: true, peek: false }, global, ui).await
+        }
+        Of::WaitForMessage { timeout, who } => {
+            let (who, timeout) = (who.into(), Some(timeout));
+            let args = msg::wait::Args { who, timeout, from: None, reply_to: None, follow: false };
+            msg::wait::run(args, global, ui).await
+        }
+        Of::DismissMessage { message_id, who } => {
+            let args = msg::dismiss::Args { messages: vec![message_id], read: false, who: who.into() };
+            msg::dismiss::run(args, global, ui).await
+        }
+        Of::RequestHelp { question, context, who } => {
+            let who = who.into();
+            let args = msg::ask::Args { question, context, who, role: None, wait: false, timeout: None };
+            msg::ask::run(args, global, ui).await
+        }
+        Of::SetContext { key, value, who } => {
+            let args = ctx::set::Args { key, value, if_version: None, epoch: None, who: who.into() };
+            ctx::set::run(args, global, ui).await
+        }
+        Of::GetContext(Key { key }) => ctx::get::run(ctx::get::Args { key }, global, ui).await,
+        Of::DeleteContext(Key { key }) => {
+            let args = ctx::delete::Args { key, if_version: None, epoch: None, who: As::default() };
+            ctx::delete::run(args, global, ui).await
+        }
+        Of::ListContextKeys => ctx::list::run(ctx::list::Args { prefix: String::new() }, global, ui).await,
+        Of::WatchContext(Key { key }) => {
+            ctx::watch::run(ctx::watch::Args { keys: vec![key], new: true, once: true }, global, ui).await
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The lane of a task that a member works on by hand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::causes::with_causes;
+use regatta_core::verdict::Statement;
+use regatta_engine::context::Context;
+use regatta_engine::notice::notices;
+use regatta_engine::worker::{WorkerError, by_hand};
+use regatta_store::{Claim, Member, Outcome, Store};
+
+use super::held::{record, settle};
+use crate::commands::daemon::assemble;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+
+/// What the engine's parts need, in the member's name.
+async fn context(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    member: &Member,
+) -> Result<Arc<Context>, CliError> {
+    let (notices, _watching) = notices();
+    assemble(project, store.clone(), member.session.clone(), notices).await
+}
+
+fn failed(error: &WorkerError) -> CliError {
+    CliError::new(Exit::Git, with_causes(error))
+        .hinted("`regatta doctor` looks at the repository and its lanes")
+}
+
+/// Makes the lane of a task that was just claimed; without one the claim is given back.
+pub(crate) async fn make(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    member: &Member,
+    claim: &Claim,
+) -> Result<PathBuf, CliError> {
+    let made = async {
+        let ctx = context(project, store, member).await?;
+        let made = by_hand::lane(ctx, claim.clone(), member.name.as_str()).await;
+        made.map_err(|error| failed(&error))
+    };
+    match made.await {
+        Ok(lane) => Ok(lane),
+        Err(error) => {
+            let why = format!("no lane could be made: {}", error.message);
+            let attempt = record(store.as_ref(), claim).await?;
+            settle(store.as_ref(), member, claim, attempt, Outcome::Release { why }).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Hands in what is in the lane.
+pub(crate) async fn hand_in(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    member: &Member,
+    claim: &Claim,
+    attempt: Attempt,
+    statement: Statement,
+) -> Result<(), CliError> {
+    let ctx = context(project, store, member).await?;
+    let task = &claim.task;
+    match by_hand::hand_in(ctx, claim.clone(), attempt, statement).await {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => Err(CliError::refused(format!("{task} is not good enough: {why}")).hinted(format!(
+            "it is still yours: put that right in its lane (`regatta lane path {task}`) and complete it again"
+        ))),
+        Err(WorkerError::Store(error)) => Err(error.into()),
+        Err(error) => Err(failed(&error)),
+    }
+}

@@ -1,0 +1,137 @@
+//! The words in which messages are put, and how a project says them otherwise.
+//!
+//! A file `.regatta/templates/<name>.md` takes the place of the text that is built in.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use regatta_core::crew::{Template, TemplateError};
+use regatta_core::time::Timestamp;
+use regatta_store::{Message, MessageKind};
+
+/// A text that a project may say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// How an agent is told of one message.
+    Message,
+    /// What is sent to those who are asked for help.
+    Help,
+    /// What is sent about a task that was completed.
+    Report,
+}
+
+/// Why a template cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateFault {
+    /// It cannot be read.
+    #[error("reading {}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{}: {error}", path.display())]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// What, and where.
+        error: TemplateError,
+    },
+}
+
+impl Text {
+    /// All of them.
+    pub const ALL: [Text; 3] = [Text::Message, Text::Help, Text::Report];
+
+    /// The name of its file, without `.md`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Text::Message => "message",
+            Text::Help => "help",
+            Text::Report => "report",
+        }
+    }
+
+    /// The variables that may stand in it.
+    pub fn variables(self) -> &'static [&'static str] {
+        match self {
+            Text::Message => &["id", "from", "to", "kind", "at", "reply_to", "text"],
+            Text::Help => &["from", "question", "context"],
+            Text::Report => &["from", "task", "title", "verdict", "result"],
+        }
+    }
+
+    /// What is said where the project says nothing else.
+    pub fn built_in(self) -> &'static str {
+        match self {
+            Text::Message => "Message {{id}} from {{from}} ({{kind}}):\n{{text}}\n",
+            Text::Help => "{{question}}\n\n{{context}}",
+            Text::Report => "{{task}} ({{title}}) is completed, {{verdict}}: {{result}}",
+        }
+    }
+
+    /// Where a project says it otherwise.
+    pub fn file(self, state_dir: &Path) -> PathBuf {
+        state_dir.join("templates").join(format!("{}.md", self.name()))
+    }
+
+    /// The project's own, or what is built in.
+    pub fn load(self, state_dir: &Path) -> Result<Template, TemplateFault> {
+        let path = self.file(state_dir);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                Template::parse(&text, self.variables()).map_err(|error| TemplateFault::Wrong { path, error })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(self.standard()),
+            Err(source) => Err(TemplateFault::Unreadable { path, source }),
+        }
+    }
+
+    /// What is built in.
+    pub fn standard(self) -> Template {
+        Template::parse(self.built_in(), self.variables()).expect("what is built in is right")
+    }
+}
+
+/// One message in the words of `template`.
+pub fn message(template: &Template, message: &Message) -> String {
+    let kind = match message.kind {
+        MessageKind::Direct => "to you",
+        MessageKind::Broadcast => "to everybody",
+        MessageKind::Help => "asks everybody for help",
+    };
+    let at: Timestamp = message.at;
+    template.render(|name| match name {
+        "id" => message.id.to_string(),
+        "from" => message.from.to_string(),
+        "to" => message.to.to_string(),
+        "kind" => kind.to_owned(),
+        "at" => at.to_string(),
+        "reply_to" => message.reply_to.map_or_else(String::new, |id| id.to_string()),
+        _ => message.text.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_says_it_otherwise_and_mistakes_are_told_with_their_place() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in Text::ALL {
+            assert_eq!(text.load(dir.path()).unwrap(), text.standard());
+        }
+        let file = Text::Report.file(dir.path());
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "{{task}}: {{result}}").unwrap();
+        let mine = Text::Report.load(dir.path()).unwrap();
+        assert_eq!(mine.render(|name| name.to_uppercase()), "TASK: RESULT");
+        std::fs::write(&file, "well\n{{question}}").unwrap();
+        let fault = Text::Report.load(dir.path()).unwrap_err().to_string();
+        assert!(fault.ends_with("report.md: line 2: there is no variable \"question\" here; there are from, task, title, verdict, result"), "{fault}");
+    }
+}

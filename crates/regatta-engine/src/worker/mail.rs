@@ -1,0 +1,66 @@
+//! What members of the crew wrote to the agent of a task: told when an attempt begins.
+//!
+//! Invariant: what somebody writes is never part of a prompt that is code. Programs whose prompt is a script are told
+//! nothing; they ask with `regatta msg inbox`. And a message is marked after the agent was started with it. A crash in between tells it again, in the next
+//! attempt, and none is lost.
+
+use regatta_core::crew::MemberName;
+use regatta_store::{InboxQuery, Mark, Message};
+
+use super::Worker;
+use crate::agents::Kind;
+use crate::clock;
+use crate::persist::until_answered;
+use crate::templates::{self, Text};
+
+/// So many are told at once; the others with the next attempt.
+const MOST: usize = 50;
+
+/// Messages, and the words in which they are put.
+pub(super) struct Mail {
+    messages: Vec<Message>,
+    pub(super) text: Option<String>,
+}
+
+impl Worker {
+    /// What is new for the agent. Mail is no reason not to start it.
+    pub(super) async fn mail(&self, kind: Kind) -> Mail {
+        if matches!(kind, Kind::Command | Kind::Sim) {
+            return Mail { messages: Vec::new(), text: None };
+        }
+        let name = MemberName::from(self.claim.task.clone());
+        let query = InboxQuery { unread: true, limit: MOST, ..InboxQuery::default() };
+        let messages = match until_answered(|| self.ctx.store.inbox(&name, &query)).await {
+            Ok(messages) => messages,
+            Err(error) => {
+                self.ctx.say(format!("{name}: its messages cannot be read: {error}"));
+                Vec::new()
+            }
+        };
+        let template = Text::Message.load(&self.ctx.state_dir).unwrap_or_else(|fault| {
+            self.ctx.say(format!("{fault}; messages are told in the usual words"));
+            Text::Message.standard()
+        });
+        let told: Vec<String> =
+            messages.iter().map(|message| templates::message(&template, message)).collect();
+        let text = (!told.is_empty()).then(|| {
+            format!(
+                "## Messages for you\n\nFrom people and other agents; `regatta msg reply N \"…\"` answers.\n\n{}",
+                told.join("\n")
+            )
+        });
+        Mail { messages, text }
+    }
+
+    /// The agent has it.
+    pub(super) async fn mail_told(&self, mail: &Mail) {
+        let ids: Vec<u64> = mail.messages.iter().map(|message| message.id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let (name, at) = (MemberName::from(self.claim.task.clone()), clock::now());
+        if let Err(error) = until_answered(|| self.ctx.store.mark(&name, &ids, Mark::Read, at)).await {
+            self.ctx.say(format!("{name}: its messages stay new: {error}"));
+        }
+    }
+}
