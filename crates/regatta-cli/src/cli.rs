@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, ValueEnum};
 use serde_json::json;
 
+use crate::commands::orchestrator::OrchestratorCommand;
 use crate::commands::{self, Command};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -57,7 +58,7 @@ pub(crate) enum Color {
 
 /// Parses, runs, and turns what came of it into an exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().or_else(other_tool) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -76,6 +77,27 @@ pub(crate) fn main() -> ExitCode {
             show(&ui, &error);
             error.exit.into()
         }
+    }
+}
+
+/// The commands of claude-orchestrator, by their own names. They are asked last, so that no help and no suggestion names them.
+#[derive(Debug, Parser)]
+#[command(name = "regatta", version, disable_help_subcommand = true, max_term_width = 110)]
+struct OtherTool {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: OrchestratorCommand,
+}
+
+fn other_tool(error: clap::Error) -> Result<Cli, clap::Error> {
+    if error.kind() != clap::error::ErrorKind::InvalidSubcommand {
+        return Err(error);
+    }
+    match OtherTool::try_parse() {
+        Ok(OtherTool { global, command }) => Ok(Cli { global, command: Command::Orchestrator(command) }),
+        Err(other) if other.kind() == clap::error::ErrorKind::InvalidSubcommand => Err(error),
+        Err(other) => Err(other),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_engine::context::token_hash;
-use regatta_engine::crew::{bury, of_this_process};
+use regatta_engine::crew::of_this_process;
 use regatta_store::{Author, Authority, Member, Store, StoreError};
 
 use crate::cli::Global;
@@ -26,11 +26,10 @@ pub(crate) fn member_name(text: &str) -> Result<MemberName, String> {
     MemberName::parse(text).map_err(|error| format!("the name {error}"))
 }
 
-/// The store, without members whose processes are gone.
+/// The project and its store.
 pub(crate) async fn open(global: &Global) -> Result<(Project, Arc<dyn Store>), CliError> {
     let project = Project::open(global)?;
     let store = project.create_store().await?;
-    bury(store.as_ref()).await?;
     Ok((project, store))
 }
 

@@ -176,12 +176,15 @@ pub(crate) fn load_config(
 
 async fn open_store(url: &str) -> Result<Arc<dyn Store>, CliError> {
     let opened = regatta_store::open(url).await;
-    opened.map_err(|error| match error {
+    let store = opened.map_err(|error| match error {
         StoreError::Invalid(_) => CliError::from(error).hinted(
             "leave --store, $REGATTA_STORE and `store:` out to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
         ),
-        error => error.into(),
-    })
+        error => CliError::from(error),
+    })?;
+    // Members whose processes are gone hold nothing any more, and nobody is told otherwise.
+    regatta_engine::crew::bury(store.as_ref()).await?;
+    Ok(store)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> CliError {

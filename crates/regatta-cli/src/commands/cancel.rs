@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use regatta_core::crew::MemberName;
 use regatta_core::state::TaskState;
 use regatta_engine::session::is_certainly_dead;
-use regatta_store::{Operation, RequestId, Store, StoreError, TaskRecord};
+use regatta_store::{
+    MessageKind, Operation, Recipients, RequestId, SessionInfo, Store, StoreError, TaskRecord,
+};
 
 use crate::cli::Global;
+use crate::commands::msg::post::post;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Batch, Changed, Queue, Which, who};
@@ -127,6 +131,9 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
         ))
         .hinted(again));
     }
+    if let Some(info) = holder.filter(|info| info.node.is_member()) {
+        return Err(tell_member(store, task, info).await?);
+    }
     let mut changes = store.subscribe().await?;
     let settled = async {
         loop {
@@ -151,4 +158,18 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
         )
         .hinted(format!("`regatta logs -f {id}` shows what it does; {again}"))),
     }
+}
+
+/// A member works by hand: it is told, and nobody can end what it does.
+async fn tell_member(store: &dyn Store, task: &TaskRecord, info: &SessionInfo) -> Result<CliError, CliError> {
+    let (id, name) = (&task.spec.id, info.node.holder());
+    let text = format!("{id} is to be cancelled: `regatta crew unregister` or a failure gives it back");
+    let who = crate::crew::As::default();
+    if let Ok(to) = MemberName::parse(name) {
+        post(store, &who, Recipients::One(to), MessageKind::Direct, &text, None).await?;
+    }
+    Ok(CliError::refused(format!("{id} is held by {name}, who was told; the wish to cancel it is noted"))
+        .hinted(format!(
+            "it is cancelled when {name} gives it back; `regatta crew unregister {name}` makes them"
+        )))
 }

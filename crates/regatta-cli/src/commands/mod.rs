@@ -107,7 +107,7 @@ pub(crate) enum Command {
     Stuck(worker::StuckArgs),
     #[command(subcommand)]
     Parcel(worker::ParcelCommand),
-    #[command(flatten)]
+    #[command(skip)]
     Orchestrator(orchestrator::OrchestratorCommand),
 }
 

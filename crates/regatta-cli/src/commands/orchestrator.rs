@@ -16,10 +16,8 @@ const NAMING: task::push::Naming = task::push::Naming { prefix: "task-", width: 
 
 /// The commands of claude-orchestrator.
 #[derive(Clone, Debug, clap::Subcommand)]
-#[command(hide = true)]
 pub(crate) enum OrchestratorCommand {
     /// The same as `regatta crew register`.
-    #[command(hide = true)]
     Register {
         #[arg(long, value_parser = member_name)]
         name: MemberName,
@@ -30,7 +28,6 @@ pub(crate) enum OrchestratorCommand {
         work_dir: Option<std::path::PathBuf>,
     },
     /// The same as `regatta crew heartbeat`.
-    #[command(hide = true)]
     Heartbeat {
         #[command(flatten)]
         who: Instance,
@@ -38,13 +35,10 @@ pub(crate) enum OrchestratorCommand {
         current_task: Option<String>,
     },
     /// The same as `regatta crew unregister`.
-    #[command(hide = true)]
     Unregister(Instance),
     /// The same as `regatta crew list`.
-    #[command(hide = true)]
     ListInstances,
     /// The same as `regatta task push`.
-    #[command(hide = true)]
     PushTask {
         #[arg(long)]
         title: String,
@@ -58,10 +52,8 @@ pub(crate) enum OrchestratorCommand {
         depends_on: Option<String>,
     },
     /// The same as `regatta task claim`.
-    #[command(hide = true)]
     ClaimTask(Instance),
     /// The same as `regatta task complete`.
-    #[command(hide = true)]
     CompleteTask {
         #[arg(long)]
         task_id: String,
@@ -71,13 +63,10 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta task block`.
-    #[command(hide = true)]
     TaskBlock(Reasoned),
     /// The same as `regatta task fail`.
-    #[command(hide = true)]
     TaskFail(Reasoned),
     /// The same as `regatta task retry`.
-    #[command(hide = true)]
     TaskRetry {
         #[arg(long)]
         task_id: String,
@@ -85,16 +74,14 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta task list`.
-    #[command(hide = true, alias = "poll-task")]
+    #[command(alias = "poll-task")]
     ListTasks {
         #[arg(long, value_parser = task::list::words())]
         status: Option<String>,
     },
     /// The same as `regatta task watch --once`.
-    #[command(hide = true)]
     WatchTasks,
     /// The same as `regatta msg send`, or `broadcast`.
-    #[command(hide = true)]
     SendMessage {
         #[arg(long, visible_alias = "to", value_parser = member_name, required_unless_present = "broadcast")]
         to_name: Option<MemberName>,
@@ -106,10 +93,9 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta msg inbox --all`.
-    #[command(hide = true, alias = "poll-message")]
+    #[command(alias = "poll-message")]
     PollMessages(Instance),
     /// The same as `regatta msg wait`.
-    #[command(hide = true)]
     WaitForMessage {
         #[arg(long, default_value = "60")]
         timeout: String,
@@ -117,7 +103,7 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta msg dismiss`.
-    #[command(hide = true, alias = "delete-message")]
+    #[command(alias = "delete-message")]
     DismissMessage {
         #[arg(long)]
         message_id: u64,
@@ -125,7 +111,6 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta msg ask`.
-    #[command(hide = true)]
     RequestHelp {
         #[arg(long)]
         question: String,
@@ -135,7 +120,6 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta ctx set`.
-    #[command(hide = true)]
     SetContext {
         #[arg(long)]
         key: String,
@@ -145,16 +129,12 @@ pub(crate) enum OrchestratorCommand {
         who: Instance,
     },
     /// The same as `regatta ctx get`.
-    #[command(hide = true)]
     GetContext(Key),
     /// The same as `regatta ctx delete`.
-    #[command(hide = true)]
     DeleteContext(Key),
     /// The same as `regatta ctx list`.
-    #[command(hide = true)]
     ListContextKeys,
     /// The same as `regatta ctx watch --once`.
-    #[command(hide = true)]
     WatchContext(Key),
 }
 
@@ -203,7 +183,15 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
                 std::env::set_current_dir(dir).map_err(|error| CliError::io("entering", dir, &error))?;
             }
             let stay = work_dir.is_some();
-            let args = crew::register::Args { name, role, pid: None, lease: None, stay, command: Vec::new() };
+            let args = crew::register::Args {
+                name,
+                role,
+                pid: None,
+                lease: None,
+                wait: false,
+                stay,
+                command: Vec::new(),
+            };
             crew::register::run(args, global, ui).await
         }
         Of::Heartbeat { who, current_task } => {

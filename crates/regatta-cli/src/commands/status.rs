@@ -20,7 +20,7 @@ use regatta_engine::suspicions::open_suspicions;
 use regatta_server::documents::{
     BudgetDocument, MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
 };
-use regatta_store::{MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
+use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
 
 use super::list;
 use super::park::waits_for_a_word;
@@ -270,6 +270,7 @@ fn plan_file(task: &TaskRecord) -> String {
 pub(crate) fn heir(task: &TaskRecord) -> String {
     match task.queue.as_str() {
         MAIN_QUEUE => "`regatta daemon`".to_owned(),
+        BOARD_QUEUE => format!("`regatta task claim {}`", task.spec.id),
         _ => format!("`regatta run --resume {}`", plan_file(task)),
     }
 }
@@ -278,6 +279,7 @@ pub(crate) fn heir(task: &TaskRecord) -> String {
 fn again(task: &TaskRecord) -> String {
     match task.queue.as_str() {
         MAIN_QUEUE => format!("`regatta retry {}`", task.spec.id),
+        BOARD_QUEUE => format!("`regatta task retry {}`", task.spec.id),
         _ => heir(task),
     }
 }

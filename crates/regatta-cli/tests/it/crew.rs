@@ -134,3 +134,27 @@ fn there_is_one_leader_and_the_next_one_has_a_higher_epoch() {
     let listed = world.run(["crew", "list", "--json"]).exits(0).json();
     assert_eq!((listed[0]["name"].as_str(), listed[0]["leader"].as_bool()), (Some("Ann"), Some(true)));
 }
+
+#[test]
+fn the_next_leader_takes_over_when_the_first_is_killed() {
+    let world = World::new();
+    let mut tom = world.start(["crew", "register", "Tom", "--role", "leader", "--stay"]);
+    tom.until(|line| line.contains("Tom is in the crew"));
+    let leads = || world.run(["crew", "leader"]).exits(0).out;
+    assert_eq!(leads(), "Tom leads, epoch 1\n");
+    let ann = world.start(["crew", "register", "Ann", "--role", "leader", "--wait", "--stay"]);
+    let bob = world.start(["crew", "register", "Bob", "--role", "leader", "--wait", "--stay"]);
+    // It waits: somebody leads.
+    assert_eq!(leads(), "Tom leads, epoch 1\n");
+    tom.kill();
+    // One of the two that wait, and it alone; then the other.
+    let mut seen = leads();
+    while !seen.ends_with("epoch 2\n") {
+        seen = leads();
+    }
+    let (mut first, mut second) = if seen.starts_with("Ann") { (ann, bob) } else { (bob, ann) };
+    first.until(|line| line.contains("is in the crew (leader)"));
+    first.kill();
+    second.until(|line| line.contains("is in the crew (leader)"));
+    assert!(leads().ends_with("epoch 3\n"));
+}

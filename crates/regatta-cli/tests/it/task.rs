@@ -126,3 +126,39 @@ fn the_board_is_followed_a_line_at_a_time() {
     world.run(["task", "fail", "new", "--as", "Jerry", "--reason", "no luck"]).exits(0);
     assert_eq!(next("new", "failed")["reason"], "no luck");
 }
+
+#[test]
+fn what_a_member_holds_is_cancelled_when_it_lets_go() {
+    let world = World::new();
+    let _jerry = world.join("Jerry", "developer");
+    world.push("t", &[]);
+    world.claim("Jerry");
+    let asked = world.run(["cancel", "t", "--json"]).exits(6);
+    assert!(asked.error()["error"].as_str().is_some_and(|why| why.contains("held by Jerry")), "{asked:?}");
+    let told = world.run(["msg", "inbox", "--as", "Jerry", "--json"]).exits(0).json();
+    assert!(told[0]["text"].as_str().is_some_and(|text| text.starts_with("t is to be cancelled")), "{told}");
+    assert_eq!(world.board(), ["t claimed Jerry"]);
+    world.run(["crew", "unregister", "Jerry"]).exits(0);
+    assert_eq!(world.board(), ["t cancelled -"]);
+}
+
+#[test]
+fn a_person_takes_an_ordinary_task_and_a_dead_one_gives_it_to_the_daemon() {
+    let world = World::new();
+    let jerry = world.join("Jerry", "developer");
+    world.run(["add", "echo x > x.txt", "--agent", "sh", "--id", "t", "--land"]).exits(0);
+    // It is not on the board, so it has to be named.
+    world.run(["task", "claim", "--as", "Jerry"]).exits(4);
+    world.run(["task", "claim", "t", "--as", "Jerry"]).exits(0);
+    assert_eq!(world.board(), ["t claimed Jerry"]);
+    jerry.kill();
+    let mut daemon = world.start(["daemon"]);
+    world.run(["wait", "t", "--timeout", "60"]).exits(0);
+    let status = world.run(["status", "t", "--json"]).exits(0).json();
+    assert_eq!(
+        (status["state"].as_str(), status["attempts"][1]["agent"].as_str()),
+        (Some("landed"), Some("sh"))
+    );
+    world.run(["daemon", "stop"]).exits(0);
+    while daemon.line().is_some() {}
+}

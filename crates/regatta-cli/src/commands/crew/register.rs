@@ -5,6 +5,7 @@ use std::time::Duration;
 use regatta_core::config::parse_duration;
 use regatta_core::crew::{MemberName, Role};
 use regatta_engine::clock;
+use regatta_engine::crew::Watch;
 use regatta_engine::process::Identity;
 use regatta_engine::session::node_name;
 use regatta_server::crew::MemberDocument;
@@ -16,6 +17,9 @@ use crate::crew::{member_name, open};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+
+/// Who waits for the lead looks this often whether it is free.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Join the crew under a name.
 ///
@@ -38,6 +42,9 @@ pub(crate) struct Args {
     /// No process stands for it, but heartbeats, at most this far apart: 60s, 10m.
     #[arg(long, value_name = "SPAN")]
     pub(crate) lease: Option<String>,
+    /// Of role leader: wait until the lead is free, and take it then.
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Stay, as the process that stands for it: show messages as they come, until it is interrupted.
     #[arg(long, conflicts_with_all = ["pid", "lease"])]
     pub(crate) stay: bool,
@@ -60,13 +67,38 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     };
     let session = SessionId::fresh(&format!("member-{}", args.name));
     let member = NewMember { name: args.name.clone(), role: args.role.clone(), session, node, lease };
-    register(store.as_ref(), &member).await?;
+    match args.wait && args.role.is_leader() {
+        true => take_the_lead(store.as_ref(), &member).await?,
+        false => register(store.as_ref(), &member).await?,
+    }
     let told = tell(store.as_ref(), &args.name, ui).await?;
     if !args.stay {
         return Ok(told);
     }
     let member = crate::crew::there(&store.members().await?, &args.name)?;
     stay(&project, store.as_ref(), &member, &args.command, ui).await
+}
+
+/// Registers a leader as soon as there is none.
+async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), CliError> {
+    let mut changes = store.subscribe().await?;
+    let mut watch = Watch::default();
+    loop {
+        changes.borrow_and_update();
+        watch.look(store).await?;
+        match store.register(member, clock::now()).await {
+            // Somebody leads; unless it is a task that has the name.
+            Err(StoreError::Refused(_)) if store.task(member.name.as_task()).await.is_err() => {}
+            Ok(()) => return Ok(()),
+            Err(_) => return register(store, member).await,
+        }
+        tokio::select! {
+            more = changes.changed() => if more.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            },
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
 }
 
 /// Registers, with the next step where that is refused.

@@ -15,7 +15,7 @@ use crate::project::Project;
 /// Runs that are under way, and runs that died with work in hand.
 pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, CliError> {
     let mut found = Vec::new();
-    for info in store.sessions().await? {
+    for info in store.sessions().await?.into_iter().filter(|info| !info.node.is_member()) {
         let who = format!("`{}`, process {} on {}", info.node.what, info.node.pid, info.node.node);
         if !is_certainly_dead(&info.node) {
             found.push(Finding::ok("run", format!("{who} is under way")));

@@ -17,7 +17,7 @@ use crate::project::Project;
 use crate::ui::Ui;
 
 /// More people than this do not push a task at the same moment.
-const TRIES: u32 = 1000;
+const TRIES: u64 = 1000;
 /// What stands for the agent of a task that members do.
 const BY_MEMBERS: &str = "crew";
 
@@ -127,11 +127,9 @@ async fn put_numbered(
     let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
     let number = |id: &TaskId| id.as_str().get(prefix.len()..)?.parse::<u64>().ok();
     let taken = store.briefs(&query).await?;
-    let mut next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
-    for _ in 0..TRIES {
-        let id =
-            TaskId::parse(&format!("{prefix}{next:0width$}")).expect("letters and digits make a task id");
-        next += 1;
+    let next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
+    for n in next..next.saturating_add(TRIES) {
+        let id = TaskId::parse(&format!("{prefix}{n:0width$}")).expect("letters and digits make a task id");
         // A branch of that name is somebody's work, though the store has forgotten whose.
         if project.repo.branch_tip(&id.branch())?.is_some() {
             continue;
