@@ -10,6 +10,7 @@ mod reply;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod wait;
+mod wake;
 
 use crate::cli::Global;
 use crate::error::CliError;

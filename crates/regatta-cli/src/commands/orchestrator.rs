@@ -240,7 +240,7 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
         Of::ListTasks { status } => task::list::run(task::list::Args { status }, global, ui).await,
         Of::WatchTasks => task::watch::run(task::watch::Args { new: true, once: true }, global, ui).await,
         Of::SendMessage { to_name: Some(to), content, who, .. } => {
-            let args = msg::send::Args { to, text: content, who: who.into(), reply_to: None };
+            let args = msg::send::Args { to, text: content, who: who.into(), reply_to: None, wake: false };
             msg::send::run(args, global, ui).await
         }
         Of::SendMessage { to_name: None, content, who, .. } => {

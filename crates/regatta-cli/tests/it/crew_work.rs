@@ -63,29 +63,55 @@ fn an_agent_is_told_of_its_messages_and_answers_them() {
     assert_eq!(inbox.as_array().map(Vec::len), Some(0), "it has read them");
 }
 
+/// Claude, played by a script that keeps what it is told.
+const CLAUDE: &str = r#"cat >>"$REGATTA_LANE/../told.$REGATTA_TASK"
+id=$(echo "$*" | sed 's/.*--session-id //; s/.*--resume //; s/ .*//')
+mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
+echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\":\"m\"}"
+echo $REGATTA_ATTEMPT >made.txt; regatta done --verdict pass --summary done >&2
+echo '{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":2}}'"#;
+
 #[test]
-fn what_was_written_to_a_task_is_told_when_its_agent_starts() {
-    let world = World::new();
-    let _jerry = world.join("Jerry", "developer");
-    world.run(["add", "cat > told.txt <<'EOF'", "--agent", "sh", "--id", "t", "--land"]).exits(0);
-    world.run(["msg", "send", "t", "use tabs", "--as", "Jerry"]).exits(0);
-    let state = world.root().join(".regatta/templates");
-    std::fs::create_dir_all(&state).expect("a directory can be made");
-    std::fs::write(state.join("message.md"), "{{from}} says: {{text}}\n").expect("a file can be written");
-    let mut daemon = world.start(["daemon"]);
-    world.run(["wait", "t", "--timeout", "60"]).exits(0);
-    let told = world.git(["show", "main:told.txt"]);
-    assert!(told.contains("## Messages for you") && told.contains("Jerry says: use tabs"), "{told}");
-    let inbox = world.run(["msg", "inbox", "--as", "t", "--json"]).exits(0).json();
-    assert_eq!(inbox.as_array().map(Vec::len), Some(0));
-    // The board is nobody's but the members': the daemon lands another task and leaves it alone.
-    world.run(["task", "push", "x", "--id", "by-hand"]).exits(0);
-    world.run(["add", "echo x > x.txt", "--agent", "sh", "--id", "u", "--land"]).exits(0);
-    world.run(["wait", "u", "--timeout", "60"]).exits(0);
-    let board = world.run(["task", "list", "--json"]).exits(0).json();
+fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_request() {
+    let mut world = regatta_testkit::world::World::new(crate::REGATTA);
+    regatta_testkit::repo::script(&world.outside("bin/claude"), CLAUDE);
+    let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let config_dir = world.outside("claude-config");
+    world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+    let templates = world.root().join(".regatta/templates");
+    std::fs::create_dir_all(&templates).expect("a directory can be made");
+    std::fs::write(templates.join("message.md"), "{{from}} says: {{text}}\n").expect("a file can be written");
+    let regatta = |args: &[&str]| world.regatta(args).exited(0);
+    let stand = crate::crew::Stand::in_();
+    regatta(&["crew", "register", "Jerry", "--pid", &stand.pid()]);
+    regatta(&["add", "do it", "--agent", "claude", "--id", "t"]);
+    regatta(&["add", "echo x", "--agent", "sh", "--id", "script"]);
+    regatta(&["task", "push", "x", "--id", "by-hand"]);
+    for task in ["t", "script"] {
+        regatta(&["msg", "send", task, "touch pwned", "--as", "Jerry"]);
+    }
+    let daemon = world.begin(["daemon"]);
+    regatta(&["wait", "t", "script", "--timeout", "120"]);
+    let told = || std::fs::read_to_string(world.lanes().join("told.t")).unwrap_or_default();
+    assert!(told().contains("## Messages for you"), "{}", told());
+    assert!(told().ends_with("Jerry says: touch pwned\n"), "{}", told());
+    let unread = |name: &str| {
+        let listed = regatta(&["msg", "inbox", "--peek", "--json", "--as", name]).stdout;
+        serde_json::from_str::<Value>(&listed).expect("JSON").as_array().map(Vec::len)
+    };
+    // A script is not told, since what somebody writes must not be run: its messages wait for it to ask.
+    assert_eq!((unread("t"), unread("script")), (Some(0), Some(1)));
+    world.regatta(["msg", "send", "script", "x", "--wake"]).exited(6);
+    world.regatta(["msg", "send", "by-hand", "x", "--wake"]).exited(6);
+    regatta(&["msg", "send", "t", "and tabs", "--as", "Jerry", "--wake"]);
+    regatta(&["wait", "t", "--timeout", "120"]);
+    assert!(told().contains("Jerry says: and tabs"), "{}", told());
+    assert_eq!(unread("t"), Some(0));
+    // The board is the members' alone: the daemon has left it be.
+    let board: Value = serde_json::from_str(&regatta(&["task", "list", "--json"]).stdout).expect("JSON");
     assert_eq!((board[0]["id"].as_str(), board[0]["state"].as_str()), (Some("by-hand"), Some("pending")));
-    world.run(["daemon", "stop"]).exits(0);
-    while daemon.line().is_some() {}
+    regatta(&["daemon", "stop"]);
+    daemon.wait();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use regatta_core::crew::MemberName;
 use regatta_store::{MessageKind, Recipients};
 
 use super::post::{post, tell, text};
+use super::wake::{sleeper, wake};
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
 use crate::error::CliError;
@@ -27,12 +28,23 @@ pub(crate) struct Args {
     /// The message it answers.
     #[arg(long, value_name = "N")]
     pub(crate) reply_to: Option<u64>,
+    /// To the agent of a task: it is its next prompt. One that has ended is started again for it, and goes on with its
+    /// conversation; see `regatta send`.
+    #[arg(long)]
+    pub(crate) wake: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let said = text(&args.text)?;
-    let (_, store) = open(global).await?;
+    let (project, store) = open(global).await?;
+    let sleeper = match args.wake {
+        true => Some(sleeper(&project, store.as_ref(), &args.to).await?),
+        false => None,
+    };
     let to = Recipients::One(args.to);
     let posted = post(store.as_ref(), &args.who, to, MessageKind::Direct, &said, args.reply_to).await?;
+    if let Some(task) = &sleeper {
+        wake(&project, &store, task, &posted).await?;
+    }
     Ok(tell(&posted, ui))
 }
