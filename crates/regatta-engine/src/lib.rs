@@ -35,7 +35,7 @@ pub mod scratch;
 pub mod session;
 pub mod shim;
 pub mod suspicions;
+pub mod templates;
 pub mod transcript;
 mod worker;
-pub mod templates;
 pub mod worker;
