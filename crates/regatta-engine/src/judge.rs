@@ -158,6 +158,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
 fn is_outside(end: &AgentEnd) -> bool {
     match end {
         AgentEnd::RateLimited { .. }
+        | AgentEnd::Budget { .. }
         | AgentEnd::Environment { .. }
         | AgentEnd::AccountRefused { .. }
         | AgentEnd::Permanent { .. } => true,

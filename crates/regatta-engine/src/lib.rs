@@ -37,5 +37,4 @@ pub mod shim;
 pub mod suspicions;
 pub mod templates;
 pub mod transcript;
-mod worker;
 pub mod worker;
