@@ -75,6 +75,32 @@ fn an_agent_that_is_killed_goes_on_with_its_conversation() {
 }
 
 #[test]
+fn the_tools_of_an_agent_that_is_killed_are_gone_before_it_goes_on() {
+    let mut scene = Scene::new();
+    let agents = ["claude", "codex"];
+    let waits = agents.map(|agent| {
+        let wait = scene.world.barrier(agent);
+        let pid = scene.world.outside(&format!("{agent}.pid"));
+        let pid = pid.display();
+        let tool = format!("echo $$ >{pid}; {}", wait.script());
+        let work =
+            format!("kill -0 $(cat {pid}) && echo alive >haunted.txt; echo made >{agent}.txt && {DONE}");
+        let turns = [Turn::run(&tool), Turn::run(&work), Turn::say("It is done.")];
+        scene.task(agent, agent, "max_attempts: 2", Script::of(turns));
+        wait
+    });
+    let running = scene.world.start(&scene.plan(), &[]);
+    for (agent, wait) in agents.iter().zip(&waits) {
+        wait.arrived();
+        signal(scene.world.agent_pid(agent, 1), "KILL");
+    }
+    running.wait().exited(0);
+    scene.world.assert_states(["claude landed", "codex landed"]);
+    assert_eq!(scene.world.landed("haunted.txt"), None);
+    scene.assert_tidy();
+}
+
+#[test]
 fn agents_outlive_a_daemon_that_is_killed_and_the_next_one_takes_them_over() {
     let mut scene = Scene::new();
     let agents = ["claude", "codex"];
