@@ -175,7 +175,7 @@ fn a_timeout_in_the_middle_of_retries_is_the_servers_doing() {
     let retry = r#"{"type":"system","subtype":"api_retry","attempt":2,"max_retries":3,"error_status":401,"error":"authentication_failed"}"#;
     let result = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
     let given_up = Exit::TimedOut { limit: Limit::Retries };
-    assert_eq!(kind(&end(Kind::Claude, &[retry, result], &given_up, "").end), "permanent");
+    assert_eq!(kind(&end(Kind::Claude, &[retry, result], &given_up, "").end), "account refused");
     assert_eq!(kind(&end(Kind::Claude, &[result], &given_up, "").end), "failed");
     let stderr = "Attempt 3 failed with status 503. Retrying with backoff... _ApiError: {}";
     assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, stderr).end), "environment");
