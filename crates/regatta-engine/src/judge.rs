@@ -216,11 +216,13 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
         ),
         Judgement::RateLimited { until, limit, why } => {
             let class = FailureClass::RateLimited { until: *until, limit: *limit };
+            // An end that is past already was no end: without a pause the same would come again at once.
+            let until = until.filter(|until| *until > so_far.now);
             let outcome = match (limit, elsewhere(why, &class, so_far), until) {
                 // What the account has left of this minute says nothing about another.
                 (RateLimit::Quota, Some(outcome), _) => outcome,
                 (_, _, Some(until)) => Outcome::Park {
-                    until: until.plus(so_far.spread(*until)),
+                    until: until.plus(so_far.spread(until)),
                     why: ParkReason::RateLimited,
                     detail: why.clone(),
                 },

@@ -145,7 +145,7 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
     regatta_testkit::repo::write(&home.join("auth.json"), "{}");
     world.write(
         "regatta.yaml",
-        &format!(
+        format!(
             "version: 1\nagents:\n  codex: {{ env: {{ CODEX_HOME: {} }} }}\n  gemini: {{ env: {{ GEMINI_API_KEY: x-y-z }} }}\n\
              profiles:\n  - {{ name: other, env: {{ CLAUDE_CONFIG_DIR: /nowhere/at-all }} }}\n",
             home.display()

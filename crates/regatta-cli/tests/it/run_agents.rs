@@ -117,6 +117,17 @@ echo '{"type":"turn.completed","usage":{}}'"#;
 }
 
 #[test]
+fn an_agent_that_lacks_even_a_new_conversation_is_given_time() {
+    let world = with_agents(&[("opencode", "cat >/dev/null; echo 'Error: Session not found' >&2; exit 1")]);
+    let daemon = world.daemon();
+    world.enqueue(&world.plan_with("", &task("a", "agent: opencode", "do it")));
+    world.wait_state("a", "parked");
+    assert_eq!(world.attempts("a"), (1, 0), "{:#}", world.task("a"));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
 fn a_spent_quota_parks_the_task_until_the_time_that_codex_states() {
     let stream = r#"cat >/dev/null
 echo '{"type":"thread.started","thread_id":"t1"}'

@@ -225,6 +225,12 @@ fn failures_lead_where_the_table_of_classes_says() {
         after(Judgement::RateLimited { until, limit: RateLimit::Quota, why: "x".into() }, 0, 0),
         "park until 3618, rate-limited, free"
     );
+    // One that is over already is no time to wait for.
+    let past = Some(Timestamp::from_millis(0));
+    for limit in [RateLimit::Quota, RateLimit::Traffic] {
+        let limited = Judgement::RateLimited { until: past, limit, why: "x".into() };
+        assert_eq!(after(limited, 0, 0), "park until 60, rate-limited, free");
+    }
     assert_eq!(after(Judgement::Permanent("x".into()), 0, 0), "blocked policy, permanent, free");
     assert_eq!(after(Judgement::Budget("x".into()), 0, 0), "blocked budget, budget, free");
     assert_eq!(after(Judgement::NeedsInput("x".into()), 0, 0), "blocked needs-input, work, free");

@@ -20,6 +20,7 @@ use crate::commands::Shell;
 use crate::judge::{self, Facts, Judgement, SoFar};
 use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
 use crate::persist::until_answered;
+use crate::profiles::last_begun;
 use crate::{clock, failpoint};
 
 /// How long a check may take where the task has no limit of its own.
@@ -56,6 +57,10 @@ impl Worker {
         if *exit == Exit::Lost && self.lost_before().await? >= LOST_IN_A_ROW {
             let why = "its supervisor was killed, as before: something it does ends it".to_owned();
             judgement = Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why };
+        }
+        if matches!(heard.ending.end, AgentEnd::NoSession | AgentEnd::SessionExists) && !self.went_on() {
+            let why = "it says that it lacks a conversation which it was to begin".to_owned();
+            judgement = Judgement::Environment(why);
         }
         self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
         if matches!(heard.ending.end, AgentEnd::NoSession) {
@@ -145,6 +150,12 @@ impl Worker {
             Ok(took)
         })
         .await
+    }
+
+    /// Whether this attempt went on with a conversation of an earlier one.
+    fn went_on(&self) -> bool {
+        let last = last_begun(&self.history, &self.record.agent);
+        last.is_some_and(|last| last.session.is_some() && last.session == self.record.session)
     }
 
     /// How many attempts right before this one were lost.
