@@ -11,6 +11,7 @@ mod queue;
 #[cfg(test)]
 mod reference;
 mod render;
+mod top;
 mod ui;
 
 use std::process::ExitCode;

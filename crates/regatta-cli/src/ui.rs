@@ -1,6 +1,7 @@
 //! Where everything is printed. A reader that went away is no error.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub(crate) struct Ui {
     pub(crate) terminal: bool,
     /// There is work to go on with when nobody reads any more: a run is not ended by `| head`.
     pub(crate) outlives_reader: bool,
+    /// What is printed goes here instead, for whoever shows it in a place of its own.
+    pub(crate) kept: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
 impl Ui {
@@ -43,6 +46,7 @@ impl Ui {
             verbose: global.verbose > 0,
             terminal,
             outlives_reader: false,
+            kept: None,
         }
     }
 
@@ -58,6 +62,10 @@ impl Ui {
 
     /// Bytes on standard output, as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            return;
+        }
         let mut out = std::io::stdout().lock();
         if out.write_all(bytes).and_then(|()| out.flush()).is_err() && !self.outlives_reader {
             // The reader is gone (`regatta list | head`): nothing is left to do for it.
@@ -108,6 +116,7 @@ pub(crate) enum Style {
     Busy,
     Dim,
     Strong,
+    Plain,
 }
 
 impl Style {
@@ -119,6 +128,7 @@ impl Style {
             Style::Busy => "36",
             Style::Dim => "2",
             Style::Strong => "1",
+            Style::Plain => "0",
         }
     }
 }

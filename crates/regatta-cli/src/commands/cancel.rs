@@ -60,6 +60,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     batch.finish(&queue, false, ui)
 }
 
+/// Cancels a task, or asks whoever holds it and does not wait.
+pub(crate) async fn ask(store: &dyn Store, task: &TaskRecord) -> Result<Changed, CliError> {
+    cancel(store, task).await?;
+    changed(store, task).await
+}
+
 async fn changed(store: &dyn Store, task: &TaskRecord) -> Result<Changed, CliError> {
     let task = store.task(&task.spec.id).await?;
     let text = match task.state {

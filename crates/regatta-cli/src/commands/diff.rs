@@ -50,11 +50,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let attempts = store.attempts(&task.spec.id).await?;
-    // Without a snapshot no agent has run here, and one can still be taken.
-    let trust = TrustSnapshot::load(&project.repo).or_else(|_| TrustSnapshot::take(&project.repo))?;
-    let work = Work::new(&project.repo, trust);
-    let lanes = Lanes::new(&project.repo, &work, &project.lanes_root())?;
-    let sides = sides(&project, &work, &lanes, &task, &attempts, &args)?;
+    let (work, lanes) = hands(&project)?;
+    let sides = sides(&project, &work, &lanes, &task, &attempts, args.against.as_deref())?;
     let diff = |style: DiffStyle| match &sides.work {
         Ok(lane) => lanes.diff(lane, &sides.base, style),
         Err(head) => work.diff_styled(&sides.base, head, style),
@@ -93,16 +90,39 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
+fn hands(project: &Project) -> Result<(Work, Lanes), CliError> {
+    // Without a snapshot no agent has run here, and one can still be taken.
+    let trust = TrustSnapshot::load(&project.repo).or_else(|_| TrustSnapshot::take(&project.repo))?;
+    let work = Work::new(&project.repo, trust);
+    let lanes = Lanes::new(&project.repo, &work, &project.lanes_root())?;
+    Ok((work, lanes))
+}
+
+/// What a task changed, and since which commit.
+pub(crate) fn patch(
+    project: &Project,
+    task: &TaskRecord,
+    attempts: &[Attempt],
+) -> Result<(String, Vec<u8>), CliError> {
+    let (work, lanes) = hands(project)?;
+    let sides = sides(project, &work, &lanes, task, attempts, None)?;
+    let patch = match &sides.work {
+        Ok(lane) => lanes.diff(lane, &sides.base, DiffStyle::Patch)?,
+        Err(head) => work.diff_styled(&sides.base, head, DiffStyle::Patch)?,
+    };
+    Ok((sides.base.short().to_owned(), patch))
+}
+
 fn sides(
     project: &Project,
     work: &Work,
     lanes: &Lanes,
     task: &TaskRecord,
     attempts: &[Attempt],
-    args: &Args,
+    against: Option<&str>,
 ) -> Result<Sides, CliError> {
     let id = &task.spec.id;
-    let named = match &args.against {
+    let named = match against {
         None => None,
         Some(name) => Some(project.repo.resolve(name)?.ok_or_else(|| {
             CliError::not_found(format!("there is no branch, tag or commit {name:?}"))

@@ -2,6 +2,8 @@
 
 mod look;
 
+pub(crate) use look::what_it_does;
+
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
@@ -91,6 +93,17 @@ async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit,
     }
     let exit = batch.finish(&queue, false, ui)?;
     Ok(if all_in { exit } else { Exit::TaskFailed })
+}
+
+/// Puts a task's work into the train and leaves it there for whoever lands.
+pub(crate) async fn board(project: &Project, queue: &Queue, task: &TaskRecord) -> Result<Changed, CliError> {
+    send(project, queue, task, false).await?;
+    let task = queue.store.task(&task.spec.id).await?;
+    let mut text = became(&task);
+    if queue.takers.daemon().is_none() && matches!(task.state, TaskState::Landing { .. }) {
+        text.push_str(&format!("; no daemon is there: `regatta land {}` lands it now", task.spec.id));
+    }
+    Ok(Changed { task, text, salvaged: None })
 }
 
 /// Puts a task's work into the train.

@@ -3,8 +3,12 @@
 mod retire;
 mod sweep;
 
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
 use regatta_engine::git::{TrustSnapshot, Work};
 use regatta_engine::lanes::Lanes;
+use regatta_store::Store;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -87,6 +91,15 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
         ui.out(&table(&["TASK", "BASE", "HEAD", "WHERE"], &rows));
     }
     Ok(Exit::Ok)
+}
+
+/// Takes the lane of a task away, as `regatta lane retire` does.
+pub(crate) async fn retire_one(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    id: &TaskId,
+) -> Result<Option<String>, CliError> {
+    retire::one(project, Some(store), id, false).await
 }
 
 async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> {

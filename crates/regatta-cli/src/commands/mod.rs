@@ -36,6 +36,7 @@ pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod task;
+pub(crate) mod top;
 pub(crate) mod unpark;
 pub(crate) mod validate;
 pub(crate) mod version;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Diff(diff::Args),
     Radar(radar::Args),
     Profiles(profiles::Args),
+    #[command(visible_alias = "leader")]
+    Top(top::Args),
     Wait(wait::Args),
     Report(report::Args),
     Send(send::Args),
@@ -132,6 +135,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Doctor(args) => doctor::run(args, global, ui).await,
         Command::Profiles(args) => profiles::run(args, global, ui).await,
         Command::Radar(args) => radar::run(args, global, ui).await,
+        Command::Top(args) => top::run(args, global, ui).await,
         Command::New(args) => new::run(args, global, ui).await,
         Command::Parcel(ParcelCommand::New(args)) => new::parcel(args, global, ui).await,
         Command::Diff(args) => diff::run(args, global, ui).await,

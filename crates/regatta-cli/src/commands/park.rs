@@ -48,7 +48,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     batch.finish(&queue, false, ui)
 }
 
-async fn park(queue: &Queue, task: &TaskRecord, until: Timestamp, detail: &str) -> Result<Changed, CliError> {
+pub(crate) async fn park(
+    queue: &Queue,
+    task: &TaskRecord,
+    until: Timestamp,
+    detail: &str,
+) -> Result<Changed, CliError> {
     let id = &task.spec.id;
     let operation = Operation::Park { until, detail: detail.to_owned() };
     match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {

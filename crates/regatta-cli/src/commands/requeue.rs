@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     batch.finish(&queue, true, ui)
 }
 
-async fn requeue(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
+pub(crate) async fn requeue(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
     let alone = alone(queue, &seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     let (was, is) = (&seen.state, &task.state);

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     batch.finish(&queue, true, ui)
 }
 
-async fn retry(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
+pub(crate) async fn retry(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
     let alone = alone(queue, &seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     match &task.state {

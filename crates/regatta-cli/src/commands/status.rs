@@ -1,6 +1,7 @@
 //! `regatta status ID`: everything about one task, and what to do next.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::budget::{Account, Scope, Spent};
@@ -46,6 +47,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let project = Project::open(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
+    show(&project, &store, &task, ui).await
+}
+
+/// Everything about this task.
+pub(crate) async fn show(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    task: &TaskRecord,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
     let attempts = store.attempts(&task.spec.id).await?;
     let salvages = salvages_of(&project.repo, &task.spec.id)?;
     let sessions = store.sessions().await?;
@@ -61,9 +72,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let next = match orphaned {
         true => {
             let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
-            Some(format!("the {who} that held it is gone: {} takes it over", heir(&task)))
+            Some(format!("the {who} that held it is gone: {} takes it over", heir(task)))
         }
-        false => next_step(&task, &attempts),
+        false => next_step(task, &attempts),
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));
     if let Some(sighting) = &mut sighting {
@@ -84,14 +95,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
         let prompts = prompts.iter().map(shown).collect();
         ui.document(&StatusDocument::new(
-            &task,
+            task,
             &attempts,
             Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget },
         ));
         return Ok(Exit::Ok);
     }
     let has_branch = project.repo.branch_tip(&task.spec.id.branch())?.is_some();
-    ui.out(&redactor.redact(&headline(&task, &attempts, has_branch, ui)));
+    ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
     for attempt in &attempts {
         ui.out(&describe(attempt, &redactor, ui));
     }

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     batch.finish(&queue, true, ui)
 }
 
-async fn unpark(queue: &Queue, task: &TaskRecord) -> Result<Changed, CliError> {
+pub(crate) async fn unpark(queue: &Queue, task: &TaskRecord) -> Result<Changed, CliError> {
     let id = &task.spec.id;
     match queue.store.operate(id, &Operation::Due, &RequestId::fresh(), clock::now()).await {
         Ok(()) => {}

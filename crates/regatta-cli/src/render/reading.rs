@@ -250,7 +250,7 @@ fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
 }
 
 /// The last `len` bytes of a file, from the first whole line on where something was left out.
-fn end_of(path: &Path, len: u64) -> io::Result<String> {
+pub(crate) fn end_of(path: &Path, len: u64) -> io::Result<String> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
     let begin = size.saturating_sub(len);

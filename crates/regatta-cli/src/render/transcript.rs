@@ -138,7 +138,15 @@ mod tests {
     use super::*;
 
     fn ui(color: bool) -> Ui {
-        Ui { json: false, color, quiet: false, verbose: false, terminal: false, outlives_reader: false }
+        Ui {
+            json: false,
+            color,
+            quiet: false,
+            verbose: false,
+            terminal: false,
+            outlives_reader: false,
+            kept: None,
+        }
     }
 
     fn events() -> Vec<AgentEvent> {

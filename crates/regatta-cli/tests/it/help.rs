@@ -22,6 +22,7 @@ const COMMANDS: &[&str] = &[
     "diff",
     "radar",
     "profiles",
+    "top",
     "wait",
     "report",
     "send",

@@ -57,6 +57,7 @@ mod secrets;
 mod send;
 mod status;
 mod task;
+mod top;
 mod validate;
 mod wait;
 mod worker;

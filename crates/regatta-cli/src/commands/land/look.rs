@@ -142,13 +142,19 @@ async fn shown(store: &dyn Store, target: &str) -> Result<Vec<Shown>, CliError> 
     Ok(shown)
 }
 
-fn tests_of<'a>(shown: &Shown, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
-    tests.iter().filter(|test| test.cars.contains(&shown.car.task)).collect()
+fn tests_of<'a>(car: &Car, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
+    tests.iter().filter(|test| test.cars.contains(&car.task)).collect()
 }
 
-fn row(n: usize, shown: &Shown, tests: &[TestNow], now: Timestamp) -> Vec<String> {
-    let under = tests_of(shown, tests);
-    let (glyph, doing) = match (&shown.waiting, &shown.car.step, under.first()) {
+/// What a car does at this moment: its mark, and in words.
+pub(crate) fn what_it_does(
+    car: &Car,
+    waiting: Option<&str>,
+    tests: &[TestNow],
+    now: Timestamp,
+) -> (&'static str, String) {
+    let under = tests_of(car, tests);
+    match (waiting, &car.step, under.first()) {
         (Some(why), ..) => ("⏸", format!("waits: {}", clean_line(why))),
         (None, _, Some(test)) => {
             let others = under.len() - 1;
@@ -163,7 +169,11 @@ fn row(n: usize, shown: &Shown, tests: &[TestNow], now: Timestamp) -> Vec<String
         }
         (None, CarStep::Intended { .. }, None) => ("○", "has been tested, or is about to be".to_owned()),
         (None, CarStep::Queued, None) => ("○", "waits for its turn".to_owned()),
-    };
+    }
+}
+
+fn row(n: usize, shown: &Shown, tests: &[TestNow], now: Timestamp) -> Vec<String> {
+    let (glyph, doing) = what_it_does(&shown.car, shown.waiting.as_deref(), tests, now);
     vec![
         (n + 1).to_string(),
         glyph.to_owned(),
@@ -188,7 +198,7 @@ fn document(shown: &Shown, tests: &[TestNow]) -> Value {
         CarStep::Intended { .. } => ("intended", None),
         CarStep::Gated { candidate, .. } => ("gated", Some(candidate)),
     };
-    let under: Vec<&str> = tests_of(shown, tests).iter().map(|test| test.candidate.as_str()).collect();
+    let under: Vec<&str> = tests_of(&shown.car, tests).iter().map(|test| test.candidate.as_str()).collect();
     json!({
         "id": shown.car.task,
         "attempt": shown.car.attempt,

@@ -1,5 +1,6 @@
 //! `regatta lane retire ID`: takes one lane away, never the work in it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::event::EventBody;
@@ -30,10 +31,27 @@ pub(crate) struct Args {
 
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
     let (id, store) = whose(project, &args.task).await?;
-    let Some(lanes) = super::lanes(project)? else { return Err(no_lane(&id)) };
-    let alone = alone(&lanes, &id).await?;
-    let task = match &store {
-        Some(store) => record(store.as_ref(), &id).await?,
+    let salvaged = one(project, store.as_ref(), &id, args.force_salvage).await?;
+    if ui.json {
+        ui.document(&json!({ "task": id, "removed": true, "salvaged": salvaged }));
+        return Ok(Exit::Ok);
+    }
+    let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
+    ui.line(format!("the lane of {id} is gone{saved}"));
+    Ok(Exit::Ok)
+}
+
+/// Takes the lane of one task away. The name under which work was saved, if there was any to save.
+pub(super) async fn one(
+    project: &Project,
+    store: Option<&Arc<dyn Store>>,
+    id: &TaskId,
+    force_salvage: bool,
+) -> Result<Option<String>, CliError> {
+    let Some(lanes) = super::lanes(project)? else { return Err(no_lane(id)) };
+    let alone = alone(&lanes, id).await?;
+    let task = match store {
+        Some(store) => record(store.as_ref(), id).await?,
         None => None,
     };
     if let Some(why) = task.as_ref().and_then(in_the_way) {
@@ -46,15 +64,15 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         }));
     }
     let mode = mode(task.as_ref());
-    let mut retired = retire(&lanes, &id, mode, &alone).await?;
-    if let (Retired::Kept(_), true) = (&retired, args.force_salvage) {
-        retired = retire(&lanes, &id, RetireMode::SalvageFirst, &alone).await?;
+    let mut retired = retire(&lanes, id, mode, &alone).await?;
+    if let (Retired::Kept(_), true) = (&retired, force_salvage) {
+        retired = retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
     }
     let salvaged = match retired {
-        Retired::NoLane => return Err(no_lane(&id)),
+        Retired::NoLane => return Err(no_lane(id)),
         Retired::Kept(why) => {
             let error = CliError::refused(format!("the lane of {id} stays: {why}"));
-            return Err(error.hinted(match args.force_salvage {
+            return Err(error.hinted(match force_salvage {
                 true => format!("that cannot be saved from here: look after it yourself (`regatta lane path {id}`)"),
                 false => format!(
                     "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and takes the lane away"
@@ -63,26 +81,17 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         }
         Retired::Removed { salvaged } => salvaged.map(|salvage| salvage.name),
     };
-    if let (Some(store), Some(reference)) = (&store, &salvaged) {
+    if let (Some(store), Some(reference)) = (store, &salvaged) {
         let why = "its lane was taken away".to_owned();
         let event = EventBody::Salvaged { reference: reference.clone(), why };
-        let known = task.is_some().then_some(&id);
+        let known = task.is_some().then_some(id);
         store.append(known, None, &event, &RequestId::fresh(), clock::now()).await?;
     }
-    if ui.json {
-        ui.document(&json!({ "task": id, "removed": true, "salvaged": salvaged }));
-        return Ok(Exit::Ok);
-    }
-    let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
-    ui.line(format!("the lane of {id} is gone{saved}"));
-    Ok(Exit::Ok)
+    Ok(salvaged)
 }
 
 /// The task, also where only its lane is left of it.
-async fn whose(
-    project: &Project,
-    text: &str,
-) -> Result<(TaskId, Option<std::sync::Arc<dyn Store>>), CliError> {
+async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn Store>>), CliError> {
     let store = match project.has_store() {
         true => Some(project.store().await?),
         false => None,

@@ -1,0 +1,103 @@
+//! `regatta top`: the whole project on one screen.
+
+use std::io::IsTerminal;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::top::{Feed, document, once};
+use crate::ui::Ui;
+
+/// Watch everything on one screen: lanes with what their agents say, board, train, crew, events, cost.
+///
+/// Keys are shown on the last line and with `?`. Capitals end something and ask first; --read-only has none of them.
+/// Nothing depends on it: quitting leaves every agent at work. With --once it prints one picture, or with --json one
+/// document, and ends.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// No key changes anything.
+    #[arg(long)]
+    read_only: bool,
+    /// Print one picture and end; with --json, one document.
+    #[arg(long)]
+    once: bool,
+    /// The size of the picture that --once prints, instead of the terminal's.
+    #[arg(long, value_name = "WxH", value_parser = size, requires = "once")]
+    size: Option<(u16, u16)>,
+}
+
+/// The largest picture that is made.
+const LARGEST: u16 = 1000;
+
+fn size(text: &str) -> Result<(u16, u16), String> {
+    let wrong = || "a width and a height are wanted, as 80x24".to_owned();
+    let (width, height) = text.split_once(['x', 'X', '×']).ok_or_else(wrong)?;
+    let number = |text: &str| text.parse().ok().filter(|n| (1..=LARGEST).contains(n)).ok_or_else(wrong);
+    Ok((number(width)?, number(height)?))
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if ui.json && !args.once {
+        return Err(CliError::usage("what is drawn on a terminal is no JSON").hinted(
+            "`regatta top --once --json` is one document; `regatta list -w --json` and `regatta events -f --json` go on",
+        ));
+    }
+    if !args.once {
+        refuse_without_terminal()?;
+    }
+    let project = Project::open(global)?;
+    let store = project.create_store().await?;
+    let mut feed = Feed::open(&project, store).await?;
+    if ui.json {
+        feed.read_all_attempts().await?;
+        ui.document(&document(&feed));
+        return Ok(Exit::Ok);
+    }
+    if args.once {
+        let size = args.size.unwrap_or_else(terminal_size);
+        return once(&project, feed, size, args.read_only, ui).await;
+    }
+    crate::top::run(project, feed, args.read_only, ui).await
+}
+
+fn terminal_size() -> (u16, u16) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            (size.ws_col.min(LARGEST), size.ws_row.min(LARGEST))
+        }
+        _ => (80, 24),
+    }
+}
+
+fn refuse_without_terminal() -> Result<(), CliError> {
+    let instead =
+        "`regatta list -w` and `regatta events -f` need none; `regatta top --once` prints one picture";
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(CliError::usage("regatta top needs a terminal to draw on").hinted(instead));
+    }
+    match std::env::var("TERM").as_deref() {
+        Ok("dumb") => {
+            Err(CliError::usage("this terminal says it is dumb (TERM=dumb): nothing can be drawn on it")
+                .hinted(instead))
+        }
+        Err(_) | Ok("") => {
+            Err(CliError::usage("TERM is not set, so nobody knows how to draw here").hinted(instead))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_two_numbers() {
+        assert_eq!(size("80x24"), Ok((80, 24)));
+        assert_eq!(size("200X60"), Ok((200, 60)));
+        for bad in ["", "80", "80x", "x24", "0x24", "80x-1", "5000x5", "80x24x3"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

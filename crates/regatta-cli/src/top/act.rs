@@ -1,0 +1,127 @@
+//! What keys do to tasks: the very code of the commands, its answer in one line.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use regatta_core::id::TaskId;
+use regatta_store::Store;
+
+use super::screen::{Change, PageKind};
+use crate::commands::{cancel, diff, land, lane, park, requeue, retry, send, status, unpark};
+use crate::error::CliError;
+use crate::project::Project;
+use crate::queue::{Changed, Queue};
+use crate::render::shown::clean;
+use crate::ui::{Style, Ui};
+
+/// More lines of a diff are not shown.
+const MOST_LINES: usize = 20_000;
+
+/// Does it, and says what came of it.
+pub(super) async fn change(
+    project: &Project,
+    store: Arc<dyn Store>,
+    change: Change,
+    id: &TaskId,
+) -> Result<String, CliError> {
+    if change == Change::Retire {
+        let salvaged = lane::retire_one(project, &store, id).await?;
+        let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
+        return Ok(format!("the lane of {id} is gone{saved}"));
+    }
+    let queue = Queue::of(project, store).await?;
+    let task = queue.store.task(id).await?;
+    let (changed, taken): (Changed, bool) = match change {
+        Change::Cancel => (cancel::ask(queue.store.as_ref(), &task).await?, false),
+        Change::Requeue => (requeue::requeue(&queue, &task).await?, true),
+        Change::Retry => (retry::retry(&queue, &task).await?, true),
+        Change::Park => {
+            let detail = format!("parked by {}", queue.by);
+            (park::park(&queue, &task, park::FOREVER, &detail).await?, false)
+        }
+        Change::Unpark => (unpark::unpark(&queue, &task).await?, true),
+        Change::Land => (land::board(project, &queue, &task).await?, false),
+        Change::Retire => unreachable!("it was dealt with above"),
+    };
+    let saved =
+        changed.salvaged.map(|name| format!("; what was in its lane is in {name}")).unwrap_or_default();
+    let mut text = format!("{id} {}{saved}", changed.text);
+    if taken {
+        text.push_str(&format!("; {}", queue.takers.sentence(&changed.task.queue)));
+    }
+    Ok(text)
+}
+
+/// Says something to a task's agent.
+pub(super) async fn send(
+    project: &Project,
+    store: Arc<dyn Store>,
+    id: &TaskId,
+    text: &str,
+) -> Result<String, CliError> {
+    let queue = Queue::of(project, store).await?;
+    let task = queue.store.task(id).await?;
+    let sent = send::send(&queue, &task, text, &project.config).await?;
+    let hint = sent.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+    Ok(format!("{}{hint}", send::line(&sent)))
+}
+
+/// Reads a page.
+pub(super) async fn read(
+    project: &Project,
+    store: Arc<dyn Store>,
+    kind: PageKind,
+    id: &TaskId,
+    ui: &Ui,
+) -> Result<Vec<(Style, String)>, CliError> {
+    let task = store.task(id).await?;
+    match kind {
+        PageKind::Detail => {
+            let kept = Arc::new(Mutex::new(Vec::new()));
+            let ui = Ui { kept: Some(Arc::clone(&kept)), quiet: false, ..ui.clone() };
+            status::show(project, &store, &task, &ui).await?;
+            let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = String::from_utf8_lossy(&kept);
+            Ok(clean(&text)
+                .lines()
+                .enumerate()
+                .map(|(n, line)| (detail_style(n, line), line.to_owned()))
+                .collect())
+        }
+        PageKind::Diff => {
+            let attempts = store.attempts(id).await?;
+            let (base, patch) = diff::patch(project, &task, &attempts)?;
+            let text = clean(&String::from_utf8_lossy(&patch));
+            let mut lines: Vec<(Style, String)> =
+                text.lines().take(MOST_LINES).map(|line| (diff_style(line), line.to_owned())).collect();
+            if lines.is_empty() {
+                lines.push((Style::Dim, format!("{id} changed nothing since {base}")));
+            } else if text.lines().count() > MOST_LINES {
+                lines.push((Style::Wait, format!("… cut here; `regatta diff {id}` shows all of it")));
+            }
+            Ok(lines)
+        }
+        PageKind::Logs => Ok(Vec::new()),
+    }
+}
+
+fn detail_style(n: usize, line: &str) -> Style {
+    match line.split(' ').next() {
+        _ if n == 0 => Style::Strong,
+        Some("attempt") => Style::Strong,
+        Some("next") => Style::Busy,
+        Some("salvage" | "held" | "cancel") => Style::Wait,
+        _ => Style::Plain,
+    }
+}
+
+fn diff_style(line: &str) -> Style {
+    match line.as_bytes().first() {
+        Some(b'+') if line.starts_with("+++ ") => Style::Strong,
+        Some(b'-') if line.starts_with("--- ") => Style::Strong,
+        Some(b'+') => Style::Good,
+        Some(b'-') => Style::Bad,
+        Some(b'@') => Style::Busy,
+        Some(b' ') | None => Style::Plain,
+        Some(_) => Style::Strong,
+    }
+}

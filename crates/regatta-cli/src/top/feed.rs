@@ -1,0 +1,254 @@
+//! Keeps the model up to date: all of it is read once, then only what the events name.
+//!
+//! Invariant: the cost of keeping up depends on what happened and on what is on the screen, not on how many tasks there
+//! are.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::tz::TimeZone;
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::profiles::Limited;
+use regatta_core::report::describe;
+use regatta_core::time::Timestamp;
+use regatta_core::train::order;
+use regatta_engine::clock;
+use regatta_engine::landing::picture::under_test;
+use regatta_engine::redact::Redactor;
+use regatta_engine::session::is_certainly_dead;
+use regatta_store::{Store, TaskQuery};
+
+use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
+use crate::error::CliError;
+use crate::project::Project;
+use crate::render::shown::{clean_line, redactor};
+
+/// Tasks that are shown of those that wait, and of those that are over; the others are only counted.
+const MOST_WAITING: usize = 3000;
+const MOST_OVER: usize = 2000;
+/// Events read at once.
+const PAGE: usize = 1000;
+/// Sessions come and go without an event, so they are looked at this often.
+const SESSIONS: Duration = Duration::from_secs(5);
+/// How often tasks are counted at most.
+const COUNTS: Duration = Duration::from_secs(1);
+
+/// Reads the store for the model.
+pub(crate) struct Feed {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) model: Model,
+    pub(super) redactor: Redactor,
+    state_dir: PathBuf,
+    /// The last event that was taken in.
+    seen: u64,
+    sessions_at: Option<Instant>,
+    counted_at: Option<Instant>,
+    /// Tasks moved since they were counted.
+    uncounted: bool,
+}
+
+impl Feed {
+    /// Reads what there is, without what the attempts used.
+    pub(crate) async fn open(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
+        let name = project.repo.root.file_name().map(|name| clean_line(&name.to_string_lossy()));
+        let model = Model {
+            name: name.unwrap_or_else(|| "regatta".to_owned()),
+            target: project.target().unwrap_or_else(|_| "no branch".to_owned()),
+            today: Some(start_of_day(clock::now())),
+            ..Model::default()
+        };
+        let mut feed = Self {
+            store,
+            model,
+            redactor: redactor(&project.config),
+            state_dir: project.repo.state_dir.clone(),
+            seen: 0,
+            sessions_at: None,
+            counted_at: None,
+            uncounted: true,
+        };
+        feed.load().await?;
+        Ok(feed)
+    }
+
+    async fn load(&mut self) -> Result<(), CliError> {
+        // The place in the log is taken first: what happens while we read is read again.
+        let last = self.store.last_seq().await?;
+        self.seen = last.saturating_sub(MOST_EVENTS as u64);
+        let states = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let live = states(&["claimed", "running", "judging", "landing", "blocked", "failed", "parked"]);
+        let over = states(&["done", "landed", "cancelled", "skipped"]);
+        let queries = [
+            TaskQuery { states: live, ..TaskQuery::default() },
+            TaskQuery { states: states(&["pending"]), limit: MOST_WAITING, ..TaskQuery::default() },
+            TaskQuery { states: over, limit: MOST_OVER, latest: true, ..TaskQuery::default() },
+        ];
+        for query in &queries {
+            for brief in self.store.briefs(query).await? {
+                self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
+            }
+        }
+        self.read_events().await?;
+        self.count().await?;
+        self.look_around().await?;
+        Ok(())
+    }
+
+    /// Takes in what happened since, and looks again at those who wait among `visible`. Says whether anything changed.
+    pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, CliError> {
+        let (mut changed, met) = self.read_events().await?;
+        let any = !changed.is_empty();
+        if met {
+            // Whom a dependency has let go is told by no event of its own.
+            let waits =
+                |task: &&TaskId| self.model.rows.get(*task).is_some_and(|row| row.group() == Group::Waiting);
+            changed.extend(visible.iter().filter(waits).cloned());
+        }
+        if any {
+            self.uncounted = true;
+            let query = TaskQuery { ids: Some(changed.into_iter().collect()), ..TaskQuery::default() };
+            for brief in self.store.briefs(&query).await? {
+                self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
+            }
+        }
+        Ok(any)
+    }
+
+    /// What needs no event: the clock has moved on. Says whether anything changed.
+    pub(super) async fn tick(&mut self) -> Result<bool, CliError> {
+        let mut changed = false;
+        if self.uncounted && self.counted_at.is_none_or(|at| at.elapsed() >= COUNTS) {
+            self.count().await?;
+            changed = true;
+        }
+        if self.sessions_at.is_none_or(|at| at.elapsed() >= SESSIONS) {
+            self.look_around().await?;
+            self.model.today = Some(start_of_day(clock::now()));
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    pub(super) async fn count(&mut self) -> Result<(), CliError> {
+        self.model.counts = self.store.counts(None).await?.into_iter().collect();
+        (self.uncounted, self.counted_at) = (false, Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Who works, and where the train is.
+    pub(super) async fn look_around(&mut self) -> Result<(), CliError> {
+        let sessions = self.store.sessions().await?;
+        let alive = |session: &str| {
+            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+        };
+        self.model.tests = under_test(&self.state_dir, &self.model.target, alive);
+        let worker = |info: &regatta_store::SessionInfo| Worker {
+            what: clean_line(&info.node.what),
+            node: clean_line(&info.node.node),
+            pid: info.node.pid,
+            dead: is_certainly_dead(&info.node),
+        };
+        self.model.workers = sessions.iter().map(worker).collect();
+        self.model.cars = self.store.cars(&self.model.target).await?;
+        order(&mut self.model.cars);
+        self.model.cooling = self.cooling().await?;
+        self.sessions_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Accounts that wait for a limit to pass.
+    async fn cooling(&self) -> Result<Vec<Waiting>, CliError> {
+        let now = clock::now();
+        let mut found = Vec::new();
+        for account in self.store.accounts().await? {
+            for cooling in &account.coolings {
+                let (until, word) = match cooling.state {
+                    Limited::Spent { until } => (Some(until), "spent"),
+                    Limited::Strained { until } => (Some(until), "nearly spent"),
+                    Limited::SetAside => (None, "set aside"),
+                };
+                if until.is_none_or(|until| until > now) {
+                    let who = clean_line(&format!("{} ({})", account.key.profile, account.key.agent));
+                    let why = format!("{word}, {}: {}", cooling.limit, cooling.why);
+                    let why = clean_line(&self.redactor.redact(&why));
+                    found.push(Waiting { who, why, until });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The tasks that events after the last one name, and whether a dependency may be met or unmet by one.
+    async fn read_events(&mut self) -> Result<(BTreeSet<TaskId>, bool), CliError> {
+        let (mut changed, mut met, mut train) = (BTreeSet::new(), false, false);
+        loop {
+            let events = self.store.events(self.seen, None, PAGE).await?;
+            for event in &events {
+                self.seen = event.seq;
+                let text = clean_line(&self.redactor.redact(&describe(&event.body)));
+                self.model.tell(event, text, clock_of(event.at));
+                changed.extend(event.task.clone());
+                met |= moves_dependents(event);
+                train |= matches!(event.body, EventBody::Landing { .. } | EventBody::Approved { .. });
+            }
+            if events.len() < PAGE {
+                break;
+            }
+        }
+        if train {
+            // Looked at with the next tick, not with every step of every car.
+            self.sessions_at = None;
+        }
+        Ok((changed, met))
+    }
+
+    /// Tasks whose attempts were not read since they began or ended, those that are live first.
+    pub(super) fn unread_attempts(&self) -> Vec<TaskId> {
+        let mut rows: Vec<_> =
+            self.model.rows.values().filter(|row| row.read_attempts < row.attempts).collect();
+        rows.sort_by_key(|row| (row.group() != Group::Live, std::cmp::Reverse(row.since)));
+        rows.iter().map(|row| row.id.clone()).collect()
+    }
+
+    /// Reads what all attempts used.
+    pub(crate) async fn read_all_attempts(&mut self) -> Result<(), CliError> {
+        for task in self.unread_attempts() {
+            self.read_attempts(&task).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads what the attempts of one task used, and where its log is.
+    pub(super) async fn read_attempts(&mut self, task: &TaskId) -> Result<(), CliError> {
+        let attempts = self.store.attempts(task).await?;
+        self.model.put_attempts(task, &attempts);
+        Ok(())
+    }
+}
+
+fn moves_dependents(event: &Event) -> bool {
+    use regatta_core::train::LandStep;
+    matches!(
+        event.body,
+        EventBody::Done { .. }
+            | EventBody::Rearmed
+            | EventBody::Enqueued { .. }
+            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. } }
+    )
+}
+
+/// The time of day, where the person is.
+fn clock_of(at: Timestamp) -> String {
+    let here = jiff::Timestamp::from_millisecond(at.millis()).map(|at| at.to_zoned(TimeZone::system()));
+    here.map_or_else(|_| String::new(), |at| at.strftime("%H:%M:%S").to_string())
+}
+
+/// Midnight, where the person is.
+fn start_of_day(now: Timestamp) -> Timestamp {
+    let here = jiff::Timestamp::from_millisecond(now.millis()).map(|at| at.to_zoned(TimeZone::system()));
+    let midnight = here.and_then(|here| here.start_of_day());
+    midnight.map_or(now, |at| Timestamp::from_millis(at.timestamp().as_millisecond()))
+}

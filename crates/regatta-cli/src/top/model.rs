@@ -1,0 +1,341 @@
+//! What there is to be shown: the tasks, the train, who works, what happened. Read once, then kept up with the events.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::event::{Event, EventBody};
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_core::suspicion::Sign;
+use regatta_core::time::Timestamp;
+use regatta_core::train::Car;
+use regatta_engine::landing::picture::TestNow;
+use regatta_store::TaskBrief;
+
+/// Events that are kept to be looked at; `regatta events` has them all.
+pub(super) const MOST_EVENTS: usize = 1000;
+
+/// The project as it is shown.
+#[derive(Default)]
+pub(crate) struct Model {
+    /// The repository's name.
+    pub(super) name: String,
+    /// The branch that work lands on.
+    pub(super) target: String,
+    pub(super) rows: HashMap<TaskId, Row>,
+    /// Tasks by state, those among them that are not in `rows`.
+    pub(super) counts: BTreeMap<String, u64>,
+    /// Oldest first.
+    pub(super) events: VecDeque<Told>,
+    pub(super) cars: Vec<Car>,
+    pub(super) tests: Vec<TestNow>,
+    pub(super) workers: Vec<Worker>,
+    /// Accounts that wait for a limit to pass.
+    pub(super) cooling: Vec<Waiting>,
+    /// The beginning of today, where the person is.
+    pub(super) today: Option<Timestamp>,
+    pub(super) arrivals: u64,
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) id: TaskId,
+    /// On one line, without secrets, without anything a terminal obeys; so are all texts here.
+    pub(super) title: String,
+    pub(super) agent: String,
+    pub(super) priority: i32,
+    pub(super) state: TaskState,
+    /// Why it is where it is, or what it waits for.
+    pub(super) why: String,
+    /// What its agent is at.
+    pub(super) doing: String,
+    pub(super) attempts: u32,
+    pub(super) since: Timestamp,
+    /// Order of arrival.
+    pub(super) arrival: u64,
+    /// The last attempt's log.
+    pub(super) log: Option<PathBuf>,
+    /// What its attempts used, as far as that was read.
+    pub(super) spent: Vec<Spent>,
+    /// What looks as if its agent needed a person; nobody is stopped for it.
+    pub(super) suspected: BTreeMap<Sign, String>,
+    /// Brought up to date with the attempts as of this many.
+    pub(super) read_attempts: u32,
+}
+
+/// What one attempt used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Spent {
+    pub(super) n: u32,
+    pub(super) agent: String,
+    pub(super) model: Option<String>,
+    pub(super) at: Option<Timestamp>,
+    pub(super) usd: f64,
+    pub(super) tokens_in: u64,
+    pub(super) tokens_out: u64,
+}
+
+/// An event as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) seq: u64,
+    /// The time of day, where the person is.
+    pub(super) clock: String,
+    pub(super) task: Option<TaskId>,
+    pub(super) attempt: Option<u32>,
+    pub(super) text: String,
+    pub(super) weight: Weight,
+}
+
+/// How an event looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Good,
+    Bad,
+    Wait,
+    Plain,
+}
+
+impl Weight {
+    pub(super) fn of(body: &EventBody) -> Self {
+        use regatta_core::train::LandStep;
+        match body {
+            EventBody::Failed { .. } | EventBody::Cancelled { .. } | EventBody::Skipped { .. } => Weight::Bad,
+            EventBody::Blocked { .. }
+            | EventBody::Parked { .. }
+            | EventBody::Stuck { .. }
+            | EventBody::Retrying { .. }
+            | EventBody::Salvaged { .. }
+            | EventBody::ConflictAhead { .. }
+            | EventBody::Landing { landing: LandStep::Wait { .. } | LandStep::Bounce { .. } } => Weight::Wait,
+            EventBody::Done { .. }
+            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. } } => {
+                Weight::Good
+            }
+            _ => Weight::Plain,
+        }
+    }
+}
+
+/// A process that takes tasks.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) what: String,
+    pub(super) node: String,
+    pub(super) pid: u32,
+    pub(super) dead: bool,
+}
+
+/// An account that waits for a limit to pass.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    /// The profile and the kind of agent.
+    pub(super) who: String,
+    pub(super) why: String,
+    /// None: until a person says so.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// Where a task is, as coarse as a person thinks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// Something happens to it now.
+    Live,
+    /// A person has to do something.
+    Needs,
+    /// It waits for a time.
+    Parked,
+    /// It waits for its turn.
+    Waiting,
+    /// Nothing happens to it any more.
+    Over,
+}
+
+impl Group {
+    pub(super) const fn of(state: &TaskState) -> Self {
+        match state {
+            TaskState::Claimed { .. }
+            | TaskState::Running { .. }
+            | TaskState::Judging { .. }
+            | TaskState::Landing { .. } => Group::Live,
+            TaskState::Blocked { .. } | TaskState::Failed { .. } => Group::Needs,
+            TaskState::Parked { .. } => Group::Parked,
+            TaskState::Pending { .. } => Group::Waiting,
+            TaskState::Done { .. }
+            | TaskState::Landed { .. }
+            | TaskState::Cancelled { .. }
+            | TaskState::Skipped { .. } => Group::Over,
+        }
+    }
+}
+
+impl Row {
+    /// How many dollars its attempts cost.
+    pub(super) fn usd(&self) -> f64 {
+        self.spent.iter().map(|spent| spent.usd).sum::<f64>() + 0.0
+    }
+
+    pub(super) fn group(&self) -> Group {
+        Group::of(&self.state)
+    }
+
+    /// Whether a person should look at it.
+    pub(super) fn needs_a_look(&self) -> bool {
+        self.group() == Group::Needs || !self.suspected.is_empty()
+    }
+
+    /// Whether an agent is at work on it.
+    pub(super) fn has_agent(&self) -> bool {
+        matches!(self.state, TaskState::Claimed { .. } | TaskState::Running { .. })
+    }
+
+    /// Whether what was typed is in its id, title, state or agent.
+    pub(super) fn matches(&self, folded: &str) -> bool {
+        folded.split_whitespace().all(|word| {
+            self.state.name().contains(word)
+                || [self.id.as_str(), &self.title, &self.agent]
+                    .iter()
+                    .any(|text| text.to_lowercase().contains(word))
+        })
+    }
+}
+
+impl Model {
+    /// Takes a task in as the store has it now. `clean` makes text fit to be shown.
+    pub(super) fn put(&mut self, brief: TaskBrief, clean: impl Fn(&str) -> String) {
+        let why = clean(&crate::commands::list::why(&brief.state, &brief.waiting_on));
+        let known = self.rows.remove(&brief.id);
+        let arrival = known.as_ref().map_or_else(
+            || {
+                self.arrivals += 1;
+                self.arrivals
+            },
+            |row| row.arrival,
+        );
+        let attempts = known.as_ref().map_or(0, |row| row.attempts);
+        let mut suspected = known.as_ref().map(|row| row.suspected.clone()).unwrap_or_default();
+        let (mut doing, log, spent, read_attempts) = match known {
+            Some(row) => {
+                let read_attempts =
+                    if Group::of(&row.state) == Group::of(&brief.state) { row.read_attempts } else { 0 };
+                (row.doing, row.log, row.spent, read_attempts)
+            }
+            None => (String::new(), None, Vec::new(), 0),
+        };
+        if !matches!(brief.state, TaskState::Claimed { .. } | TaskState::Running { .. }) {
+            doing.clear();
+        }
+        if brief.attempts != attempts || !matches!(brief.state, TaskState::Running { .. }) {
+            suspected.clear();
+        }
+        let row = Row {
+            suspected,
+            title: clean(&brief.title),
+            agent: clean(&brief.agent),
+            priority: brief.priority,
+            why,
+            doing,
+            attempts: brief.attempts,
+            since: brief.updated_at,
+            arrival,
+            log,
+            spent,
+            read_attempts,
+            state: brief.state,
+            id: brief.id.clone(),
+        };
+        self.rows.insert(brief.id, row);
+    }
+
+    /// Takes in what is known of a task's attempts.
+    pub(super) fn put_attempts(&mut self, task: &TaskId, attempts: &[Attempt]) {
+        let Some(row) = self.rows.get_mut(task) else { return };
+        row.read_attempts = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
+        row.log = attempts.last().and_then(|attempt| attempt.log.clone());
+        let heard: Option<Spent> = row.spent.last().cloned();
+        row.spent = attempts.iter().map(Spent::of).collect();
+        // What a live agent said of its cost counts until the store knows better.
+        if let (Some(last), Some(heard)) = (row.spent.last_mut(), heard)
+            && last.n == heard.n
+            && attempts.last().is_some_and(|attempt| attempt.ended_at.is_none())
+        {
+            *last = heard;
+        }
+    }
+
+    /// Takes an event in, as `text`.
+    pub(super) fn tell(&mut self, event: &Event, text: String, clock: String) {
+        if let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task))
+            && row.has_agent()
+            && event.attempt == Some(row.attempts)
+        {
+            match &event.body {
+                EventBody::Progressed { .. } => row.doing.clone_from(&text),
+                EventBody::Suspected { sign, .. } => {
+                    // The text is fit to be shown; of its words only the sentence has room in a line.
+                    let why = text.split_once("): ").map_or(text.as_str(), |(_, why)| why);
+                    row.suspected.insert(*sign, format!("{sign}: {why}"));
+                }
+                EventBody::WentOn { sign } => {
+                    row.suspected.remove(sign);
+                }
+                _ => {}
+            }
+        }
+        self.events.push_back(Told {
+            seq: event.seq,
+            clock,
+            task: event.task.clone(),
+            attempt: event.attempt,
+            text,
+            weight: Weight::of(&event.body),
+        });
+        if self.events.len() > MOST_EVENTS {
+            self.events.pop_front();
+        }
+    }
+
+    /// How many tasks are in these states.
+    pub(super) fn count(&self, states: &[&str]) -> u64 {
+        states.iter().filter_map(|state| self.counts.get(*state)).sum()
+    }
+
+    /// All tasks there are, shown or not.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// What was used today.
+    pub(super) fn spent_today(&self) -> Spent {
+        let today = self.rows.values().flat_map(|row| &row.spent).filter(|spent| spent.at >= self.today);
+        today.fold(Spent::default(), |sum, spent| Spent {
+            usd: sum.usd + spent.usd,
+            tokens_in: sum.tokens_in + spent.tokens_in,
+            tokens_out: sum.tokens_out + spent.tokens_out,
+            ..sum
+        })
+    }
+
+    /// Whether something on the screen counts seconds.
+    pub(super) fn counts_seconds(&self) -> bool {
+        !self.tests.is_empty()
+            || self.rows.values().any(|row| matches!(row.group(), Group::Live | Group::Parked))
+            || self.rows.values().any(|row| row.state.wakes_at().is_some())
+    }
+}
+
+impl Spent {
+    fn of(attempt: &Attempt) -> Self {
+        Self {
+            n: attempt.n,
+            agent: attempt.agent.clone(),
+            model: attempt.model.clone(),
+            at: attempt.ended_at.or(attempt.started_at),
+            usd: attempt.cost_usd.unwrap_or(0.0),
+            tokens_in: attempt.tokens_in,
+            tokens_out: attempt.tokens_out,
+        }
+    }
+}

@@ -1,0 +1,612 @@
+//! Where the person is looking: view, selection, filter, what is open. Changed by actions alone; does nothing itself.
+
+use std::collections::VecDeque;
+
+use regatta_core::id::TaskId;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::time::Timestamp;
+
+use super::keys::Action;
+use super::model::{Group, Model, Row};
+use crate::render::text::wrap;
+use crate::ui::Style;
+
+/// A tab, where columns are counted.
+const TAB: &str = "    ";
+/// So much can be typed.
+const LONGEST_FILTER: usize = 200;
+const LONGEST_PROMPT: usize = 8000;
+/// Lines of a transcript that are kept; `regatta logs` has them all.
+const MOST_LINES: usize = 5000;
+
+/// One of the pictures, in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    Lanes,
+    Board,
+    Train,
+    Crew,
+    Events,
+    Cost,
+}
+
+impl View {
+    pub(super) const ALL: [View; 6] =
+        [View::Lanes, View::Board, View::Train, View::Crew, View::Events, View::Cost];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            View::Lanes => "lanes",
+            View::Board => "board",
+            View::Train => "train",
+            View::Crew => "crew",
+            View::Events => "events",
+            View::Cost => "cost",
+        }
+    }
+}
+
+/// What keys mean at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Browse,
+    /// Words are typed that tasks must have.
+    Filter,
+    /// A page is open over the view.
+    Page,
+    Help,
+    /// Words are typed for this task's agent.
+    Prompt(TaskId),
+    /// Yes or no, about this task and no other.
+    Confirm(Change, TaskId),
+}
+
+/// What can be done to a task from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Cancel,
+    Requeue,
+    Retry,
+    Park,
+    Unpark,
+    Land,
+    Retire,
+}
+
+impl Change {
+    /// Those that end something or move a branch are asked about first.
+    const fn is_asked_about(self) -> bool {
+        matches!(self, Change::Cancel | Change::Requeue | Change::Land | Change::Retire)
+    }
+
+    /// Whether it makes sense for a task in this state. The command knows it exactly; this is for what is offered.
+    pub(super) const fn fits(self, state: &TaskState) -> bool {
+        use TaskState as S;
+        match self {
+            Change::Cancel => {
+                !matches!(state, S::Done { .. } | S::Landed { .. } | S::Failed { .. } | S::Cancelled { .. })
+            }
+            Change::Requeue => state.is_terminal() || matches!(state, S::Blocked { .. }),
+            Change::Retry => matches!(
+                state,
+                S::Blocked { .. }
+                    | S::Failed { .. }
+                    | S::Cancelled { .. }
+                    | S::Skipped { .. }
+                    | S::Parked { .. }
+            ),
+            Change::Park => matches!(state, S::Pending { .. }),
+            Change::Unpark => matches!(state, S::Parked { .. } | S::Pending { not_before: Some(_) }),
+            Change::Land => matches!(
+                state,
+                S::Done { head: Some(_), .. }
+                    | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. }
+            ),
+            Change::Retire => !state.is_claimed() && !matches!(state, S::Pending { .. } | S::Landing { .. }),
+        }
+    }
+
+    /// What cannot be done to a task that it does not fit.
+    const fn verb(self) -> &'static str {
+        match self {
+            Change::Cancel => "cancelled",
+            Change::Requeue => "requeued",
+            Change::Retry => "retried",
+            Change::Park => "parked",
+            Change::Unpark => "unparked",
+            Change::Land => "landed",
+            Change::Retire => "without its lane",
+        }
+    }
+}
+
+/// A page over the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PageKind {
+    Detail,
+    Diff,
+    Logs,
+}
+
+/// Text to be leafed through.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) kind: PageKind,
+    pub(super) task: TaskId,
+    /// None while it is being read.
+    pub(super) lines: Option<Vec<(Style, String)>>,
+    /// The first line shown, counted in lines of the screen.
+    pub(super) top: usize,
+    wrapped: Option<(usize, Vec<(Style, String)>)>,
+}
+
+impl Page {
+    /// The text on lines of this width.
+    pub(super) fn wrapped(&mut self, width: usize) -> &[(Style, String)] {
+        let Some(lines) = &self.lines else { return &[] };
+        if self.wrapped.as_ref().is_none_or(|(had, _)| *had != width) {
+            let split = |(style, line): &(Style, String)| {
+                wrap(line, width).into_iter().map(|part| (*style, part)).collect::<Vec<_>>()
+            };
+            self.wrapped = Some((width, lines.iter().flat_map(split).collect()));
+        }
+        self.wrapped.as_ref().map_or(&[], |(_, lines)| lines)
+    }
+}
+
+/// What the selected task's agent said and did, the last of it.
+#[derive(Debug, Default)]
+pub(super) struct Reel {
+    /// Whose it is, and which attempt's.
+    pub(super) of: Option<(TaskId, u32)>,
+    pub(super) lines: VecDeque<(Style, String)>,
+    /// How many lines of the screen are below the last that is shown; none: it follows.
+    pub(super) up: usize,
+    /// The width it was drawn with last.
+    pub(super) width: usize,
+    /// How far up one can go, as of the last drawing.
+    pub(super) most_up: usize,
+}
+
+impl Reel {
+    /// Adds lines at its end. Somebody who reads further up keeps their place.
+    pub(super) fn push(&mut self, lines: impl IntoIterator<Item = (Style, String)>) {
+        for (style, line) in lines {
+            let line = line.replace('\t', TAB);
+            if self.up > 0 {
+                self.up += wrap(&line, self.width.max(2)).len();
+            }
+            self.lines.push_back((style, line));
+            if self.lines.len() > MOST_LINES {
+                self.lines.pop_front();
+            }
+        }
+    }
+
+    /// Begins anew, for somebody.
+    pub(super) fn begin(&mut self, of: Option<(TaskId, u32)>) {
+        *self = Self { of, width: self.width, ..Self::default() };
+    }
+}
+
+/// A word to the person, until the next key.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+/// Something that [`super::run`] has to carry out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Quit,
+    Suspend,
+    Redraw,
+    Read(PageKind, TaskId),
+    Change(Change, TaskId),
+    Send(TaskId, String),
+}
+
+/// Where the person is looking.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) view: View,
+    pub(super) mode: Mode,
+    pub(super) read_only: bool,
+    pub(super) selected: Option<TaskId>,
+    /// The person has chosen it: it is kept wherever it goes. Else the first line is selected, whoever that is.
+    pub(super) chosen: bool,
+    /// Whether keys move the transcript instead of the selection.
+    pub(super) in_transcript: bool,
+    pub(super) filter: String,
+    /// What is being typed for an agent.
+    pub(super) typed: String,
+    /// The tasks in the order they are shown, as many as the filter lets through.
+    pub(super) list: Vec<TaskId>,
+    /// The first line of the list that is on the screen.
+    pub(super) top: usize,
+    /// The event that is looked at; none: the newest.
+    pub(super) event: Option<u64>,
+    pub(super) page: Option<Page>,
+    pub(super) reel: Reel,
+    pub(super) said: Option<Said>,
+    /// Half of this is a page; as of the last drawing.
+    pub(super) height: usize,
+    /// The first line shown of a view that has no marked line.
+    pub(super) scroll: usize,
+    /// The first line of the help that is shown.
+    pub(super) help_top: usize,
+}
+
+impl Screen {
+    pub(super) fn new(read_only: bool) -> Self {
+        Self {
+            view: View::Lanes,
+            mode: Mode::Browse,
+            read_only,
+            selected: None,
+            chosen: false,
+            in_transcript: false,
+            filter: String::new(),
+            typed: String::new(),
+            list: Vec::new(),
+            top: 0,
+            event: None,
+            page: None,
+            reel: Reel::default(),
+            said: None,
+            height: 20,
+            help_top: 0,
+            scroll: 0,
+        }
+    }
+
+    /// Puts the list in order again, after the tasks or the filter have changed. The selection stays where it was.
+    pub(super) fn settle(&mut self, model: &Model) {
+        let was_at = self.selected.as_ref().and_then(|task| self.list.iter().position(|id| id == task));
+        let folded = self.filter.to_lowercase();
+        let mut rows: Vec<&Row> = model.rows.values().filter(|row| row.matches(&folded)).collect();
+        rows.sort_by(|a, b| {
+            let key =
+                |row: &Row| (row.group(), if row.group() == Group::Waiting { -row.priority } else { 0 });
+            key(a).cmp(&key(b)).then_with(|| match a.group() {
+                Group::Over | Group::Needs => b.since.cmp(&a.since).then(b.arrival.cmp(&a.arrival)),
+                Group::Live | Group::Parked | Group::Waiting => a.arrival.cmp(&b.arrival),
+            })
+        });
+        self.list = rows.into_iter().map(|row| row.id.clone()).collect();
+        if self.page.is_some() {
+            return;
+        }
+        let gone = self.selected.as_ref().is_none_or(|task| !self.list.contains(task));
+        if gone || !self.chosen {
+            let near = if self.chosen { was_at.unwrap_or(0) } else { 0 };
+            self.selected = self.list.get(near.min(self.list.len().saturating_sub(1))).cloned();
+        }
+    }
+
+    /// Where the selection is in the list.
+    pub(super) fn place(&self) -> Option<usize> {
+        self.selected.as_ref().and_then(|task| self.list.iter().position(|id| id == task))
+    }
+
+    /// Whose transcript is on the screen.
+    pub(super) fn wants_transcript(&self) -> Option<&TaskId> {
+        match &self.page {
+            Some(page) if page.kind == PageKind::Logs => Some(&page.task),
+            Some(_) => None,
+            None if self.view == View::Lanes => self.selected.as_ref(),
+            None => None,
+        }
+    }
+
+    pub(super) fn say(&mut self, style: Style, text: impl Into<String>) {
+        self.said = Some(Said { text: text.into(), style });
+    }
+
+    /// Does what a key asked for; what it cannot do itself it wishes for.
+    pub(super) fn act(&mut self, action: Action, model: &Model) -> Option<Wish> {
+        self.said = None;
+        match action {
+            Action::Quit => return Some(Wish::Quit),
+            Action::Suspend => return Some(Wish::Suspend),
+            Action::Redraw => return Some(Wish::Redraw),
+            Action::Move(by) => self.go(by, model),
+            Action::Page(by) => {
+                let half = i32::try_from(self.height / 2).unwrap_or(1).max(1);
+                self.go(by * half, model);
+            }
+            Action::First => self.go(i32::MIN, model),
+            Action::Last => self.go(i32::MAX, model),
+            Action::Pane(by) => self.pane(by, model),
+            Action::Show(view) => {
+                (self.view, self.in_transcript, self.scroll) = (view, false, 0);
+            }
+            Action::Detail => return self.open(PageKind::Detail, model),
+            Action::Diff => return self.open(PageKind::Diff, model),
+            Action::Logs => return self.open(PageKind::Logs, model),
+            Action::Back => self.back(model),
+            Action::NextNeeded => self.next_needed(model),
+            Action::Help => (self.mode, self.help_top) = (Mode::Help, 0),
+            Action::Filter => self.mode = Mode::Filter,
+            Action::Type(_) | Action::Rub | Action::RubWord => {
+                let (text, most) = match self.mode {
+                    Mode::Prompt(_) => (&mut self.typed, LONGEST_PROMPT),
+                    _ => (&mut self.filter, LONGEST_FILTER),
+                };
+                match action {
+                    Action::Type(c) if text.len() < most && !c.is_control() => text.push(c),
+                    Action::Rub => drop(text.pop()),
+                    Action::RubWord => text.truncate(text.trim_end().rfind(' ').map_or(0, |at| at + 1)),
+                    _ => {}
+                }
+                self.settle(model);
+            }
+            Action::Prompt => match self.target(model) {
+                Some(task) => {
+                    self.typed.clear();
+                    (self.mode, self.chosen) = (Mode::Prompt(task), true);
+                }
+                None => self.say(Style::Wait, "no task is selected"),
+            },
+            Action::Accept => {
+                let mode = self.mode.clone();
+                self.leave_mode();
+                if let Mode::Prompt(task) = mode {
+                    let text = std::mem::take(&mut self.typed);
+                    if text.trim().is_empty() {
+                        self.say(Style::Dim, "nothing was sent");
+                        return None;
+                    }
+                    return Some(Wish::Send(task, text));
+                }
+            }
+            Action::Change(change) => return self.change(change, model),
+            Action::Yes => {
+                let Mode::Confirm(change, task) = self.mode.clone() else { return None };
+                self.leave_mode();
+                return Some(Wish::Change(change, task));
+            }
+            Action::No => {
+                self.leave_mode();
+                self.say(Style::Dim, "nothing was done");
+            }
+        }
+        None
+    }
+
+    /// Text that was pasted is typed where something is typed; elsewhere it is not taken for keys.
+    pub(super) fn paste(&mut self, text: &str, model: &Model) {
+        if matches!(self.mode, Mode::Filter | Mode::Prompt(_)) {
+            for c in text.chars() {
+                self.act(Action::Type(if c == '\n' || c == '\t' { ' ' } else { c }), model);
+            }
+        }
+    }
+
+    /// The task that keys are about: the one that is marked on the screen, and none where none is.
+    pub(super) fn target(&self, model: &Model) -> Option<TaskId> {
+        if let Some(page) = &self.page {
+            return Some(page.task.clone());
+        }
+        let task = match self.view {
+            View::Lanes | View::Board => self.selected.clone()?,
+            View::Train => {
+                self.selected.clone().filter(|task| model.cars.iter().any(|car| car.task == *task))?
+            }
+            View::Events => super::view::events::marked(self, model)?.task.clone()?,
+            View::Crew | View::Cost => return None,
+        };
+        model.rows.contains_key(&task).then_some(task)
+    }
+
+    fn leave_mode(&mut self) {
+        self.mode = if self.page.is_some() { Mode::Page } else { Mode::Browse };
+    }
+
+    fn change(&mut self, change: Change, model: &Model) -> Option<Wish> {
+        let Some(found) = self.target(model).and_then(|task| model.rows.get(&task)) else {
+            self.say(Style::Wait, "no task is selected");
+            return None;
+        };
+        let task = found.id.clone();
+        if change.is_asked_about() {
+            // A question whose yes would be refused is not asked. What needs no question is refused by the command.
+            if !change.fits(&found.state) {
+                let state = found.state.name();
+                self.say(Style::Wait, format!("{task} is {state}, so it cannot be {}", change.verb()));
+                return None;
+            }
+            (self.mode, self.chosen) = (Mode::Confirm(change, task), true);
+            return None;
+        }
+        Some(Wish::Change(change, task))
+    }
+
+    fn open(&mut self, kind: PageKind, model: &Model) -> Option<Wish> {
+        let Some(task) = self.target(model) else {
+            self.say(Style::Wait, "no task is selected");
+            return None;
+        };
+        let page = Page { kind, task: task.clone(), lines: None, top: 0, wrapped: None };
+        self.page = Some(page);
+        (self.mode, self.chosen) = (Mode::Page, true);
+        self.reel.up = 0;
+        (kind != PageKind::Logs).then_some(Wish::Read(kind, task))
+    }
+
+    /// What was read for a page, if it is still open.
+    pub(super) fn fill(&mut self, kind: PageKind, task: &TaskId, lines: Vec<(Style, String)>) {
+        if let Some(page) = self.page.as_mut().filter(|page| page.kind == kind && page.task == *task) {
+            page.lines =
+                Some(lines.into_iter().map(|(style, line)| (style, line.replace('\t', TAB))).collect());
+            page.wrapped = None;
+        }
+    }
+
+    fn back(&mut self, model: &Model) {
+        match self.mode {
+            Mode::Help => self.leave_mode(),
+            Mode::Page => {
+                self.page = None;
+                self.mode = Mode::Browse;
+                self.reel.up = 0;
+                self.settle(model);
+            }
+            Mode::Filter => {
+                self.mode = Mode::Browse;
+                self.filter.clear();
+                self.settle(model);
+            }
+            Mode::Confirm(..) => self.leave_mode(),
+            Mode::Prompt(_) => {
+                self.leave_mode();
+                self.say(Style::Dim, "nothing was sent");
+            }
+            Mode::Browse if self.in_transcript => (self.in_transcript, self.reel.up) = (false, 0),
+            Mode::Browse => {
+                if self.filter.is_empty() {
+                    (self.chosen, self.event) = (false, None);
+                }
+                self.filter.clear();
+                self.settle(model);
+            }
+        }
+    }
+
+    fn go(&mut self, by: i32, model: &Model) {
+        let shift = |at: usize, most: usize| -> usize {
+            let at = i64::try_from(at).unwrap_or(0).saturating_add(i64::from(by));
+            usize::try_from(at.max(0)).unwrap_or(0).min(most)
+        };
+        if self.mode == Mode::Help {
+            self.help_top = shift(self.help_top, super::keys::KEYS.len().saturating_sub(1));
+            return;
+        }
+        let transcript = self.in_transcript && self.view == View::Lanes;
+        match &mut self.page {
+            Some(page) if page.kind != PageKind::Logs => {
+                let n_lines = page.wrapped.as_ref().map_or(0, |(_, lines)| lines.len());
+                page.top = shift(page.top, n_lines.saturating_sub(self.height));
+                return;
+            }
+            Some(_) => return self.reel.go(by),
+            None if transcript => return self.reel.go(by),
+            None => {}
+        }
+        self.chosen = true;
+        match self.view {
+            View::Events => self.go_events(by, model),
+            View::Board => {
+                let column = super::view::board::column_of(self, model);
+                self.selected = step(&column, self.selected.as_ref(), by).or(self.selected.take());
+            }
+            View::Train => {
+                let cars: Vec<TaskId> = model.cars.iter().map(|car| car.task.clone()).collect();
+                self.selected = step(&cars, self.selected.as_ref(), by).or(self.selected.take());
+            }
+            View::Lanes => self.selected = step(&self.list, self.selected.as_ref(), by),
+            // How far there is to go is known when it is drawn.
+            View::Crew | View::Cost => self.scroll = shift(self.scroll, usize::MAX),
+        }
+    }
+
+    fn go_events(&mut self, by: i32, model: &Model) {
+        let shown = super::view::events::shown(self, model);
+        let Some(last) = shown.len().checked_sub(1) else { return };
+        let at = self.event.and_then(|seq| shown.iter().position(|told| told.seq >= seq)).unwrap_or(last);
+        let to = i64::try_from(at).unwrap_or(0).saturating_add(i64::from(by)).max(0);
+        let to = usize::try_from(to).unwrap_or(0).min(last);
+        self.event = (to < last).then(|| shown[to].seq);
+        if let Some(task) = shown[to].task.clone().filter(|task| model.rows.contains_key(task)) {
+            self.selected = Some(task);
+        }
+    }
+
+    fn pane(&mut self, by: i32, model: &Model) {
+        match self.view {
+            View::Lanes => {
+                // Whoever reads wants to stay with what they read.
+                (self.in_transcript, self.chosen) = (!self.in_transcript, true);
+                self.reel.up = 0;
+            }
+            View::Board => {
+                if let Some(task) = super::view::board::beside(self, model, by) {
+                    (self.selected, self.chosen) = (Some(task), true);
+                }
+            }
+            _ => {
+                let at = View::ALL.iter().position(|view| *view == self.view).unwrap_or(0);
+                let n_views = View::ALL.len();
+                let to = if by > 0 { at + 1 } else { at + n_views - 1 };
+                (self.view, self.scroll) = (View::ALL[to % n_views], 0);
+            }
+        }
+    }
+
+    fn next_needed(&mut self, model: &Model) {
+        let from = self.place().map_or(0, |at| at + 1);
+        let order = self.list[from.min(self.list.len())..].iter().chain(&self.list);
+        let needs = |task: &&TaskId| model.rows.get(*task).is_some_and(Row::needs_a_look);
+        match order.into_iter().find(needs).cloned() {
+            Some(task) => (self.selected, self.chosen) = (Some(task), true),
+            None => self.say(Style::Good, "no task needs you"),
+        }
+    }
+
+    /// The question before a change, as it stands with the task now.
+    pub(super) fn question(model: &Model, change: Change, task: &TaskId) -> String {
+        let row = model.rows.get(task);
+        let runs = row.is_some_and(Row::has_agent);
+        match change {
+            Change::Cancel if runs => format!(
+                "cancel {task}? its agent is ended with everything it started; its work stays in its lane"
+            ),
+            Change::Cancel => format!("cancel {task}? what depends on it is skipped"),
+            Change::Requeue => {
+                format!("requeue {task}? it starts over in a fresh lane; work in the old one is saved first")
+            }
+            Change::Land => format!("land {task}? its work goes into the train to {}", model.target),
+            Change::Retire => {
+                format!("retire the lane of {task}? refused where work in it is saved nowhere else")
+            }
+            Change::Retry | Change::Park | Change::Unpark => String::new(),
+        }
+    }
+}
+
+impl Reel {
+    fn go(&mut self, by: i32) {
+        let up = i64::try_from(self.up).unwrap_or(0).saturating_sub(i64::from(by)).max(0);
+        self.up = usize::try_from(up).unwrap_or(0).min(self.most_up);
+    }
+}
+
+/// The task so many places on.
+fn step(list: &[TaskId], from: Option<&TaskId>, by: i32) -> Option<TaskId> {
+    let last = list.len().checked_sub(1)?;
+    let Some(at) = from.and_then(|task| list.iter().position(|id| id == task)) else {
+        return list.first().cloned();
+    };
+    let to = i64::try_from(at).unwrap_or(0).saturating_add(i64::from(by)).max(0);
+    list.get(usize::try_from(to).unwrap_or(0).min(last)).cloned()
+}
+
+/// How long something lasts, or how long it is until then.
+pub(super) fn span(row: &Row, now: Timestamp) -> String {
+    use super::view::lasting;
+    if let Some(until) = row.state.wakes_at() {
+        return match until {
+            _ if crate::commands::park::waits_for_a_word(&row.state) => "held".to_owned(),
+            until if until <= now => "due".to_owned(),
+            until => format!(
+                "in {}",
+                lasting(until.since(now)).split_inclusive(' ').next().unwrap_or_default().trim()
+            ),
+        };
+    }
+    match row.group() {
+        Group::Live => lasting(now.since(row.since)),
+        _ => String::new(),
+    }
+}

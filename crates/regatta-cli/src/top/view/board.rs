@@ -1,0 +1,98 @@
+//! The board: a column for each stage of a task's life.
+
+use ratatui::layout::Rect;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_core::time::Timestamp;
+use unicode_width::UnicodeWidthStr;
+
+use super::{Pen, row, scrolled};
+use crate::render::state::mark;
+use crate::render::text::pad;
+use crate::top::model::{Model, Row};
+use crate::top::screen::{Screen, span};
+use crate::ui::Style;
+
+/// The columns with the states in them.
+const COLUMNS: [(&str, &[&str]); 5] = [
+    ("waiting", &["pending", "parked"]),
+    ("at work", &["claimed", "running"]),
+    ("landing", &["judging", "landing"]),
+    ("needs you", &["blocked", "failed"]),
+    ("over", &["landed", "done", "cancelled", "skipped"]),
+];
+
+/// From this width on a column has room for times.
+const TIMED: u16 = 30;
+
+fn column(state: &TaskState) -> usize {
+    COLUMNS.iter().position(|(_, states)| states.contains(&state.name())).unwrap_or(0)
+}
+
+fn tasks_of<'a>(screen: &'a Screen, model: &'a Model, n: usize) -> impl Iterator<Item = &'a Row> {
+    screen.list.iter().filter_map(|task| model.rows.get(task)).filter(move |found| column(&found.state) == n)
+}
+
+fn here(screen: &Screen, model: &Model) -> Option<usize> {
+    screen.selected.as_ref().and_then(|task| model.rows.get(task)).map(|found| column(&found.state))
+}
+
+/// The tasks in the column of the selected one.
+pub(in crate::top) fn column_of(screen: &Screen, model: &Model) -> Vec<TaskId> {
+    let n = here(screen, model).unwrap_or(0);
+    tasks_of(screen, model, n).map(|found| found.id.clone()).collect()
+}
+
+/// The task in the next column that has any, as far down as the selected one.
+pub(in crate::top) fn beside(screen: &Screen, model: &Model, by: i32) -> Option<TaskId> {
+    let from = here(screen, model).unwrap_or(0);
+    let depth = column_of(screen, model).iter().position(|task| Some(task) == screen.selected.as_ref());
+    let n_columns = COLUMNS.len();
+    let mut n = from;
+    for _ in 1..n_columns {
+        n = if by > 0 { (n + 1) % n_columns } else { (n + n_columns - 1) % n_columns };
+        let tasks: Vec<&Row> = tasks_of(screen, model, n).collect();
+        if let Some(last) = tasks.len().checked_sub(1) {
+            return tasks.get(depth.unwrap_or(0).min(last)).map(|found| found.id.clone());
+        }
+    }
+    None
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {
+    let width = area.width / u16::try_from(COLUMNS.len()).unwrap_or(1);
+    screen.height = usize::from(area.height.saturating_sub(1));
+    for (n, (name, states)) in COLUMNS.iter().enumerate() {
+        let x = area.x + width * u16::try_from(n).unwrap_or(0);
+        let at = Rect { x, width: width.saturating_sub(1), ..area };
+        let title = format!(" {name} {}", model.count(states));
+        pen.text(at, &[(Style::Strong, &title)]);
+        let below = Rect { y: at.y + 1, height: at.height.saturating_sub(1), ..at };
+        let tasks: Vec<&Row> = tasks_of(screen, model, n).collect();
+        let place = tasks.iter().position(|found| Some(&found.id) == screen.selected.as_ref());
+        let height = usize::from(below.height);
+        let top = scrolled(0, place.unwrap_or(0), tasks.len(), height);
+        let hidden = tasks.len().saturating_sub(top + height);
+        for (line, found) in tasks.iter().skip(top).take(height).enumerate() {
+            let at = row(below, line);
+            if hidden > 0 && line + 1 == height && place != Some(top + line) {
+                pen.text(at, &[(Style::Dim, &format!("  … {} more", hidden + 1))]);
+                continue;
+            }
+            let (glyph, style) = mark(found.state.name());
+            let cursor = if place == Some(top + line) { "▸" } else { " " };
+            let time = if width >= TIMED { span(found, now) } else { String::new() };
+            let name = usize::from(at.width).saturating_sub(time.width() + 4);
+            pen.text(
+                at,
+                &[
+                    (style, &format!("{cursor}{glyph} {} ", pad(found.id.as_str(), name))),
+                    (Style::Dim, &time),
+                ],
+            );
+            if place == Some(top + line) {
+                pen.choose(at);
+            }
+        }
+    }
+}
