@@ -86,7 +86,7 @@ pub(crate) async fn show(
         TaskState::Running { .. } => open_suspicions(store.as_ref(), &task.spec.id, task.attempts).await?,
         _ => Vec::new(),
     };
-    let budget = budget(store.as_ref(), &project, &task.spec).await?;
+    let budget = budget(store.as_ref(), project, &task.spec).await?;
     if ui.json {
         let budget = budget.as_ref().map(BudgetDocument::from);
         let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();

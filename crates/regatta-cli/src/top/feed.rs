@@ -19,9 +19,9 @@ use regatta_engine::clock;
 use regatta_engine::landing::picture::under_test;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
-use regatta_store::{Store, TaskQuery};
+use regatta_store::{Member, SessionInfo, Store, TaskQuery};
 
-use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
+use super::model::{Group, MOST_EVENTS, Model, Seat, Waiting, Worker};
 use crate::error::CliError;
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
@@ -58,6 +58,7 @@ impl Feed {
             name: name.unwrap_or_else(|| "regatta".to_owned()),
             target: project.target().unwrap_or_else(|_| "no branch".to_owned()),
             today: Some(start_of_day(clock::now())),
+            day_usd: project.config.budget.day.usd,
             ..Model::default()
         };
         let mut feed = Self {
@@ -145,13 +146,22 @@ impl Feed {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
         };
         self.model.tests = under_test(&self.state_dir, &self.model.target, alive);
-        let worker = |info: &regatta_store::SessionInfo| Worker {
+        let worker = |info: &SessionInfo| Worker {
             what: clean_line(&info.node.what),
             node: clean_line(&info.node.node),
             pid: info.node.pid,
             dead: is_certainly_dead(&info.node),
         };
-        self.model.workers = sessions.iter().map(worker).collect();
+        // Members have sessions too, and lines of their own.
+        let works = |info: &&SessionInfo| !info.node.what.starts_with("member ");
+        self.model.workers = sessions.iter().filter(works).map(worker).collect();
+        let seat = |member: Member| Seat {
+            name: clean_line(member.name.as_str()),
+            role: clean_line(member.role.as_str()),
+            is_there: member.is_there && !is_certainly_dead(&member.node),
+            tasks: member.tasks.iter().map(|task| task.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        self.model.members = self.store.members().await?.into_iter().map(seat).collect();
         self.model.cars = self.store.cars(&self.model.target).await?;
         order(&mut self.model.cars);
         self.model.cooling = self.cooling().await?;

@@ -31,6 +31,9 @@ pub(crate) struct Model {
     pub(super) cars: Vec<Car>,
     pub(super) tests: Vec<TestNow>,
     pub(super) workers: Vec<Worker>,
+    pub(super) members: Vec<Seat>,
+    /// Dollars that may be used in a day.
+    pub(super) day_usd: Option<f64>,
     /// Accounts that wait for a limit to pass.
     pub(super) cooling: Vec<Waiting>,
     /// The beginning of today, where the person is.
@@ -126,6 +129,16 @@ pub(super) struct Worker {
     pub(super) node: String,
     pub(super) pid: u32,
     pub(super) dead: bool,
+}
+
+/// A member of the crew.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) name: String,
+    pub(super) role: String,
+    pub(super) is_there: bool,
+    /// The tasks it holds.
+    pub(super) tasks: String,
 }
 
 /// An account that waits for a limit to pass.

@@ -30,6 +30,10 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
     let today = model.spent_today();
     let sum =
         format!("${:.2}, {} tokens in, {} out", today.usd, many(today.tokens_in), many(today.tokens_out));
+    let sum = match model.day_usd {
+        Some(most) => format!("{sum}; of ${most:.2} that a day may cost"),
+        None => sum,
+    };
     lines.push(vec![(Style::Strong, "today      ".to_owned()), (Style::Dim, sum)]);
     let limited: Vec<&Row> =
         sorted(model.rows.values().filter(|found| found.state.wakes_at().is_some()), |found| {

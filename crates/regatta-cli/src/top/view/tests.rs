@@ -19,7 +19,7 @@ use regatta_store::TaskBrief;
 use super::draw;
 use crate::render::shown::clean_line;
 use crate::top::keys::Action;
-use crate::top::model::{Model, Waiting, Worker};
+use crate::top::model::{Model, Seat, Waiting, Worker};
 use crate::top::run::text_of;
 use crate::top::screen::{Change, PageKind, Screen, View, Wish};
 use crate::ui::Style;
@@ -41,6 +41,7 @@ fn brief(name: &str, title: &str, state: TaskState, since: i64) -> TaskBrief {
         agent: "claude".to_owned(),
         priority: 0,
         read_only: false,
+        labels: Vec::new(),
         attempts: u32::from(!matches!(state, TaskState::Pending { .. } | TaskState::Skipped { .. })),
         state,
         waiting_on: Vec::new(),
@@ -170,6 +171,14 @@ fn model() -> Model {
     let worker =
         |what: &str, pid, dead| Worker { what: what.to_owned(), node: "harbour".to_owned(), pid, dead };
     model.workers = vec![worker("daemon", 4711, false), worker("run plans/spring.md", 4800, true)];
+    let seat = |name: &str, is_there| Seat {
+        name: name.into(),
+        role: "reviewer".into(),
+        is_there,
+        tasks: "oven, merge-me".into(),
+    };
+    model.members = vec![seat("grace", true), seat("linus", false)];
+    model.day_usd = Some(50.0);
     model.cooling = vec![Waiting {
         who: "max-1 (claude)".into(),
         why: "five_hour: resets soon".into(),
