@@ -204,7 +204,7 @@ fn what_agents_print_is_never_obeyed() {
     world.run_plan(&plan);
     let pane = Pane::start(&world, (80, 24), "", "");
     let text = pane.until(|text| text.contains("\nlast"));
-    assert!(text.contains("one �]0;owned� �[2J�[31m two � three"), "{text}");
+    assert!(text.contains("one �]0;owned� �[2J two � three"), "{text}");
     assert!(!pane.tmux(["display-message", "-p", "#{pane_title}"]).contains("owned"));
     pane.keys(&["q"]);
     pane.ended(0);
