@@ -44,6 +44,8 @@ pub(crate) struct Budgets {
     looked_at: Option<Instant>,
     /// A look was put off.
     is_due: bool,
+    /// Whoever has ended since the last look: what they used last may be what is worth telling.
+    ended: Vec<TaskSpec>,
     /// Ready tasks that no waiting brings under their budget.
     pub(crate) spent: BTreeSet<TaskId>,
     /// Nothing more of this run starts.
@@ -97,10 +99,16 @@ impl Budgets {
             said: BTreeSet::new(),
             looked_at: None,
             is_due: false,
+            ended: Vec::new(),
             spent: BTreeSet::new(),
             run_is_spent: false,
             lifts_at: None,
         }
+    }
+
+    /// A worker of this task has ended.
+    pub(crate) fn ended(&mut self, spec: TaskSpec) {
+        self.ended.push(spec);
     }
 
     /// Adds up what concerns `specs`.
@@ -194,17 +202,18 @@ impl Budgets {
         duty: Duty,
         live: &[AtWork<'_>],
     ) -> Result<(), StoreError> {
-        let limited = |work: &AtWork<'_>| !work.spec.budget.is_open();
-        if live.is_empty() || !is_limited(&ctx.config) && !live.iter().any(limited) {
-            self.is_due = false;
-            return Ok(());
-        }
-        self.is_due = self.looked_at.is_some_and(|at| at.elapsed() < PAUSE);
+        // When nobody is at work the run may be about to end: then a look is not put off.
+        self.is_due = !live.is_empty() && self.looked_at.is_some_and(|at| at.elapsed() < PAUSE);
         if self.is_due {
             return Ok(());
         }
+        let ended = std::mem::take(&mut self.ended);
+        let specs: Vec<&TaskSpec> = live.iter().map(|work| work.spec).chain(&ended).collect();
+        let limited = |spec: &&TaskSpec| !spec.budget.is_open();
+        if specs.is_empty() || !is_limited(&ctx.config) && !specs.iter().any(limited) {
+            return Ok(());
+        }
         self.looked_at = Some(Instant::now());
-        let specs: Vec<&TaskSpec> = live.iter().map(|work| work.spec).collect();
         let books = self.open(ctx, queue, duty, live, &specs).await?;
         self.tell(ctx, queue, &books).await?;
         for work in live {

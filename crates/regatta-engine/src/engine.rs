@@ -384,7 +384,8 @@ impl Engine {
                 if let Some(task) = self.at_work.remove(&id) {
                     // A task that went back to the queue may have its next worker before the last one is seen to end.
                     if !self.at_work.values().any(|other| *other == task) {
-                        self.live.remove(&task);
+                        let live = self.live.remove(&task);
+                        live.into_iter().for_each(|live| self.budgets.ended(live.spec));
                     }
                     match left {
                         Left::Settled => drop(self.given_up.remove(&task)),

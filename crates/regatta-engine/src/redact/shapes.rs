@@ -12,14 +12,26 @@ pub(super) struct Shape {
     pub(super) keep_prefix: bool,
     /// Fewest characters behind the prefix.
     min: usize,
+    /// What else the token is made of than letters and digits.
+    more: &'static [u8],
+    /// What has to stand in its first [`HEADER`] bytes for it to be one.
+    inner: Option<&'static [u8]>,
 }
 
+/// A signed token says within so many bytes that it is one.
+const HEADER: usize = 1024;
+
 const fn token(name: &'static str, prefix: &'static str, min: usize) -> Shape {
-    Shape { name, prefix, keep_prefix: false, min }
+    Shape { name, prefix, keep_prefix: false, min, more: b"-_", inner: None }
+}
+
+/// A private key as text; line ends may be escaped.
+const fn private_key(prefix: &'static str) -> Shape {
+    Shape { name: "private-key", prefix, keep_prefix: false, min: 16, more: b"+/=\\\r\n \t:,", inner: None }
 }
 
 /// Longer prefixes before those they begin with.
-pub(super) static SHAPES: [Shape; 27] = [
+pub(super) static SHAPES: [Shape; 33] = [
     token("anthropic-key", "sk-ant-", 8),
     token("openai-key", "sk-proj-", 16),
     token("api-key", "sk-", 32),
@@ -46,14 +58,26 @@ pub(super) static SHAPES: [Shape; 27] = [
     token("grafana-token", "glsa_", 24),
     token("digitalocean-token", "dop_v1_", 40),
     token("age-key", "AGE-SECRET-KEY-", 40),
-    Shape { name: "bearer", prefix: "bearer ", keep_prefix: true, min: 16 },
+    private_key("-----BEGIN PRIVATE KEY-----"),
+    private_key("-----BEGIN RSA PRIVATE KEY-----"),
+    private_key("-----BEGIN EC PRIVATE KEY-----"),
+    private_key("-----BEGIN OPENSSH PRIVATE KEY-----"),
+    private_key("-----BEGIN ENCRYPTED PRIVATE KEY-----"),
+    Shape {
+        name: "signed-token",
+        prefix: "eyJ",
+        keep_prefix: false,
+        min: 24,
+        more: b"-_.",
+        inner: Some(b".eyJ"),
+    },
+    Shape { name: "bearer", prefix: "bearer ", keep_prefix: true, min: 16, more: b"-_.~+/=", inner: None },
 ];
 
 impl Shape {
     /// Characters of the token itself.
     pub(super) fn takes(&self, byte: u8) -> bool {
-        let more: &[u8] = if self.keep_prefix { b"-_.~+/=" } else { b"-_" };
-        byte.is_ascii_alphanumeric() || more.contains(&byte)
+        byte.is_ascii_alphanumeric() || self.more.contains(&byte)
     }
 
     /// Is there such a token at the beginning of `rest`?
@@ -68,6 +92,10 @@ impl Shape {
             return Found::Nothing;
         }
         let run = rest[common..].iter().take(self.min).take_while(|byte| self.takes(**byte)).count();
+        if run == self.min && self.inner.is_some_and(|inner| !self.holds(inner, rest)) {
+            let open = rest.len() < HEADER && rest.iter().all(|byte| self.takes(*byte));
+            return if open && !at_end { Found::Undecided } else { Found::Nothing };
+        }
         if run == self.min {
             let (kept, masked) = if self.keep_prefix { (common, run) } else { (0, common + run) };
             Found::Token(kept, masked, self)
@@ -76,5 +104,11 @@ impl Shape {
         } else {
             Found::Nothing
         }
+    }
+
+    /// Whether the token at the beginning of `rest` has `inner` in it.
+    fn holds(&self, inner: &[u8], rest: &[u8]) -> bool {
+        let token = rest.iter().take(HEADER).take_while(|byte| self.takes(**byte)).count();
+        rest[..token].windows(inner.len()).any(|window| window == inner)
     }
 }

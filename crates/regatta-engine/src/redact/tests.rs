@@ -37,6 +37,18 @@ fn tokens_are_known_by_their_shape() {
     check("id AKIAABCDEFGHIJKLMNOP ok", "id [redacted:aws-key] ok");
     check("Authorization: bEaReR abc.def~123+/456==; x", "Authorization: bEaReR [redacted:bearer]; x");
     check("task-ant-hill-of-many-words", "task-ant-hill-of-many-words");
+    let signed = format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{}", "s".repeat(43));
+    check(&format!("token {signed}, next"), "token [redacted:signed-token], next");
+    check("data eyJ2ZXJzaW9uIjozLCJuYW1lcyI6W119", "data eyJ2ZXJzaW9uIjozLCJuYW1lcyI6W119");
+    let lines = "MIIEvQIBADANBgkqhkiG9w0B\\nAQEFAASCBKcwggSjAgEAAoIBAQC7";
+    check(
+        &format!("\"-----BEGIN RSA PRIVATE KEY-----\\n{lines}\\n-----END RSA PRIVATE KEY-----\""),
+        "\"[redacted:private-key]-----END RSA PRIVATE KEY-----\"",
+    );
+    check(
+        "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0B",
+        "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0B",
+    );
     check("sk-ant- bearer of bad news, ghp_short", "sk-ant- bearer of bad news, ghp_short");
 }
 
@@ -50,6 +62,7 @@ fn a_stream_says_the_same_wherever_it_is_cut() {
     let redactor = redactor();
     let text = format!(
         "a{KEY} hunter2-hunter2-and-more hunter2-hunter2-and-mor größe-grün größ sk-ant-api03-{} \
+         eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc eyJhbGciOiJIUzI1NiJ9-no-token -----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END \
          bearer {}! sk-an AKIAABCDEFGHIJKLMNOP hunter2-hunter hunter2-hunter2 sk-ant-12345678",
         "x".repeat(40),
         "y".repeat(40),
