@@ -37,6 +37,9 @@ pub(crate) struct Global {
     /// Use this store: a path, or sqlite:PATH.
     #[arg(long, alias = "db", global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// Where the registry of repositories is kept, as parallel-agents has it.
+    #[arg(long, global = true, hide = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
     /// Say less.
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,

@@ -6,6 +6,7 @@ mod commands;
 mod crew;
 mod error;
 mod exit;
+mod parallel;
 mod project;
 mod queue;
 #[cfg(test)]

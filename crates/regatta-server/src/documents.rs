@@ -1,7 +1,9 @@
 //! Tasks and attempts as documents. The names of their fields are published; see the test at the end.
 
+mod parallel;
 mod prompts;
 
+pub use parallel::*;
 pub use prompts::*;
 mod cost;
 

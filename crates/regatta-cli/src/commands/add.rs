@@ -27,7 +27,7 @@ const TRIES: u32 = 1000;
 ///
 /// It is named GEN-001, GEN-002 and so on, unless --id says otherwise. With --prd its name, its title and what it
 /// depends on come from a requirement document, and the prompt may be left out.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// What is to be done; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present = "prd")]
@@ -155,6 +155,18 @@ impl Order<'_> {
     }
 }
 
+/// The task that these words order, with every default filled in.
+pub(crate) fn plain_order(
+    project: &Project,
+    id: &TaskId,
+    title: &str,
+    prompt: &str,
+) -> Result<TaskSpec, CliError> {
+    let args = Args::default();
+    let order = Order { args: &args, prompt: prompt.to_owned(), title: Some(title.to_owned()) };
+    Ok(order.spec(project, id)?.0)
+}
+
 /// A text as YAML reads it back unchanged.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -180,7 +192,7 @@ fn read_prompt(text: &str) -> Result<String, CliError> {
     }
 }
 
-fn generic(n: u64) -> TaskId {
+pub(crate) fn generic(n: u64) -> TaskId {
     TaskId::parse(&format!("GEN-{n:03}")).expect("letters and digits make a task id")
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_engine::agents::{AgentProfile, by_hand, find_program};
@@ -9,7 +10,7 @@ use regatta_engine::git::Oid;
 use regatta_engine::lanes::Lane;
 use regatta_engine::profiles::with_home;
 use regatta_server::documents::AttachDocument;
-use regatta_store::TaskRecord;
+use regatta_store::{Store, TaskRecord};
 
 use super::requeue::alone;
 use crate::cli::Global;
@@ -43,47 +44,18 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let project = Project::open(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
-    let id = task.spec.id.clone();
-    let attempts = store.attempts(&id).await?;
-    let queue = Queue::of(&project, store).await?;
-    let conversed = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.session.as_deref()?)));
-    let Some((attempt, session)) = conversed else { return Err(no_session(&task, &attempts, &project)) };
-    let Some(agent) = project.config.agents.get(&attempt.agent) else {
-        return Err(CliError::refused(format!(
-            "{id} has the session {session} of the agent {:?}, which regatta.yaml does not name any more",
-            attempt.agent
-        ))
-        .hinted("put it back into `agents`, or resume it as that program does"));
-    };
-    let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, &project);
-    let Some(by_hand) = by_hand(&profile, session, &task.spec.env) else {
-        return Err(no_session(&task, &attempts, &project));
-    };
-    let lane = lane(&queue, &task, attempt, args.restore).await?;
-    let workdir: PathBuf = lane.join(&task.spec.workdir).components().collect();
-    let running = task.state.is_claimed();
-    let document = AttachDocument {
-        task_id: id.clone(),
-        session_id: session.to_owned(),
-        agent: attempt.agent.clone(),
-        attempt: attempt.n,
-        state: task.state.name(),
-        running,
-        resume_command: by_hand.line(&workdir.to_string_lossy()),
-        argv: by_hand.argv.clone(),
-        env: by_hand.env.iter().cloned().collect(),
-        worktree_path: lane.clone(),
-    };
+    let document = document(&project, store, &task, args.restore).await?;
+    let AttachDocument { task_id: id, session_id: session, worktree_path: lane, .. } = &document;
     let editor = if args.open { Some(editor(&project)?) } else { None };
     match ui.json {
         true => ui.document(&document),
         false => {
             ui.line(format!("lane     {}", lane.display()));
-            ui.line(format!("session  {session} ({}, attempt {})", attempt.agent, attempt.n));
+            ui.line(format!("session  {session} ({}, attempt {})", document.agent, document.attempt));
             ui.line(&document.resume_command);
         }
     }
-    if running && !ui.quiet {
+    if document.running && !ui.quiet {
         let warning = ui.paint(Style::Wait, "warning:");
         ui.note(format!(
             "{warning} its agent is at work in that lane right now, and only one may be: `regatta wait {id}` waits for \
@@ -91,9 +63,48 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ));
     }
     match editor {
-        Some(editor) => open(&editor, &lane),
+        Some(editor) => open(&editor, lane),
         None => Ok(Exit::Ok),
     }
+}
+
+/// How to go on with a task's conversation; `restore` makes its lane again where that is gone.
+pub(crate) async fn document(
+    project: &Project,
+    store: Arc<dyn Store>,
+    task: &TaskRecord,
+    restore: bool,
+) -> Result<AttachDocument, CliError> {
+    let id = task.spec.id.clone();
+    let attempts = store.attempts(&id).await?;
+    let queue = Queue::of(project, store).await?;
+    let conversed = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.session.as_deref()?)));
+    let Some((attempt, session)) = conversed else { return Err(no_session(task, &attempts, project)) };
+    let Some(agent) = project.config.agents.get(&attempt.agent) else {
+        return Err(CliError::refused(format!(
+            "{id} has the session {session} of the agent {:?}, which regatta.yaml does not name any more",
+            attempt.agent
+        ))
+        .hinted("put it back into `agents`, or resume it as that program does"));
+    };
+    let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, project);
+    let Some(by_hand) = by_hand(&profile, session, &task.spec.env) else {
+        return Err(no_session(task, &attempts, project));
+    };
+    let lane = lane(&queue, task, attempt, restore).await?;
+    let workdir: PathBuf = lane.join(&task.spec.workdir).components().collect();
+    Ok(AttachDocument {
+        task_id: id.clone(),
+        session_id: session.to_owned(),
+        agent: attempt.agent.clone(),
+        attempt: attempt.n,
+        state: task.state.name(),
+        running: task.state.is_claimed(),
+        resume_command: by_hand.line(&workdir.to_string_lossy()),
+        argv: by_hand.argv.clone(),
+        env: by_hand.env.iter().cloned().collect(),
+        worktree_path: lane,
+    })
 }
 
 /// The conversation is where the account of that attempt keeps it.

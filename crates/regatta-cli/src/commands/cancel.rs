@@ -66,6 +66,14 @@ pub(crate) async fn ask(store: &dyn Store, task: &TaskRecord) -> Result<Changed,
     changed(store, task).await
 }
 
+/// Cancels one task and comes back when nothing of it runs any more.
+pub(crate) async fn call_off(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
+    match cancel(store, task).await? {
+        true => Ok(()),
+        false => wait(store, task).await,
+    }
+}
+
 async fn changed(store: &dyn Store, task: &TaskRecord) -> Result<Changed, CliError> {
     let task = store.task(&task.spec.id).await?;
     let text = match task.state {

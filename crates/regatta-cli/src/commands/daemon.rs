@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -332,6 +333,21 @@ fn already(held: &Presence) -> CliError {
 async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let mut project = Project::open(global)?;
     project.choose_profiles(profiles)?;
+    let (pid, log) = launch(&project, profiles, None, global).await?;
+    say(ui, &json!({ "state": "started", "pid": pid, "log": log }), || {
+        format!("started: process {pid}, log {}", log.display())
+    });
+    Ok(Exit::Ok)
+}
+
+/// Starts the daemon of a project in the background, with one more variable where one is given: its process and its
+/// log, once it serves.
+pub(crate) async fn launch(
+    project: &Project,
+    profiles: Option<&str>,
+    variable: Option<(&str, &str)>,
+    global: &Global,
+) -> Result<(u32, PathBuf), CliError> {
     project.make_state_dir()?;
     // What would make it fail at once is said here, not in a log.
     project.target()?;
@@ -347,7 +363,7 @@ async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit,
     let errors = log.try_clone().map_err(|error| CliError::io("opening", &path, &error))?;
     let exe = crate::project::this_program().map_err(|error| CliError::io("finding", &path, &error))?;
     let mut command = Command::new(exe);
-    command.arg("--project").arg(&project.repo.toplevel);
+    command.envs(variable).arg("--project").arg(&project.repo.toplevel);
     if let Some(config) = &global.config {
         command.arg("--config").arg(std::path::absolute(config).unwrap_or_else(|_| config.clone()));
     }
@@ -365,10 +381,7 @@ async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit,
         if let Presence::Alive(info) = look()?
             && info.identity.pid == child.id()
         {
-            say(ui, &json!({ "state": "started", "pid": info.identity.pid, "log": path }), || {
-                format!("started: process {}, log {}", info.identity.pid, path.display())
-            });
-            return Ok(Exit::Ok);
+            return Ok((info.identity.pid, path));
         }
         if let Ok(Some(status)) = child.try_wait() {
             return Err(CliError::new(Exit::CannotWork, format!("the daemon ended at once ({status})"))

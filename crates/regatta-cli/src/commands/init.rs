@@ -1,5 +1,7 @@
 //! `regatta init`: makes a repository ready, and changes nothing that is there.
 
+use std::path::{Path, PathBuf};
+
 use regatta_core::config::{AgentKind, template};
 use regatta_engine::git::{Head, Repo};
 use serde_json::json;
@@ -8,6 +10,8 @@ use super::new::{body, create, taken};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::siblings;
 use crate::project::{CONFIG_FILE, Project, ROOKERY_FILE, shown, start_dir};
 use crate::ui::Ui;
 
@@ -15,9 +19,16 @@ use crate::ui::Ui;
 ///
 /// Touches nothing else, and refuses to overwrite.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Make a registry of repositories here instead, and list those beside DIR; `regatta repo add` registers one.
+    #[arg(long, value_name = "DIR")]
+    discover_from: Option<PathBuf>,
+}
 
-pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if args.discover_from.is_some() || global.root.is_some() {
+        return registry(args.discover_from.as_deref(), global, ui).await;
+    }
     let repo = Repo::discover(&start_dir(global)?, None)?;
     let config = repo.toplevel.join(CONFIG_FILE);
     if config.symlink_metadata().is_ok() {
@@ -63,6 +74,31 @@ pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, C
         ));
     }
     ui.line("  regatta new ID                     # a task of your own");
+    Ok(Exit::Ok)
+}
+
+/// The registry of a directory that need not be a repository. What is there stays.
+async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let siblings = beside.map(siblings).transpose()?.unwrap_or_default();
+    let (mut registry, lock) = Registry::load_locked(global).await?;
+    let (config_created, state_created) = (!registry.exists, !registry.has_state);
+    if config_created {
+        registry.save_config(&lock)?;
+    }
+    if state_created {
+        registry.save_state(&lock)?;
+    }
+    if let Ok(repo) = Repo::discover(&start_dir(global)?, None) {
+        repo.exclude(&["/.regatta/"])?;
+    }
+    ui.document(&json!({
+        "root": registry.dir,
+        "config_created": config_created,
+        "state_created": state_created,
+        "config": registry.config,
+        "state": registry.state,
+        "siblings": siblings,
+    }));
     Ok(Exit::Ok)
 }
 

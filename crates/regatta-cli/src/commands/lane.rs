@@ -1,6 +1,6 @@
 //! `regatta lane`: the worktrees that tasks work in.
 
-mod retire;
+pub(crate) mod retire;
 mod sweep;
 
 use std::sync::Arc;

@@ -27,6 +27,7 @@ pub(crate) mod park;
 pub(crate) mod profiles;
 pub(crate) mod radar;
 pub(crate) mod reclaim;
+pub(crate) mod repo;
 pub(crate) mod report;
 pub(crate) mod requeue;
 pub(crate) mod retry;
@@ -99,6 +100,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Task(task::TaskCommand),
     #[command(subcommand)]
+    Repo(repo::RepoCommand),
+    /// The same as `regatta repo discover`, as parallel-agents has it.
+    #[command(hide = true)]
+    Discover(repo::DiscoverArgs),
+    #[command(subcommand)]
     Msg(msg::MsgCommand),
     #[command(subcommand)]
     Ctx(ctx::CtxCommand),
@@ -158,6 +164,8 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Orchestrator(command) => orchestrator::run(command, global, ui).await,
         Command::Crew(command) => crew::run(command, global, ui).await,
         Command::Task(command) => task::run(command, global, ui).await,
+        Command::Repo(command) => repo::run(command, global, ui).await,
+        Command::Discover(args) => repo::discover(args, global, ui).map(|()| Exit::Ok),
         Command::Msg(command) => msg::run(command, global, ui).await,
         Command::Ctx(command) => ctx::run(command, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,

@@ -237,7 +237,9 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
         Of::TaskRetry { task_id, who } => {
             task::retry::run(task::retry::Args { task: task_id, who: who.into() }, global, ui).await
         }
-        Of::ListTasks { status } => task::list::run(task::list::Args { status }, global, ui).await,
+        Of::ListTasks { status } => {
+            task::list::run(task::list::Args { status, include_history: false }, global, ui).await
+        }
         Of::WatchTasks => task::watch::run(task::watch::Args { new: true, once: true }, global, ui).await,
         Of::SendMessage { to_name: Some(to), content, who, .. } => {
             let args = msg::send::Args { to, text: content, who: who.into(), reply_to: None, wake: false };

@@ -1,14 +1,23 @@
 //! `regatta task`: the board, for people and agents who take tasks by hand.
 
+mod attach;
 pub(crate) mod block;
 pub(crate) mod claim;
 pub(crate) mod complete;
+mod create;
+mod destroy;
 pub(crate) mod fail;
 pub(crate) mod held;
 mod lane;
 pub(crate) mod list;
+mod parallel;
+mod pull_request;
 pub(crate) mod push;
 pub(crate) mod retry;
+mod send;
+mod start;
+mod status;
+mod wait;
 pub(crate) mod watch;
 
 use crate::cli::Global;
@@ -29,6 +38,16 @@ pub(crate) enum TaskCommand {
     #[command(visible_alias = "ls")]
     List(list::Args),
     Watch(watch::Args),
+    Create(create::Args),
+    Start(start::Args),
+    Send(send::Args),
+    Broadcast(send::BroadcastArgs),
+    Status(status::Args),
+    Attach(attach::Args),
+    Wait(wait::Args),
+    PrCheck(pull_request::Args),
+    Destroy(destroy::Args),
+    Cleanup(destroy::CleanupArgs),
 }
 
 pub(crate) async fn run(command: TaskCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -41,5 +60,15 @@ pub(crate) async fn run(command: TaskCommand, global: &Global, ui: &Ui) -> Resul
         TaskCommand::Retry(args) => retry::run(args, global, ui).await,
         TaskCommand::List(args) => list::run(args, global, ui).await,
         TaskCommand::Watch(args) => watch::run(args, global, ui).await,
+        TaskCommand::Create(args) => create::run(args, global, ui).await,
+        TaskCommand::Start(args) => start::run(args, global, ui).await,
+        TaskCommand::Send(args) => send::run(args, global, ui).await,
+        TaskCommand::Broadcast(args) => send::broadcast(args, global, ui).await,
+        TaskCommand::Status(args) => status::run(args, global, ui).await,
+        TaskCommand::Attach(args) => attach::run(args, global, ui).await,
+        TaskCommand::Wait(args) => wait::run(args, global, ui).await,
+        TaskCommand::PrCheck(args) => pull_request::run(args, global, ui).await,
+        TaskCommand::Destroy(args) => destroy::run(args, global, ui).await,
+        TaskCommand::Cleanup(args) => destroy::cleanup(args, global, ui).await,
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::config::parse_duration;
-use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
@@ -17,11 +16,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::events::show_after;
 use super::park::waits_for_a_word;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::parallel::started_pid;
 use crate::project::Project;
 use crate::queue::{Queue, Which};
 use crate::render::shown::{clean_line, redactor};
@@ -48,14 +47,14 @@ pub(crate) struct Args {
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-enum Granularity {
+pub(crate) enum Granularity {
     Exit,
     Tool,
     All,
 }
 
 impl Granularity {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Granularity::Exit => "exit",
             Granularity::Tool => "tool",
@@ -74,7 +73,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let line = format!("ERROR task={named} reason={reason}");
         say(ui, json!({ "event": "error", "error": error.message }), &line);
     })?;
-    let watch = Arc::new(Watch::new(&project, &queue, args.granularity, ui));
+    let watch = Arc::new(Watch::new(&project, queue.store.clone(), args.granularity, Wording::Whole, ui));
     let changes = queue.store.subscribe().await?;
     let mut waiting: BTreeMap<TaskId, bool> = BTreeMap::new();
     let mut watched = JoinSet::new();
@@ -142,13 +141,23 @@ fn say(ui: &Ui, object: serde_json::Value, line: &str) {
     }
 }
 
+/// How it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// With what a tool does, and with the state at the end.
+    Whole,
+    /// As parallel-agents has it: the tool's name, the log as it is, the end.
+    Bare,
+}
+
 /// What every watched task needs.
-struct Watch {
+pub(crate) struct Watch {
     store: Arc<dyn Store>,
     logs: PathBuf,
     kinds: BTreeMap<String, Kind>,
     redactor: Redactor,
     granularity: Granularity,
+    wording: Wording,
     ui: Ui,
 }
 
@@ -160,20 +169,27 @@ struct Feed {
 }
 
 impl Watch {
-    fn new(project: &Project, queue: &Queue, granularity: Granularity, ui: &Ui) -> Self {
+    pub(crate) fn new(
+        project: &Project,
+        store: Arc<dyn Store>,
+        granularity: Granularity,
+        wording: Wording,
+        ui: &Ui,
+    ) -> Self {
         let agents = project.config.agents.iter();
         Self {
-            store: queue.store.clone(),
+            store,
             logs: project.repo.state_dir.join("logs"),
             kinds: agents.map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent).kind)).collect(),
             redactor: redactor(&project.config),
             granularity,
+            wording,
             ui: ui.clone(),
         }
     }
 
     /// Tells what happens to one task until it has ended, and whether it ended well.
-    async fn follow(
+    pub(crate) async fn follow(
         self: Arc<Self>,
         task: TaskRecord,
         changes: watch::Receiver<u64>,
@@ -187,7 +203,11 @@ impl Watch {
         let state = ended?;
         let object =
             json!({ "event": "exited", "task": id, "state": state.name(), "reason": state.reason() });
-        say(&self.ui, object, &format!("EXITED task={id} state={}", state.name()));
+        let line = match self.wording {
+            Wording::Whole => format!("EXITED task={id} state={}", state.name()),
+            Wording::Bare => format!("EXITED task={id}"),
+        };
+        say(&self.ui, object, &line);
         Ok((id, state.is_met()))
     }
 
@@ -196,8 +216,9 @@ impl Watch {
         mut task: TaskRecord,
         mut changes: watch::Receiver<u64>,
     ) -> Result<TaskState, CliError> {
-        // Attempts that are over were told to somebody else.
-        let mut told = if has_agent(&task.state) { task.attempts - 1 } else { task.attempts };
+        // Attempts that are over were told to somebody else; parallel-agents tells the last one again.
+        let again = has_agent(&task.state) || self.wording == Wording::Bare;
+        let mut told = if again { task.attempts.saturating_sub(1) } else { task.attempts };
         let mut feed: Option<Feed> = None;
         loop {
             // Marked as seen before reading: what comes in between wakes us again.
@@ -259,13 +280,21 @@ impl Watch {
     }
 
     fn tell(&self, id: &TaskId, feed: &mut Feed, lines: &[Line]) {
+        if self.wording == Wording::Bare && self.granularity == Granularity::All {
+            lines.iter().for_each(|line| self.log(id, feed.attempt, &String::from_utf8_lossy(&line.bytes)));
+            return;
+        }
         for event in lines.iter().flat_map(|line| feed.decoder.line(&line.bytes)).collect::<Vec<_>>() {
             match event {
                 AgentEvent::ToolStarted { name, summary, sub, .. } => {
                     let by = if sub { "sub-agent: " } else { "" };
                     let (name, summary) = (self.shown(&name), format!("{by}{}", self.shown(&summary)));
                     let object = json!({ "event": "tool", "task": id, "attempt": feed.attempt, "name": name, "summary": summary });
-                    say(&self.ui, object, format!("TOOL task={id} tool={name} {summary}").trim_end());
+                    let line = match self.wording {
+                        Wording::Whole => format!("TOOL task={id} tool={name} {summary}"),
+                        Wording::Bare => format!("TOOL task={id} tool={name}"),
+                    };
+                    say(&self.ui, object, line.trim_end());
                 }
                 AgentEvent::Text { text } => self.log(id, feed.attempt, &text),
                 AgentEvent::Error { kind, message } => {
@@ -308,16 +337,7 @@ fn unreadable(error: std::io::Error) -> CliError {
 /// The process of the agent that runs now.
 async fn agent_pid(store: &dyn Store, task: &TaskRecord) -> Result<Option<u32>, CliError> {
     let TaskState::Running { attempt, .. } = task.state else { return Ok(None) };
-    let (mut after, mut pid) = (0, None);
-    show_after(store, &mut after, Some(&task.spec.id), |event| {
-        if let EventBody::Started { pid: started } = event.body
-            && event.attempt == Some(attempt)
-        {
-            pid = Some(started);
-        }
-    })
-    .await?;
-    Ok(pid)
+    started_pid(store, &task.spec.id, attempt).await
 }
 
 /// Its agent runs, or is about to.

@@ -10,6 +10,7 @@
 
 mod command;
 mod config;
+mod delete_branch;
 mod error;
 mod exclude;
 mod files;
@@ -30,6 +31,7 @@ mod worktrees;
 
 pub use command::GitEnv;
 pub(crate) use command::{GitCommand, jittered};
+pub use delete_branch::DeletedBranch;
 pub use error::GitError;
 pub(crate) use files::{FileLock, absent_is_none, copy_index, io, replace_file, replace_link, unique_suffix};
 pub use history::LoggedCommit;
@@ -40,7 +42,7 @@ pub(crate) use probe::{Quarantine, merges, quoted, touched};
 pub use refs::{BranchTip, Expect, RefEdit, RefOutcome};
 pub(crate) use refs::{HeadRef, head as load_head, head_oid, oid_line, read_head_in};
 pub use repo::{Head, Identity, Repo};
-pub(crate) use salvages::SALVAGE;
+pub(crate) use salvages::{SALVAGE, save_commit};
 pub use salvages::{Salvage, salvages, salvages_of};
 pub use status::{Change, ChangeKind, Status};
 pub use trust::TrustSnapshot;

@@ -3,7 +3,7 @@
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
-use super::{GitError, Oid, Repo};
+use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo};
 
 /// Salvage refs live here, one directory per task.
 pub(crate) const SALVAGE: &str = "refs/regatta/salvage/";
@@ -56,4 +56,24 @@ fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
         });
     }
     Ok(found)
+}
+
+/// Gives a commit a salvage ref: the next free number under the task's directory. Losing a race for one means taking
+/// the next; a commit that has one keeps it.
+pub(crate) fn save_commit(repo: &Repo, task: &TaskId, commit: &Oid) -> Result<(String, Oid), GitError> {
+    let prefix = format!("{SALVAGE}{task}/");
+    let taken = repo.refs_below(&prefix)?;
+    if let Some((name, oid)) = taken.iter().find(|(_, oid)| oid == commit) {
+        return Ok((name.clone(), oid.clone()));
+    }
+    let numbers = taken.iter().filter_map(|(name, _)| name[prefix.len()..].parse::<u64>().ok());
+    for n in numbers.max().unwrap_or(0) + 1.. {
+        let name = format!("{prefix}{n}");
+        let edit = RefEdit { name: name.clone(), new: Some(commit.clone()), old: Expect::Absent };
+        match repo.update_refs(&[edit], "regatta: salvage")? {
+            RefOutcome::Done => return Ok((name, commit.clone())),
+            RefOutcome::Moved { .. } => {}
+        }
+    }
+    unreachable!("the numbers do not end")
 }

@@ -8,9 +8,7 @@ use std::fs;
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{
-    Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, SALVAGE, Status, copy_index, oid_line,
-};
+use crate::git::{GitError, Identity, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
 
 /// Where work was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,22 +147,8 @@ impl Lanes {
         oid_line(&command.args(["-F", "-"]).stdin(message).bytes()?)
     }
 
-    /// The next free number under the task's directory; losing a race for one means taking the next.
     pub(super) fn create_salvage(&self, lane: &Lane, commit: &Oid) -> Result<SalvageRef, GitError> {
-        let prefix = format!("{SALVAGE}{}/", lane.task);
-        let taken = self.repo.refs_below(&prefix)?;
-        if let Some((name, oid)) = taken.iter().find(|(_, oid)| oid == commit) {
-            return Ok(SalvageRef { name: name.clone(), oid: oid.clone() });
-        }
-        let numbers = taken.iter().filter_map(|(name, _)| name[prefix.len()..].parse::<u64>().ok());
-        for n in numbers.max().unwrap_or(0) + 1.. {
-            let name = format!("{prefix}{n}");
-            let edit = RefEdit { name: name.clone(), new: Some(commit.clone()), old: Expect::Absent };
-            match self.repo.update_refs(&[edit], "regatta: salvage")? {
-                RefOutcome::Done => return Ok(SalvageRef { name, oid: commit.clone() }),
-                RefOutcome::Moved { .. } => {}
-            }
-        }
-        unreachable!("the numbers do not end")
+        let (name, oid) = save_commit(&self.repo, &lane.task, commit)?;
+        Ok(SalvageRef { name, oid })
     }
 }

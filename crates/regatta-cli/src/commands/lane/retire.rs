@@ -127,7 +127,7 @@ pub(super) async fn record(store: &dyn Store, id: &TaskId) -> Result<Option<Task
 }
 
 /// Why the task's state keeps its lane where it is: somebody works in it, or may do so any moment.
-pub(super) fn in_the_way(task: &TaskRecord) -> Option<String> {
+pub(crate) fn in_the_way(task: &TaskRecord) -> Option<String> {
     match &task.state {
         TaskState::Pending { .. } => Some("pending, and may be started in its lane at any moment".to_owned()),
         TaskState::Parked { until, .. } if *until <= clock::now().plus(SOON) => {
@@ -140,7 +140,7 @@ pub(super) fn in_the_way(task: &TaskRecord) -> Option<String> {
 }
 
 /// What landed may be other commits on the target than in the lane.
-pub(super) fn mode(task: Option<&TaskRecord>) -> RetireMode {
+pub(crate) fn mode(task: Option<&TaskRecord>) -> RetireMode {
     match task.map(|task| &task.state) {
         Some(TaskState::Landed { .. }) => RetireMode::Landed,
         _ => RetireMode::IfClean,
@@ -148,13 +148,13 @@ pub(super) fn mode(task: Option<&TaskRecord>) -> RetireMode {
 }
 
 /// See [`Lanes::alone`].
-pub(super) async fn alone(lanes: &Lanes, id: &TaskId) -> Result<Alone, CliError> {
+pub(crate) async fn alone(lanes: &Lanes, id: &TaskId) -> Result<Alone, CliError> {
     let (lanes, id) = (lanes.clone(), id.clone());
     Ok(tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic")?)
 }
 
 /// Takes it away, if no process stands in it and nothing in it would be lost.
-pub(super) async fn retire(
+pub(crate) async fn retire(
     lanes: &Lanes,
     id: &TaskId,
     mode: RetireMode,

@@ -5,6 +5,7 @@ use regatta_engine::clock;
 use regatta_server::crew::BoardTaskDocument;
 use regatta_store::{BOARD_QUEUE, Store, TaskQuery, TaskRecord};
 
+use super::parallel;
 use crate::cli::Global;
 use crate::commands::list::why;
 use crate::crew::open;
@@ -16,11 +17,17 @@ use crate::render::text::{fit, table};
 use crate::ui::Ui;
 
 /// List the tasks of the board: state, whom each is for and who holds it. `regatta list` lists all tasks there are.
+///
+/// In a directory with registered repositories (`regatta repo`) it prints their PRD and GEN tasks as JSON, and the
+/// board of the repository it is typed in, if that is one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only tasks in this state; in_progress is running, completed is done or landed.
     #[arg(long, value_name = "STATE", value_parser = words())]
     pub(crate) status: Option<String>,
+    /// Of registered repositories: destroyed tasks too.
+    #[arg(long)]
+    pub(crate) include_history: bool,
 }
 
 pub(crate) fn words() -> clap::builder::PossibleValuesParser {
@@ -28,6 +35,9 @@ pub(crate) fn words() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if let (None, Some(registry)) = (&args.status, parallel::registered(args.include_history, global)?) {
+        return parallel::list(&registry, args.include_history, global, ui).await;
+    }
     let (_, store) = open(global).await?;
     let board = board(store.as_ref(), args.status.as_deref()).await?;
     if ui.json {

@@ -1,0 +1,127 @@
+//! `regatta repo`: the repositories of a project, which need not be one itself.
+
+use std::path::PathBuf;
+
+use regatta_engine::git::Repo;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::{Entry, Registry};
+use crate::parallel::siblings;
+use crate::project::start_dir;
+use crate::ui::Ui;
+
+/// Register repositories under names, so that one directory orders tasks for several of them.
+///
+/// The registry is in .regatta/parallel-agents of the current directory, or where parallel-agents has it. Prints JSON.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum RepoCommand {
+    /// List the registered repositories, and the settings.
+    List,
+    /// Register a repository.
+    Add(AddArgs),
+    /// List repositories in directories beside one.
+    Discover(DiscoverArgs),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// What it is called from now on.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Its checkout.
+    #[arg(long, value_name = "DIR")]
+    path: PathBuf,
+    /// The branch that its tasks start from.
+    #[arg(long, value_name = "BRANCH", default_value = "main")]
+    default_branch: String,
+    /// Kept for parallel-agents: branches of tasks are regatta/ID.
+    #[arg(long, value_name = "PREFIX", default_value = "prd/", hide = true)]
+    branch_prefix_prd: String,
+    /// The same for generic tasks.
+    #[arg(long, value_name = "PREFIX", default_value = "task/", hide = true)]
+    branch_prefix_generic: String,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DiscoverArgs {
+    /// Beside this directory instead of the current one.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+}
+
+pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match command {
+        RepoCommand::List => {
+            let registry = Registry::load(global)?;
+            let repositories = &registry.entries;
+            ui.document(
+                &json!({ "root": registry.dir, "repositories": repositories, "config": registry.config }),
+            );
+        }
+        RepoCommand::Add(args) => add(args, global, ui).await?,
+        RepoCommand::Discover(args) => discover(args, global, ui)?,
+    }
+    Ok(Exit::Ok)
+}
+
+pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
+    let from = match args.from {
+        Some(dir) => dir,
+        None => start_dir(global)?,
+    };
+    ui.document(&json!({ "siblings": siblings(&from)? }));
+    Ok(())
+}
+
+async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
+    let name = args.name.trim();
+    if name.is_empty() || name.contains(char::is_control) {
+        return Err(CliError::usage(format!("{:?} is no name for a repository", args.name))
+            .hinted("for example the name of its directory"));
+    }
+    let Ok(path) = std::fs::canonicalize(&args.path) else {
+        return Err(CliError::not_found(format!("Path does not exist: {}", args.path.display()))
+            .hinted("--path names the checkout of a repository"));
+    };
+    let repo = Repo::discover(&path, None).ok().filter(|repo| repo.toplevel == path);
+    let Some(repo) = repo else {
+        return Err(CliError::new(Exit::Git, format!("Not a git repo: {}", path.display()))
+            .hinted("name the top of a checkout, or make one: git init"));
+    };
+    let branch = &args.default_branch;
+    let tip = repo.branch_tip(branch).map_err(|_| no_branch(branch, &path))?;
+    if tip.is_none() {
+        return Err(no_branch(branch, &path));
+    }
+    let (mut registry, lock) = Registry::load_locked(global).await?;
+    for entry in &registry.entries {
+        if entry.name == name {
+            return Err(CliError::refused(format!("Repository '{name}' already registered"))
+                .hinted(format!("it is {}; choose another name", entry.path.display())));
+        }
+        if std::fs::canonicalize(&entry.path).is_ok_and(|known| known == path) {
+            return Err(CliError::refused(format!("Path already registered under name '{}'", entry.name))
+                .hinted("`regatta repo list` shows all"));
+        }
+    }
+    let entry = Entry {
+        name: name.to_owned(),
+        path,
+        default_branch: args.default_branch,
+        branch_prefix_prd: args.branch_prefix_prd,
+        branch_prefix_generic: args.branch_prefix_generic,
+    };
+    registry.entries.push(entry.clone());
+    registry.save_config(&lock)?;
+    repo.exclude(&["/.regatta/"])?;
+    ui.document(&json!({ "added": entry, "exclude_updated": true, "root": registry.dir }));
+    Ok(())
+}
+
+fn no_branch(branch: &str, path: &std::path::Path) -> CliError {
+    CliError::new(Exit::Git, format!("{} has no branch {branch:?}", path.display()))
+        .hinted("name the one that work starts from: --default-branch BRANCH; it needs a first commit")
+}

@@ -1,0 +1,33 @@
+//! `regatta task attach`: how to go on with a task's conversation by hand, whichever repository it is in.
+
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::commands::attach::document;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::{Repositories, session_name};
+use crate::ui::Ui;
+
+/// Show the command that goes on with a task's conversation, as `regatta attach` does. Prints JSON.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task.
+    #[arg(long, value_name = "ID")]
+    task_id: String,
+    /// Where the lane is gone, make it again with the task's last commit in it.
+    #[arg(long)]
+    restore: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let registry = Registry::load(global)?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let found = repositories.find(&registry, &args.task_id).await?;
+    let attach = document(&found.repository.project, found.store.clone(), &found.task, args.restore).await?;
+    let mut object = serde_json::to_value(&attach).expect("our own values serialise");
+    object["session_name"] = json!(session_name(&found.task));
+    ui.document(&object);
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,176 @@
+//! `regatta task create`: a task in one of the project's repositories, which waits for its start.
+
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_server::documents::UNSTARTED_QUEUE;
+use regatta_store::{IfPresent, NewTask, Operation, RequestId, Store, StoreError};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::commands::add::{generic, plain_order};
+use crate::commands::park::FOREVER;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::{Lock, Registry};
+use crate::parallel::{Found, Repositories, Repository, kind};
+use crate::ui::Ui;
+
+/// Numbers that others take meanwhile.
+const TRIES: u64 = 1000;
+
+/// Make a task in a registered repository; `regatta task start` gives it its prompt. Prints JSON.
+///
+/// Ids are PRD-N, which are given, and GEN-NNN, which are counted over all registered repositories. Its work will be on
+/// branch regatta/ID.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A requirement document's task, or any other.
+    #[arg(long = "type", value_name = "TYPE", value_parser = ["prd", "generic"])]
+    kind: String,
+    /// The repository, by its registered name.
+    #[arg(long, value_name = "NAME")]
+    repo: String,
+    /// Its id: PRD-N, which a prd task needs, or GEN-N.
+    #[arg(long, value_name = "ID")]
+    task_id: Option<String>,
+    /// What it is, in one line.
+    #[arg(long, value_name = "TEXT")]
+    description: String,
+    /// Kept for parallel-agents: the branch is regatta/ID.
+    #[arg(long, value_name = "SLUG", hide = true)]
+    slug: Option<String>,
+    /// What people should know it waits for: ids with commas between them. Nobody enforces it.
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    blocked_by: Vec<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let wanted = wanted(&args)?;
+    let description = args.description.trim();
+    if description.is_empty() {
+        return Err(CliError::usage("the description is empty").hinted("say in one line what it is"));
+    }
+    let (mut registry, lock) = Registry::load_locked(global).await?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let repository = repositories.named(&args.repo)?;
+    let tasks = repositories.tasks().await?;
+    below_cap(&registry, &tasks, &args.repo)?;
+    let store = repository.create_store().await?;
+    let id = match wanted {
+        Some(id) => {
+            let known = repositories.look(&registry, &id).await?;
+            if let Some(known) = known.as_ref().filter(|known| known.status(&registry) != "destroyed") {
+                return Err(CliError::refused(format!("Active task already exists: {id}")).hinted(format!(
+                    "it is {} in {}; `regatta task destroy --task-id {id}` takes it away",
+                    known.task.state.name(),
+                    known.repository.name
+                )));
+            }
+            let spec = plain_order(&repository.project, &id, description, description)?;
+            put(store.as_ref(), &spec, IfPresent::Restart).await?;
+            id
+        }
+        None => {
+            let numbers = tasks.iter().filter_map(|found| number(&found.task.spec.id));
+            let last = numbers.max().unwrap_or(0).max(registry.last_number());
+            let (id, n) = put_numbered(repository, store.as_ref(), last, description).await?;
+            registry.state.insert("gen_seq".to_owned(), json!(n));
+            id
+        }
+    };
+    park(store.as_ref(), &id).await?;
+    let note = registry.note_mut(&id, &args.repo);
+    note.blocked_by = args.blocked_by.iter().map(|id| id.trim().to_owned()).collect();
+    note.blocked_by.retain(|id| !id.is_empty());
+    (note.pr, note.destroyed_at) = (None, None);
+    save(&mut registry, &lock)?;
+    let task = store.task(&id).await?;
+    let found = Found { repository, store, task };
+    ui.document(&json!({ "task": found.document(&registry).await? }));
+    Ok(Exit::Ok)
+}
+
+fn save(registry: &mut Registry, lock: &Lock) -> Result<(), CliError> {
+    registry.save_state(lock)
+}
+
+/// The id that was asked for, if one was.
+fn wanted(args: &Args) -> Result<Option<TaskId>, CliError> {
+    let (prefix, word) = if args.kind == "prd" { ("PRD-", "PRD") } else { ("GEN-", "generic") };
+    let Some(text) = &args.task_id else {
+        return match word {
+            "PRD" => {
+                Err(CliError::usage("PRD task requires --task-id").hinted("for example: --task-id PRD-010"))
+            }
+            _ => Ok(None),
+        };
+    };
+    let id = TaskId::parse(text).ok().filter(|id| kind(id) == Some(args.kind.as_str()));
+    id.map(Some).ok_or_else(|| {
+        CliError::usage(format!("Invalid {word} id: {text} (expected {prefix}<digits>)"))
+            .hinted("leave --task-id out for a generic task: it gets the next number")
+    })
+}
+
+fn number(id: &TaskId) -> Option<u64> {
+    id.as_str().strip_prefix("GEN-")?.parse().ok()
+}
+
+fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(), CliError> {
+    let counts = |found: &&Found<'_>| {
+        found.repository.name == repo
+            && found.status(registry) != "destroyed"
+            && !matches!(found.task.state, TaskState::Landed { .. })
+    };
+    let (n, cap) = (tasks.iter().filter(counts).count(), registry.cap());
+    if n as u64 >= cap && registry.exists {
+        return Err(CliError::refused(format!("Worktree cap reached for repo '{repo}' ({n}/{cap})."))
+            .hinted(format!(
+                "Destroy a task first (`regatta task destroy`), or raise max_worktrees_per_repo in {}",
+                registry.dir.join("config.json").display()
+            )));
+    }
+    Ok(())
+}
+
+/// Under the next free number. Whoever is faster gets that one, and this one the next.
+async fn put_numbered(
+    repository: &Repository,
+    store: &dyn Store,
+    last: u64,
+    description: &str,
+) -> Result<(TaskId, u64), CliError> {
+    for n in last + 1..=last.saturating_add(TRIES) {
+        let id = generic(n);
+        // A branch of that name is somebody's work, though the store has forgotten whose.
+        if repository.project.repo.branch_tip(&id.branch())?.is_some() {
+            continue;
+        }
+        let spec = plain_order(&repository.project, &id, description, description)?;
+        match put(store, &spec, IfPresent::Refuse).await {
+            Ok(()) => return Ok((id, n)),
+            Err(error) if error.exit == Exit::Refused => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(CliError::refused("no name was free for long enough").hinted("name it yourself: --task-id GEN-N"))
+}
+
+/// Where nobody takes it.
+async fn put(store: &dyn Store, spec: &TaskSpec, if_present: IfPresent) -> Result<(), CliError> {
+    let new = [NewTask { spec: spec.clone(), queue: UNSTARTED_QUEUE.to_owned(), if_present }];
+    Ok(store.enqueue(&new, &RequestId::fresh(), clock::now()).await?)
+}
+
+/// So that whoever looks at it sees for what it waits.
+async fn park(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
+    let detail = format!("waits for its start: regatta task start --task-id {id} --prompt \"…\"");
+    let operation = Operation::Park { until: FOREVER, detail };
+    match store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        // Nobody takes it from there anyway.
+        Ok(()) | Err(StoreError::Refused(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,168 @@
+//! `regatta task destroy` and `cleanup`: takes tasks' worktrees away, never their work.
+
+use regatta_core::event::EventBody;
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_engine::git::DeletedBranch;
+use regatta_engine::lanes::{KeptBecause, RetireMode, Retired};
+use regatta_store::RequestId;
+use serde_json::{Value, json};
+
+use super::pull_request::{Gh, check, remember};
+use crate::cli::Global;
+use crate::commands::cancel::call_off;
+use crate::commands::lane::{lanes, retire};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::{Found, Repositories, kind};
+use crate::ui::Ui;
+
+/// End a task's agent with everything it started, and take its worktree away. Prints JSON.
+///
+/// Commits that no branch holds are saved under refs/regatta/salvage/ first (`regatta salvage list`). Uncommitted work
+/// keeps the worktree, unless --force is given: then it is saved there, too.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task.
+    #[arg(long, value_name = "ID")]
+    task_id: String,
+    /// Delete its branch. What nothing else holds of it is saved first.
+    #[arg(long)]
+    delete_branch: bool,
+    /// Also where the worktree has uncommitted changes: they are saved first.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Destroy all PRD tasks whose pull request is merged, as `gh` says, with their branches. Prints JSON.
+///
+/// Generic tasks are never touched. A worktree with uncommitted changes stays.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CleanupArgs {
+    /// Show what would be destroyed.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    gh: Gh,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let registry = Registry::load(global)?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let mut found = repositories.find(&registry, &args.task_id).await?;
+    if found.status(&registry) == "destroyed" && !args.delete_branch {
+        return Err(CliError::not_found(format!("No active task: {}", found.task.spec.id))
+            .hinted("it is destroyed already; `regatta task list --include-history` shows it"));
+    }
+    let done = destroy(&mut found, args.delete_branch, args.force, global).await?;
+    ui.document(&done);
+    Ok(Exit::Ok)
+}
+
+async fn destroy(
+    found: &mut Found<'_>,
+    delete_branch: bool,
+    force: bool,
+    global: &Global,
+) -> Result<Value, CliError> {
+    let id = found.task.spec.id.clone();
+    let ran = found.task.state.is_claimed();
+    if !found.task.state.is_terminal() {
+        call_off(found.store.as_ref(), &found.task).await?;
+        found.reload().await?;
+    }
+    let process_killed = ran && matches!(found.task.state, TaskState::Cancelled { .. });
+    let (worktree_removed, mut salvaged) = remove_lane(found, force).await?;
+    let (mut branch_deleted, mut branch_delete_error) = (false, None);
+    if delete_branch {
+        match found.repository.project.repo.delete_branch(&id) {
+            Ok(DeletedBranch::Gone { salvaged: saved }) => {
+                branch_deleted = true;
+                salvaged.extend(saved);
+            }
+            Ok(DeletedBranch::Absent) => {}
+            Ok(DeletedBranch::Kept(why)) => branch_delete_error = Some(why),
+            Err(error) => branch_delete_error = Some(CliError::from(error).message),
+        }
+    }
+    for reference in &salvaged {
+        let event = EventBody::Salvaged { reference: reference.clone(), why: "it was destroyed".to_owned() };
+        found.store.append(Some(&id), None, &event, &RequestId::fresh(), clock::now()).await?;
+    }
+    let (mut registry, lock) = Registry::load_locked(global).await?;
+    registry.note_mut(&id, &found.repository.name).destroyed_at = Some(clock::now());
+    registry.save_state(&lock)?;
+    Ok(json!({
+        "destroyed": id,
+        "worktree_removed": worktree_removed,
+        "branch_deleted": branch_deleted,
+        "branch_delete_error": branch_delete_error,
+        "process_killed": process_killed,
+        "salvaged": salvaged,
+        "state": found.task.state.name(),
+    }))
+}
+
+/// Takes the lane away; whether there was one, and where work went that was only there.
+async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), CliError> {
+    let id = &found.task.spec.id;
+    let Some(lanes) = lanes(&found.repository.project)? else { return Ok((false, Vec::new())) };
+    let alone = retire::alone(&lanes, id).await?;
+    let task = found.store.task(id).await?;
+    if let Some(why) = retire::in_the_way(&task) {
+        return Err(
+            CliError::refused(format!("{id} is {why}")).hinted("somebody started it again; try again")
+        );
+    }
+    let mut retired = retire::retire(&lanes, id, retire::mode(Some(&task)), &alone).await?;
+    // Commits are saved without asking; files that were never committed only where that is wanted.
+    if let Retired::Kept(why) = &retired
+        && (force || *why == KeptBecause::Unreferenced)
+    {
+        retired = retire::retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
+    }
+    match retired {
+        Retired::NoLane => Ok((false, Vec::new())),
+        Retired::Removed { salvaged } => Ok((true, salvaged.into_iter().map(|saved| saved.name).collect())),
+        Retired::Kept(why) => Err(CliError::refused(format!("the worktree of {id} stays: {why}")).hinted(
+            match force {
+                true => format!("that cannot be saved from here: look after it yourself (`regatta task status --task-id {id}`)"),
+                false => "--force saves it under refs/regatta/salvage/ and takes the worktree away".to_owned(),
+            },
+        )),
+    }
+}
+
+pub(crate) async fn cleanup(args: CleanupArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let mut registry = Registry::load(global)?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let mut results = Vec::new();
+    for mut found in repositories.tasks().await? {
+        let id = found.task.spec.id.clone();
+        if kind(&id) != Some("prd") || found.status(&registry) == "destroyed" {
+            continue;
+        }
+        let checked = check(&found, &args.gh).await?;
+        remember(&mut registry, &found, &checked, global).await?;
+        let pr = registry.note(&id).and_then(|note| note.pr.clone());
+        let state = pr.as_ref().and_then(|pr| pr.state.clone()).unwrap_or_default().to_uppercase();
+        results.push(if state != "MERGED" {
+            let reason = format!("pr_state={}", if state.is_empty() { "none" } else { &state });
+            json!({ "task_id": id, "action": "skipped", "reason": reason, "pr": pr, "error": checked.error })
+        } else if args.dry_run {
+            json!({ "task_id": id, "action": "would_destroy", "pr": pr })
+        } else {
+            match destroy(&mut found, true, false, global).await {
+                Ok(detail) => json!({ "task_id": id, "action": "destroyed", "pr": pr, "detail": detail }),
+                Err(error) => {
+                    json!({ "task_id": id, "action": "error", "error": error.message, "hint": error.hint, "pr": pr })
+                }
+            }
+        });
+    }
+    let (scanned, destroyed) =
+        (results.len(), results.iter().filter(|one| one["action"] == "destroyed").count());
+    ui.document(&json!({ "results": results, "scanned": scanned, "destroyed": destroyed }));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,119 @@
+//! `regatta task send` and `broadcast`: more prompts for tasks of the project's repositories.
+
+use regatta_store::MAIN_QUEUE;
+use serde_json::{Value, json};
+
+use super::start::{begin, wait_for_process};
+use crate::cli::Global;
+use crate::commands::send::send;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::{Found, Repositories};
+use crate::ui::Ui;
+
+/// Say something more to a task's agent, as `regatta send` does. Prints JSON.
+///
+/// `dispatched` is true where it was idle and goes on at once; else the prompt waits, and is told when what runs has
+/// ended. A task that was never started is started with it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task.
+    #[arg(long, value_name = "ID")]
+    task_id: String,
+    /// What its agent is told.
+    #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
+    prompt: String,
+}
+
+/// Say something more to every task's agent, in all registered repositories. Prints JSON.
+///
+/// Tasks that were never started keep it until then; those that have landed, failed or were destroyed are left alone.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct BroadcastArgs {
+    /// What the agents are told.
+    #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
+    prompt: String,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    not_empty(&args.prompt)?;
+    let (registry, lock) = Registry::load_locked(global).await?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let mut found = repositories.find(&registry, &args.task_id).await?;
+    let id = found.task.spec.id.clone();
+    if found.status(&registry) == "destroyed" {
+        return Err(CliError::refused(format!("No active task: {id}"))
+            .hinted("it was destroyed; `regatta task create` makes it anew"));
+    }
+    let mut result = tell(&mut found, &args.prompt).await?;
+    drop(lock);
+    if result["dispatched"] == true {
+        wait_for_process(&mut found).await?;
+    }
+    result["task"] = json!(found.document(&registry).await?);
+    ui.document(&result);
+    Ok(Exit::Ok)
+}
+
+/// Tells one task; what came of it.
+async fn tell(found: &mut Found<'_>, prompt: &str) -> Result<Value, CliError> {
+    let id = found.task.spec.id.clone();
+    if found.is_unstarted() {
+        let daemon = begin(found, prompt).await?;
+        return Ok(json!({ "task_id": id, "dispatched": true, "queued_count": 0, "daemon": daemon }));
+    }
+    add(found, prompt).await
+}
+
+/// Puts it behind what waits already, with somebody there to tell it.
+async fn add(found: &mut Found<'_>, prompt: &str) -> Result<Value, CliError> {
+    let queue = found.repository.queue().await?;
+    let config = &found.repository.project.config;
+    let sent = send(&queue, &found.task, prompt, config).await?;
+    found.reload().await?;
+    let served = found.task.queue == MAIN_QUEUE && !found.task.state.is_terminal();
+    let daemon = if served { found.repository.serve().await? } else { None };
+    let dispatched =
+        sent.dispatched || (daemon.is_some() && sent.position == 1 && !found.task.state.is_claimed());
+    let waiting = sent.queued_count - u32::from(dispatched);
+    Ok(json!({
+        "task_id": sent.task_id,
+        "dispatched": dispatched,
+        "queued_count": waiting,
+        "position": sent.position,
+        "state": found.task.state.name(),
+        "daemon": daemon,
+    }))
+}
+
+pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    not_empty(&args.prompt)?;
+    let (registry, _lock) = Registry::load_locked(global).await?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let (mut results, mut refused) = (Vec::new(), Vec::new());
+    for mut found in repositories.tasks().await? {
+        let status = found.status(&registry);
+        let landed = matches!(found.task.state, regatta_core::state::TaskState::Landed { .. });
+        if !["created", "running", "exited"].contains(&status) || landed {
+            continue;
+        }
+        match add(&mut found, &args.prompt).await {
+            Ok(result) => results.push(result),
+            Err(error) => {
+                refused.push(
+                    json!({ "task_id": found.task.spec.id, "error": error.message, "hint": error.hint }),
+                );
+            }
+        }
+    }
+    ui.document(&json!({ "total": results.len(), "results": results, "refused": refused }));
+    Ok(Exit::Ok)
+}
+
+fn not_empty(prompt: &str) -> Result<(), CliError> {
+    match prompt.trim().is_empty() {
+        true => Err(CliError::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\"")),
+        false => Ok(()),
+    }
+}

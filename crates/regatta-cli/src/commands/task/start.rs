@@ -1,0 +1,132 @@
+//! `regatta task start`: gives a task its prompt, and has it run.
+
+use std::time::Duration;
+
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
+use serde_json::{Value, json};
+
+use crate::cli::Global;
+use crate::commands::add::plain_order;
+use crate::commands::send::send;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::{Found, Repositories, session_name, started_pid};
+use crate::ui::Ui;
+
+/// How long its process is waited for. One that waits for a turn is started later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Start a task that `regatta task create` made, with this prompt. Prints JSON.
+///
+/// Where no daemon serves its repository, one is started in the background. A task that has ended goes on with the
+/// prompt, as with `regatta task send`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task.
+    #[arg(long, value_name = "ID")]
+    task_id: String,
+    /// What its agent is told; for a requirement document's task `/implement-prd PRD-N`.
+    #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
+    prompt: String,
+    /// Start nothing: show what would be started.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    if args.prompt.trim().is_empty() {
+        return Err(CliError::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\""));
+    }
+    let (registry, lock) = Registry::load_locked(global).await?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let mut found = repositories.find(&registry, &args.task_id).await?;
+    let id = found.task.spec.id.clone();
+    match found.status(&registry) {
+        "destroyed" => {
+            return Err(CliError::refused(format!("No active task: {id}"))
+                .hinted("it was destroyed; `regatta task create` makes it anew"));
+        }
+        "running" | "awaiting-merge" => return Err(running(&found).await?),
+        _ => {}
+    }
+    if args.dry_run {
+        let document = found.document(&registry).await?;
+        ui.document(&json!({
+            "dry_run": true,
+            "task_id": id,
+            "agent": found.task.spec.agent,
+            "session_id": document.session_id,
+            "session_name": session_name(&found.task),
+            "log_path": document.log_path,
+            "cwd": document.worktree_path,
+            "prompt": args.prompt,
+            "would_start_daemon": found.repository.queue().await?.takers.daemon().is_none(),
+        }));
+        return Ok(Exit::Ok);
+    }
+    let daemon = begin(&mut found, &args.prompt).await?;
+    drop(lock);
+    wait_for_process(&mut found).await?;
+    ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
+    Ok(Exit::Ok)
+}
+
+/// Has it run with this prompt; the daemon that was started for it, if one was.
+pub(crate) async fn begin(found: &mut Found<'_>, prompt: &str) -> Result<Option<Value>, CliError> {
+    let project = &found.repository.project;
+    if found.is_unstarted() {
+        let spec = plain_order(project, &found.task.spec.id, &found.task.spec.title, prompt)?;
+        let new = [NewTask { spec, queue: MAIN_QUEUE.to_owned(), if_present: IfPresent::Restart }];
+        match found.store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
+            Ok(()) => {}
+            Err(StoreError::Refused(_)) => {
+                found.reload().await?;
+                return Err(running(found).await?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    } else {
+        let queue = found.repository.queue().await?;
+        send(&queue, &found.task, prompt, &project.config).await?;
+    }
+    let daemon = found.repository.serve().await;
+    let daemon = daemon.map_err(|error| {
+        let id = &found.task.spec.id;
+        CliError {
+            message: format!("{id} is in the queue, but nobody serves it: {}", error.message),
+            ..error
+        }
+    })?;
+    found.reload().await?;
+    Ok(daemon)
+}
+
+async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
+    let (id, state) = (&found.task.spec.id, found.task.state.name());
+    let pid = started_pid(found.store.as_ref(), id, found.task.attempts).await?;
+    let pid = pid.map_or_else(|| state.to_owned(), |pid| format!("pid={pid}"));
+    Ok(CliError::refused(format!("Task {id} is already running ({pid})"))
+        .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` tells it more")))
+}
+
+/// Until its agent runs, or it has come to rest, or there is no turn for it yet.
+pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliError> {
+    let store = found.store.clone();
+    let mut changes = store.subscribe().await?;
+    let there = async {
+        loop {
+            changes.borrow_and_update();
+            found.reload().await?;
+            if !matches!(found.task.state, TaskState::Pending { .. } | TaskState::Claimed { .. }) {
+                return Ok(());
+            }
+            if changes.changed().await.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, there).await.unwrap_or(Ok(()))
+}

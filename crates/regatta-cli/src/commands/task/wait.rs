@@ -1,0 +1,108 @@
+//! `regatta task wait`: the live watcher of parallel-agents, with its lines and its exit codes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::config::parse_duration;
+
+use super::start::wait_for_process;
+use crate::cli::Global;
+use crate::commands::wait::{Granularity, Watch, Wording};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::parallel::registry::Registry;
+use crate::parallel::{Found, Repositories, started_pid};
+use crate::ui::Ui;
+
+/// Wait until a task has come to rest, and tell what happens meanwhile, a line at a time.
+///
+/// WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME, LOG task=ID: LINE, EXITED task=ID, TIMEOUT task=ID,
+/// ERROR task=ID reason=WHY. Follow-ups and further attempts belong to it: EXITED comes when nothing goes on by itself.
+/// Exits with 0, or 2 for a granularity that is none, 3 for no such task, 4 for one that was never started, 5 when the
+/// time ran out. `regatta wait` waits for many tasks and tells how they ended.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The task.
+    #[arg(long, value_name = "ID")]
+    task_id: String,
+    /// What is told: exit, tool, or all.
+    #[arg(long, value_name = "MODE", default_value = "exit")]
+    granularity: String,
+    /// Give up after this long: seconds, or 5m, 1h30m.
+    #[arg(long, value_name = "S")]
+    timeout: Option<String>,
+    /// Accepted and not needed: nothing is polled.
+    #[arg(long, value_name = "S", hide = true)]
+    poll_interval: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let _ = &args.poll_interval;
+    // Lines are what a monitor reads, whatever else was asked for.
+    let ui = &Ui { json: false, ..ui.clone() };
+    let id = &args.task_id;
+    let error = |reason: &str| ui.line(format!("ERROR task={id} reason={reason}"));
+    let granularity = [Granularity::Exit, Granularity::Tool, Granularity::All];
+    let named = granularity.into_iter().find(|one| one.as_str() == args.granularity);
+    let Some(granularity) = named else {
+        error(&format!("invalid_granularity={}", args.granularity));
+        return Ok(Exit::Usage);
+    };
+    let timeout = args.timeout.as_deref().map(patience).transpose()?.flatten();
+    let registry = Registry::load(global)?;
+    let repositories = Repositories::open(&registry, global).await?;
+    let found = match repositories.find(&registry, id).await {
+        Ok(found) if found.status(&registry) != "destroyed" => found,
+        Ok(_) => {
+            error("not_found");
+            return Ok(NOT_FOUND);
+        }
+        Err(why) if [Exit::NotFound, Exit::Usage].contains(&why.exit) => {
+            error("not_found");
+            return Ok(NOT_FOUND);
+        }
+        Err(why) => return Err(why),
+    };
+    let watched = watch(found, granularity, ui);
+    let Some(timeout) = timeout else { return watched.await };
+    match tokio::time::timeout(timeout, watched).await {
+        Ok(exit) => exit,
+        Err(_) => {
+            ui.line(format!("TIMEOUT task={id}"));
+            Ok(Exit::TimedOut)
+        }
+    }
+}
+
+/// The number parallel-agents has for a task that is not there.
+const NOT_FOUND: Exit = Exit::CannotWork;
+/// And for one without a process.
+const NO_PROCESS: Exit = Exit::NotFound;
+
+async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, CliError> {
+    let id = found.task.spec.id.clone();
+    if found.is_unstarted() {
+        ui.line(format!("ERROR task={id} reason=no_process"));
+        return Ok(NO_PROCESS);
+    }
+    // It was started a moment ago, and its process is about to come.
+    let seen = found.task.clone();
+    wait_for_process(&mut found).await?;
+    let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;
+    ui.line(format!("WATCHING task={id} pid={} granularity={}", pid.unwrap_or(0), granularity.as_str()));
+    let changes = found.store.subscribe().await?;
+    let project = &found.repository.project;
+    let watch = Arc::new(Watch::new(project, found.store.clone(), granularity, Wording::Bare, ui));
+    watch.follow(seen, changes).await?;
+    Ok(Exit::Ok)
+}
+
+fn patience(text: &str) -> Result<Option<Duration>, CliError> {
+    let whole = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+    if let Some(seconds) = whole {
+        return Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(1e9))));
+    }
+    parse_duration(text).map_err(|why| {
+        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
+    })
+}

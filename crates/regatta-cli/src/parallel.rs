@@ -1,0 +1,300 @@
+//! A project whose tasks go to several repositories, as parallel-agents has it: each repository with its own store and
+//! its own daemon, and one command for all of them.
+
+pub(crate) mod registry;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use regatta_core::event::EventBody;
+use regatta_core::exit::Exit as Ended;
+use regatta_core::id::TaskId;
+use regatta_core::prompt::PromptState;
+use regatta_engine::daemon::{Presence, settled_presence};
+use regatta_server::documents::{ParallelTaskDocument, ProcessDocument, UNSTARTED_QUEUE, status};
+use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
+use serde_json::{Value, json};
+
+use crate::cli::Global;
+use crate::commands::daemon::launch;
+use crate::commands::events::show_after;
+use crate::error::CliError;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::render::shown::redactor;
+use registry::Registry;
+
+/// A repository of the project, opened.
+pub(crate) struct Repository {
+    pub(crate) name: String,
+    pub(crate) project: Project,
+    /// None where nothing was ever stored.
+    pub(crate) store: Option<Arc<dyn Store>>,
+    global: Global,
+    /// The branch that it was registered with, where its own settings name none.
+    target: Option<String>,
+}
+
+/// All of them.
+pub(crate) struct Repositories {
+    all: Vec<Repository>,
+    /// Those that could not be opened.
+    pub(crate) unreadable: Vec<(String, CliError)>,
+}
+
+/// One task in its repository.
+pub(crate) struct Found<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) task: TaskRecord,
+}
+
+impl Repositories {
+    /// The registered ones, or the one that the command was typed in, where none is registered.
+    pub(crate) async fn open(registry: &Registry, global: &Global) -> Result<Self, CliError> {
+        let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+        if registry.entries.is_empty() {
+            let project = Project::open(global).map_err(|error| {
+                error.hinted("go to a repository, or register one: regatta repo add --name NAME --path DIR")
+            })?;
+            let name = project.repo.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.push(Repository::of(name, project, global.clone(), None).await?);
+        }
+        for entry in &registry.entries {
+            let global = Global { project: Some(entry.path.clone()), ..global.clone() };
+            let opened = match Project::open(&global) {
+                Ok(project) => {
+                    let branch = Some(entry.default_branch.clone());
+                    Repository::of(entry.name.clone(), project, global, branch).await
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(repository) => all.push(repository),
+                Err(error) => unreadable.push((entry.name.clone(), error)),
+            }
+        }
+        Ok(Self { all, unreadable })
+    }
+
+    /// The repository of that name.
+    pub(crate) fn named(&self, name: &str) -> Result<&Repository, CliError> {
+        if let Some(found) = self.all.iter().find(|repository| repository.name == name) {
+            return Ok(found);
+        }
+        if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
+            return Err(CliError::new(error.exit, format!("{name}: {}", error.message)).hinted(&error.hint));
+        }
+        let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
+        Err(CliError::not_found(format!("Unknown repository: {name}"))
+            .hinted(format!("registered are: {}; `regatta repo add` registers another", names.join(", "))))
+    }
+
+    /// The task of that id, whichever repository it is in.
+    pub(crate) async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, CliError> {
+        let id = TaskId::parse(text).map_err(|why| CliError::usage(format!("the task id {text:?} {why}")))?;
+        match self.look(registry, &id).await? {
+            Some(found) => Ok(found),
+            None => {
+                let missing: Vec<&str> = self.unreadable.iter().map(|(name, _)| name.as_str()).collect();
+                let hint = match missing.is_empty() {
+                    true => "`regatta task list` shows what there is".to_owned(),
+                    false => format!("could not look into: {}", missing.join(", ")),
+                };
+                Err(CliError::not_found(format!("No task: {id}")).hinted(hint))
+            }
+        }
+    }
+
+    /// The same, where it may be missing. An id that was destroyed in one repository may live on in another.
+    pub(crate) async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, CliError> {
+        let home = registry.note(id).map(|note| note.repo.as_str());
+        let mut ordered: Vec<&Repository> = self.all.iter().collect();
+        ordered.sort_by_key(|repository| Some(repository.name.as_str()) != home);
+        for repository in ordered {
+            let Some(store) = repository.store.clone() else { continue };
+            match store.task(id).await {
+                Ok(task) => return Ok(Some(Found { repository, store, task })),
+                Err(StoreError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every task of theirs that parallel-agents would have made, in order of arrival.
+    pub(crate) async fn tasks(&self) -> Result<Vec<Found<'_>>, CliError> {
+        let mut all = Vec::new();
+        for repository in &self.all {
+            let Some(store) = &repository.store else { continue };
+            let mut tasks = Vec::new();
+            for prefix in ["PRD-", "GEN-"] {
+                let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
+                tasks.extend(store.tasks(&query).await?);
+            }
+            tasks.retain(|task| kind(&task.spec.id).is_some());
+            tasks.sort_by_key(|task| task.seq);
+            all.extend(tasks.into_iter().map(|task| Found { repository, store: store.clone(), task }));
+        }
+        Ok(all)
+    }
+}
+
+/// `prd` or `generic`, for ids that are one.
+pub(crate) fn kind(id: &TaskId) -> Option<&'static str> {
+    [("PRD-", "prd"), ("GEN-", "generic")].into_iter().find_map(|(prefix, kind)| {
+        let digits = id.as_str().strip_prefix(prefix)?;
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(kind)
+    })
+}
+
+impl Repository {
+    async fn of(
+        name: String,
+        mut project: Project,
+        global: Global,
+        branch: Option<String>,
+    ) -> Result<Self, CliError> {
+        let target = branch.filter(|_| project.config.target.is_none());
+        if let Some(branch) = &target {
+            project.config.target = Some(branch.clone());
+        }
+        let store = if project.has_store() { Some(project.store().await?) } else { None };
+        Ok(Self { name, project, store, global, target })
+    }
+
+    /// Its store, made if it was not there.
+    pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => self.project.create_store().await,
+        }
+    }
+
+    /// Starts its daemon if none is there, with the branch it was registered with; what was started.
+    pub(crate) async fn serve(&self) -> Result<Option<Value>, CliError> {
+        let dir = &self.project.repo.state_dir;
+        let found = settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+        if !matches!(found, Presence::None) {
+            return Ok(None);
+        }
+        let target = self.target.as_ref().map(|branch| ("REGATTA_TARGET", branch.as_str()));
+        let (pid, log) = launch(&self.project, None, target, &self.global).await?;
+        Ok(Some(json!({ "state": "started", "pid": pid, "log": log, "repo": self.name })))
+    }
+
+    /// Its queue, with whoever serves it now.
+    pub(crate) async fn queue(&self) -> Result<Queue, CliError> {
+        Queue::of(&self.project, self.create_store().await?).await
+    }
+}
+
+impl Found<'_> {
+    /// As it is now.
+    pub(crate) async fn reload(&mut self) -> Result<(), CliError> {
+        self.task = self.store.task(&self.task.spec.id).await?;
+        Ok(())
+    }
+
+    /// Its status in the words of parallel-agents.
+    pub(crate) fn status(&self, registry: &Registry) -> &'static str {
+        let id = &self.task.spec.id;
+        let note = registry.note(id).filter(|note| note.repo == self.repository.name);
+        let destroyed = note.is_some_and(|note| note.destroyed_at.is_some());
+        status(&self.task, destroyed, self.usual_lane().is_dir())
+    }
+
+    /// Whether it was made and never started.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        self.task.queue == UNSTARTED_QUEUE && !self.task.state.is_terminal()
+    }
+
+    fn usual_lane(&self) -> std::path::PathBuf {
+        self.repository.project.lanes_root().join(self.task.spec.id.as_str())
+    }
+
+    /// Everything that parallel-agents says of a task.
+    pub(crate) async fn document(&self, registry: &Registry) -> Result<ParallelTaskDocument, CliError> {
+        let (task, id) = (&self.task, &self.task.spec.id);
+        let redactor = redactor(&self.repository.project.config);
+        let attempts = self.store.attempts(id).await?;
+        let prompts = self.store.prompts(id).await?;
+        let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued);
+        let last = attempts.last();
+        let process = match last {
+            Some(attempt) if attempt.started_at.is_some() => Some(ProcessDocument {
+                pid: started_pid(self.store.as_ref(), id, attempt.n).await?,
+                started_at: attempt.started_at,
+                exited_at: attempt.ended_at,
+                exit_code: match attempt.exit {
+                    Some(Ended::Exited { code }) => Some(code),
+                    _ => None,
+                },
+            }),
+            _ => None,
+        };
+        let session = attempts.iter().rev().find_map(|attempt| attempt.session.clone());
+        let note = registry.note(id).filter(|note| note.repo == self.repository.name);
+        let lane = last.and_then(|attempt| attempt.lane.clone()).unwrap_or_else(|| self.usual_lane());
+        Ok(ParallelTaskDocument {
+            id: id.clone(),
+            kind: kind(id).unwrap_or("generic"),
+            description: redactor.redact(&task.spec.title).into(),
+            repo: self.repository.name.clone(),
+            branch: id.branch(),
+            worktree_path: lane,
+            status: self.status(registry),
+            state: task.state.name(),
+            reason: task.state.reason(),
+            session_name: session.is_some().then(|| session_name(task)),
+            session_id: session,
+            log_path: last.and_then(|attempt| attempt.log.clone()),
+            initial_prompt: (!self.is_unstarted()).then(|| redactor.redact(&task.spec.prompt).into()),
+            queued_prompts: queued.map(|prompt| redactor.redact(&prompt.text).into()).collect(),
+            blocked_by: note.map(|note| note.blocked_by.clone()).unwrap_or_default(),
+            process,
+            pr: note.and_then(|note| note.pr.clone()),
+            attempts: task.attempts,
+            created_at: task.created_at,
+            updated_at: task.updated_at,
+        })
+    }
+}
+
+/// What people call its conversation.
+pub(crate) fn session_name(task: &TaskRecord) -> String {
+    format!("{}: {}", task.spec.id, task.spec.title)
+}
+
+/// The process that was started for an attempt.
+pub(crate) async fn started_pid(
+    store: &dyn Store,
+    id: &TaskId,
+    attempt: u32,
+) -> Result<Option<u32>, CliError> {
+    let (mut after, mut pid) = (0, None);
+    show_after(store, &mut after, Some(id), |event| {
+        if let EventBody::Started { pid: started } = event.body
+            && event.attempt == Some(attempt)
+        {
+            pid = Some(started);
+        }
+    })
+    .await?;
+    Ok(pid)
+}
+
+/// Directories beside `start` that hold a repository, sorted.
+pub(crate) fn siblings(start: &Path) -> Result<Vec<std::path::PathBuf>, CliError> {
+    let start = std::fs::canonicalize(start).map_err(|error| CliError::io("reading", start, &error))?;
+    let Some(parent) = start.parent() else { return Ok(Vec::new()) };
+    let entries = std::fs::read_dir(parent).map_err(|error| CliError::io("reading", parent, &error))?;
+    let mut found: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir() && path.join(".git").exists())
+        .filter(|path| std::fs::canonicalize(path).is_ok_and(|real| real != start))
+        .collect();
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,243 @@
+//! The registry of a project: the repositories its tasks go to, and what is remembered of tasks beside their stores.
+//!
+//! Two files, `config.json` and `state.json`, in the form in which parallel-agents has them: its users' own are read as
+//! they are, and what Regatta does not know in them stays. Whoever changes one holds the lock beside them; a file is
+//! replaced whole or not at all. Nothing that matters for the work is kept here: tasks are in their repository's store.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+use regatta_core::time::Timestamp;
+use regatta_engine::git::Repo;
+use regatta_server::documents::PullRequestDocument;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::start_dir;
+
+/// Where parallel-agents keeps them, below its project.
+const OTHERS: &str = ".claude/parallel-agents";
+/// Where Regatta does.
+const OURS: &str = ".regatta/parallel-agents";
+/// Where our own notes are in `state.json`.
+const NOTES: &str = "regatta";
+/// Worktrees per repository, where the file does not say.
+const CAP: u64 = 4;
+
+/// A registered repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// What people call it.
+    pub(crate) name: String,
+    /// Its checkout.
+    pub(crate) path: PathBuf,
+    /// Where lanes start from.
+    #[serde(default = "main_branch")]
+    pub(crate) default_branch: String,
+    /// Kept for parallel-agents; Regatta's branches are `regatta/<id>`.
+    #[serde(default)]
+    pub(crate) branch_prefix_prd: String,
+    /// The same for generic tasks.
+    #[serde(default)]
+    pub(crate) branch_prefix_generic: String,
+}
+
+fn main_branch() -> String {
+    "main".to_owned()
+}
+
+/// What is remembered of a task and is no business of its store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// The name of its repository.
+    pub(crate) repo: String,
+    /// What its todo says that it waits for; nobody enforces it.
+    #[serde(default)]
+    pub(crate) blocked_by: Vec<String>,
+    /// Its pull request, as it was seen last.
+    #[serde(default)]
+    pub(crate) pr: Option<PullRequestDocument>,
+    /// When it was destroyed.
+    #[serde(default)]
+    pub(crate) destroyed_at: Option<Timestamp>,
+}
+
+/// The two files, read.
+pub(crate) struct Registry {
+    /// Where they are, or would be.
+    pub(crate) dir: PathBuf,
+    /// Whether `config.json` is there.
+    pub(crate) exists: bool,
+    /// Whether `state.json` is there.
+    pub(crate) has_state: bool,
+    pub(crate) config: Map<String, Value>,
+    pub(crate) state: Map<String, Value>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) notes: BTreeMap<String, Note>,
+}
+
+/// Held while the files are changed.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Registry {
+    /// Of `--root`, or of the directory a command starts from: where parallel-agents has it, if it is there, else in
+    /// `.regatta` of the repository, else in that of the directory.
+    pub(crate) fn load(global: &Global) -> Result<Self, CliError> {
+        let dir = match &global.root {
+            Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
+            None => {
+                let start = start_dir(global)?;
+                let start =
+                    fs::canonicalize(&start).map_err(|error| CliError::io("finding", &start, &error))?;
+                usual(&start)
+            }
+        };
+        Self::load_from(dir)
+    }
+
+    fn load_from(dir: PathBuf) -> Result<Self, CliError> {
+        let (config, exists) = read(&dir.join("config.json"))?;
+        let (state, has_state) = read(&dir.join("state.json"))?;
+        let path = dir.join("config.json");
+        let entries = parsed(&path, "repositories", config.get("repositories"))?.unwrap_or_default();
+        let notes = parsed(&dir.join("state.json"), NOTES, state.get(NOTES))?.unwrap_or_default();
+        let mut registry = Self { dir, exists, has_state, config, state, entries, notes };
+        registry.fill_in();
+        Ok(registry)
+    }
+
+    /// The same, with the lock that allows to change it.
+    pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), CliError> {
+        let dir = Self::load(global)?.dir;
+        let at = dir.clone();
+        let locked = tokio::task::spawn_blocking(move || lock(&at)).await.expect("locking does not panic")?;
+        Ok((Self::load_from(dir)?, locked))
+    }
+
+    /// What the skill of parallel-agents asks for, where the files do not say.
+    fn fill_in(&mut self) {
+        let defaults = [
+            ("version", json!(1)),
+            ("max_worktrees_per_repo", json!(CAP)),
+            ("monitoring", json!({})),
+            ("repositories", json!([])),
+        ];
+        for (key, value) in defaults {
+            self.config.entry(key).or_insert(value);
+        }
+        if let Some(Value::Object(monitoring)) = self.config.get_mut("monitoring") {
+            monitoring.entry("mode").or_insert(json!("live"));
+            monitoring.entry("event_granularity").or_insert(json!("exit"));
+        }
+        for (key, value) in [("version", json!(1)), ("gen_seq", json!(0)), ("tasks", json!([]))] {
+            self.state.entry(key).or_insert(value);
+        }
+    }
+
+    /// How many worktrees a repository may have at once.
+    pub(crate) fn cap(&self) -> u64 {
+        self.config.get("max_worktrees_per_repo").and_then(Value::as_u64).unwrap_or(CAP)
+    }
+
+    /// The last number that was given to a generic task.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.state.get("gen_seq").and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    pub(crate) fn note(&self, id: &TaskId) -> Option<&Note> {
+        self.notes.get(id.as_str())
+    }
+
+    /// Changes what is remembered of a task.
+    pub(crate) fn note_mut(&mut self, id: &TaskId, repo: &str) -> &mut Note {
+        let note = self.notes.entry(id.to_string()).or_default();
+        note.repo = repo.to_owned();
+        note
+    }
+
+    /// Writes `config.json`.
+    pub(crate) fn save_config(&mut self, _lock: &Lock) -> Result<(), CliError> {
+        self.config.insert("repositories".to_owned(), json!(self.entries));
+        self.exists = true;
+        replace(&self.dir.join("config.json"), &self.config)
+    }
+
+    /// Writes `state.json`.
+    pub(crate) fn save_state(&mut self, _lock: &Lock) -> Result<(), CliError> {
+        self.state.insert(NOTES.to_owned(), json!(self.notes));
+        self.has_state = true;
+        replace(&self.dir.join("state.json"), &self.state)
+    }
+}
+
+/// Where the files of a directory are.
+fn usual(start: &Path) -> PathBuf {
+    let theirs = start.join(OTHERS);
+    if theirs.join("config.json").exists() {
+        return theirs;
+    }
+    match Repo::discover(start, None) {
+        Ok(repo) => repo.state_dir.join("parallel-agents"),
+        Err(_) => start.join(OURS),
+    }
+}
+
+fn read(path: &Path) -> Result<(Map<String, Value>, bool), CliError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Map::new(), false)),
+        Err(error) => return Err(CliError::io("reading", path, &error)),
+    };
+    match serde_json::from_slice(&text) {
+        Ok(map) => Ok((map, true)),
+        Err(error) => Err(wrong(path, &error.to_string())),
+    }
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(
+    path: &Path,
+    key: &str,
+    value: Option<&Value>,
+) -> Result<Option<T>, CliError> {
+    let parsed = value.map(|value| serde_json::from_value(value.clone())).transpose();
+    parsed.map_err(|error| wrong(path, &format!("`{key}`: {error}")))
+}
+
+fn wrong(path: &Path, why: &str) -> CliError {
+    CliError::new(Exit::Usage, format!("{}: {why}", path.display()))
+        .hinted("put it right, or move it away and register the repositories anew: regatta repo add --help")
+}
+
+fn lock(dir: &Path) -> Result<Lock, CliError> {
+    fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    let path = dir.join("lock");
+    let failed = |error: std::io::Error| CliError::io("locking", &path, &error);
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(Lock { _file: file }),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}
+
+/// On disk before it is said; the lock keeps others away from the file beside it.
+fn replace(path: &Path, value: &Map<String, Value>) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::io("writing", path, &error);
+    let aside = path.with_extension("json.tmp");
+    let mut text = serde_json::to_string_pretty(value).expect("JSON can be written");
+    text.push('\n');
+    let mut file = File::create(&aside).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&aside, path).map_err(failed)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir).and_then(|dir| dir.sync_all())).map_err(failed)
+}

@@ -1,0 +1,44 @@
+//! Deleting a task's branch, never the commits on it.
+
+use regatta_core::id::TaskId;
+
+use super::{Expect, GitError, RefEdit, RefOutcome, Repo, save_commit};
+
+/// What became of the branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum DeletedBranch {
+    /// It is gone; commits that nothing else held are here.
+    Gone { salvaged: Option<String> },
+    /// There was none.
+    Absent,
+    /// It stays, and why.
+    Kept(String),
+}
+
+impl Repo {
+    /// Deletes the branch of a task. Commits that no other branch, tag or remote branch holds get a salvage ref first.
+    /// One that is checked out somewhere, or moves meanwhile, stays.
+    pub fn delete_branch(&self, task: &TaskId) -> Result<DeletedBranch, GitError> {
+        let branch = task.branch();
+        let name = format!("refs/heads/{branch}");
+        let Some(tip) = self.read_ref(&name)? else { return Ok(DeletedBranch::Absent) };
+        if let Some(checkout) = self.checkouts()?.iter().find(|checkout| checkout.holds(&name)) {
+            let place = checkout.path.display();
+            return Ok(DeletedBranch::Kept(format!("branch {branch} is checked out in {place}")));
+        }
+        let contains = format!("--contains={tip}");
+        let places = ["refs/heads/", "refs/remotes/", "refs/tags/", "refs/regatta/salvage/"];
+        let listed =
+            self.real().args(["for-each-ref", "--format=%(refname)", &contains]).args(places).text()?;
+        let salvaged = match listed.lines().any(|holder| holder != name) {
+            true => None,
+            false => Some(save_commit(self, task, &tip)?.0),
+        };
+        let edit = RefEdit { name, new: None, old: Expect::Is(tip) };
+        Ok(match self.update_refs(&[edit], "regatta: task destroyed")? {
+            RefOutcome::Done => DeletedBranch::Gone { salvaged },
+            RefOutcome::Moved { .. } => DeletedBranch::Kept(format!("branch {branch} was moved meanwhile")),
+        })
+    }
+}

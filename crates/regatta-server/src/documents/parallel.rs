@@ -1,0 +1,109 @@
+//! Tasks of a project with several repositories, with the fields and the words of parallel-agents.
+
+use std::path::PathBuf;
+
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_core::time::Timestamp;
+use regatta_store::TaskRecord;
+use serde::{Deserialize, Serialize};
+
+/// The queue of tasks that wait for their start: nobody serves it.
+pub const UNSTARTED_QUEUE: &str = "unstarted";
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ParallelTaskDocument {
+    /// `PRD-<N>` or `GEN-<N>`.
+    pub id: TaskId,
+    /// `prd` or `generic`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// One line for people.
+    pub description: String,
+    /// The name of its repository.
+    pub repo: String,
+    /// The branch that holds, or will hold, its work.
+    pub branch: String,
+    /// Its lane, or where that will be.
+    pub worktree_path: PathBuf,
+    /// See [`status`].
+    pub status: &'static str,
+    /// Regatta's own word.
+    pub state: &'static str,
+    /// The reason that goes with it.
+    pub reason: Option<String>,
+    /// The agent's conversation.
+    pub session_id: Option<String>,
+    /// What people call it.
+    pub session_name: Option<String>,
+    /// Where its last attempt writes.
+    pub log_path: Option<PathBuf>,
+    /// What it was started with.
+    pub initial_prompt: Option<String>,
+    /// What was said to it and waits, without secrets.
+    pub queued_prompts: Vec<String>,
+    /// What its todo says that it waits for; nobody enforces it.
+    pub blocked_by: Vec<String>,
+    /// The agent of its last attempt.
+    pub process: Option<ProcessDocument>,
+    /// Its pull request, as it was seen last.
+    pub pr: Option<PullRequestDocument>,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its state last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A process that was started for a task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessDocument {
+    /// Its id.
+    pub pid: Option<u32>,
+    /// When it was started.
+    pub started_at: Option<Timestamp>,
+    /// When its attempt was settled.
+    pub exited_at: Option<Timestamp>,
+    /// Its exit status, where it ended by itself.
+    pub exit_code: Option<i32>,
+}
+
+/// A pull request, as `gh` told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestDocument {
+    /// Its number.
+    pub number: Option<u64>,
+    /// `OPEN`, `CLOSED` or `MERGED`.
+    pub state: Option<String>,
+    /// When it was merged, in `gh`'s words.
+    #[serde(alias = "mergedAt")]
+    pub merged_at: Option<String>,
+    /// Where it is.
+    pub url: Option<String>,
+}
+
+/// Its state in the words of parallel-agents. Whatever goes on by itself is `running`, also while it waits for a turn,
+/// for an account or for its next attempt; whatever rests is `exited`, unless it was given up.
+pub fn status(task: &TaskRecord, destroyed: bool, has_lane: bool) -> &'static str {
+    let unstarted = task.queue == UNSTARTED_QUEUE;
+    match &task.state {
+        _ if destroyed => "destroyed",
+        TaskState::Pending { .. } | TaskState::Parked { .. } if unstarted => "created",
+        TaskState::Parked { why: regatta_core::state::ParkReason::Operator, .. } => match task.attempts {
+            0 => "created",
+            _ => "exited",
+        },
+        TaskState::Pending { .. }
+        | TaskState::Claimed { .. }
+        | TaskState::Running { .. }
+        | TaskState::Judging { .. }
+        | TaskState::Parked { .. } => "running",
+        TaskState::Landing { .. } => "awaiting-merge",
+        TaskState::Done { .. } | TaskState::Landed { .. } | TaskState::Blocked { .. } => "exited",
+        TaskState::Failed { .. } | TaskState::Skipped { .. } => "failed",
+        TaskState::Cancelled { .. } if has_lane => "exited",
+        TaskState::Cancelled { .. } => "destroyed",
+    }
+}
