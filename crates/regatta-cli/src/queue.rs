@@ -8,7 +8,7 @@ use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::session::{is_certainly_dead, node_name};
 use regatta_server::documents::{
-    ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument,
+    ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument, UNSTARTED_QUEUE,
 };
 use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
 
@@ -139,7 +139,7 @@ impl Takers {
 
     /// Whether nobody will ever come back to this queue by itself: its run is over.
     pub(crate) fn is_abandoned(&self, queue: &str) -> bool {
-        ![MAIN_QUEUE, BOARD_QUEUE].contains(&queue) && self.of(queue).is_none()
+        ![MAIN_QUEUE, BOARD_QUEUE, UNSTARTED_QUEUE].contains(&queue) && self.of(queue).is_none()
     }
 
     /// Who takes tasks from this queue, in a sentence.
@@ -147,6 +147,9 @@ impl Takers {
         match self.of(queue) {
             Some(node) => format!("`{}`, process {} on {}, takes it from here", node.what, node.pid, node.node),
             None if queue == MAIN_QUEUE => "no daemon is there to take it: start one with `regatta daemon`".to_owned(),
+            None if queue == UNSTARTED_QUEUE => {
+                "it waits for its start: `regatta task start --task-id ID --prompt \"…\"`".to_owned()
+            }
             None if queue == BOARD_QUEUE => "members of the crew take it: `regatta task claim`".to_owned(),
             None => "the run it belonged to is over: `regatta requeue ID` gives it to the daemon, `regatta run --resume PLAN` goes on with the run".to_owned(),
         }

@@ -116,8 +116,11 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     };
     registry.entries.push(entry.clone());
     registry.save_config(&lock)?;
+    let excluded = repo.common_dir.join("info/exclude");
+    let before = std::fs::read(&excluded).ok();
     repo.exclude(&["/.regatta/"])?;
-    ui.document(&json!({ "added": entry, "exclude_updated": true, "root": registry.dir }));
+    let exclude_updated = std::fs::read(&excluded).ok() != before;
+    ui.document(&json!({ "added": entry, "exclude_updated": exclude_updated, "root": registry.dir }));
     Ok(())
 }
 

@@ -38,6 +38,7 @@ const COMMANDS: &[&str] = &[
     "salvage",
     "crew",
     "task",
+    "repo",
     "msg",
     "ctx",
     "config",

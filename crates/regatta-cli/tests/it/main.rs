@@ -32,6 +32,7 @@ mod msg;
 mod new;
 mod notify;
 mod orchestrator;
+mod parallel_agents;
 mod profiles;
 mod queue;
 mod radar;

@@ -10,22 +10,26 @@ use crate::parallel::registry::Registry;
 use crate::parallel::{Repositories, session_name};
 use crate::ui::Ui;
 
-/// Show the command that goes on with a task's conversation, as `regatta attach` does. Prints JSON.
+/// Show the command that goes on with a task's conversation, as `regatta attach --restore` does. Prints JSON.
+///
+/// A conversation belongs to its directory: a worktree that is gone is made again, with the task's last commit in it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// Where the lane is gone, make it again with the task's last commit in it.
-    #[arg(long)]
-    restore: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let found = repositories.find(&registry, &args.task_id).await?;
-    let attach = document(&found.repository.project, found.store.clone(), &found.task, args.restore).await?;
+    if found.status(&registry) == "destroyed" {
+        return Err(CliError::not_found(format!("No active task: {}", found.task.spec.id))
+            .hinted("it was destroyed; `regatta salvage list` shows what was saved of it"));
+    }
+    let project = &found.repository.project;
+    let attach = document(project, found.store.clone(), &found.task, true).await?;
     let mut object = serde_json::to_value(&attach).expect("our own values serialise");
     object["session_name"] = json!(session_name(&found.task));
     ui.document(&object);

@@ -16,8 +16,8 @@ use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, session_name, started_pid};
 use crate::ui::Ui;
 
-/// How long its process is waited for. One that waits for a turn is started later.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long its process is waited for; preparing its lane may take longer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Start a task that `regatta task create` made, with this prompt. Prints JSON.
 ///
@@ -112,6 +112,13 @@ async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
         .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` tells it more")))
 }
 
+/// Whether there is room for one more agent in its repository.
+async fn has_turn(found: &Found<'_>) -> Result<bool, CliError> {
+    let counts = found.store.counts(None).await?;
+    let busy = counts.iter().filter(|(state, _)| ["claimed", "running", "judging"].contains(&state.as_str()));
+    Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers as u64)
+}
+
 /// Until its agent runs, or it has come to rest, or there is no turn for it yet.
 pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliError> {
     let store = found.store.clone();
@@ -120,8 +127,10 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
         loop {
             changes.borrow_and_update();
             found.reload().await?;
-            if !matches!(found.task.state, TaskState::Pending { .. } | TaskState::Claimed { .. }) {
-                return Ok(());
+            match found.task.state {
+                TaskState::Claimed { .. } => {}
+                TaskState::Pending { .. } if has_turn(found).await? => {}
+                _ => return Ok(()),
             }
             if changes.changed().await.is_err() {
                 return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));

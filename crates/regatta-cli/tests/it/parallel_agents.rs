@@ -1,0 +1,450 @@
+//! The skill of parallel-agents, its commands typed in its order with `regatta` for `paw.py`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use regatta_testkit::daemon::{is_alive, until};
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{Ran, Running, text};
+use serde_json::{Value, json};
+
+use crate::send::{PASSES, Scene};
+
+/// A planning directory, which is no repository, beside the repository `repo` that the work goes to.
+struct Planning {
+    scene: Scene,
+    dir: PathBuf,
+    root: Option<String>,
+}
+
+impl Planning {
+    fn new() -> Self {
+        let scene = Scene::new("max_workers: 4\n");
+        let dir = scene.world.outside("planning");
+        fs::create_dir_all(&dir).unwrap();
+        Self { scene, dir, root: None }
+    }
+
+    /// As users of the plugin have it, `--root` and all.
+    fn with_root() -> Self {
+        let planning = Self::new();
+        let root = planning.dir.join(".claude/parallel-agents").display().to_string();
+        Self { root: Some(root), ..planning }
+    }
+
+    /// What an agent of this task does.
+    fn work(&self, id: &str, script: &str) {
+        fs::write(self.scene.world.outside(&format!("notes/work.{id}")), script).unwrap();
+    }
+
+    fn args(&self, args: &[&str]) -> Vec<String> {
+        let root = self.root.iter().flat_map(|root| ["--root".to_owned(), root.clone()]);
+        root.chain(args.iter().map(|arg| (*arg).to_owned())).collect()
+    }
+
+    fn try_type(&self, args: &[&str]) -> Ran {
+        self.scene.world.regatta_in(&self.dir, self.args(args))
+    }
+
+    /// Types a command; the one JSON document it prints.
+    #[track_caller]
+    fn types(&self, args: &[&str]) -> Value {
+        let ran = self.try_type(args).exited(0);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
+    }
+
+    fn begins(&self, args: &[&str]) -> Running {
+        self.scene.world.begin_in(&self.dir, self.args(args))
+    }
+
+    /// The init sub-flow.
+    fn set_up(&self) {
+        self.types(&["init", "--discover-from", &self.dir.display().to_string()]);
+        self.register();
+    }
+
+    fn register(&self) -> Value {
+        let path = self.scene.world.root().display().to_string();
+        self.types(&["repo", "add", "--name", "api", "--path", &path, "--default-branch", "main"])
+    }
+
+    fn create(&self, id: &str, description: &str) -> Value {
+        let args = ["task", "create", "--type", "prd", "--repo", "api", "--task-id", id];
+        self.types(&[&args[..], &["--description", description]].concat())
+    }
+
+    fn create_generic(&self, description: &str) -> Value {
+        let args = ["task", "create", "--type", "generic", "--repo", "api", "--description", description];
+        self.types(&args)
+    }
+
+    fn start(&self, id: &str, prompt: &str) -> Value {
+        self.types(&["task", "start", "--task-id", id, "--prompt", prompt])
+    }
+
+    fn status(&self, id: &str) -> Value {
+        self.types(&["task", "status", "--task-id", id, "--tail", "20"])
+    }
+
+    /// What an attempt of its agent was told.
+    fn told(&self, id: &str, attempt: u32) -> String {
+        fs::read_to_string(self.scene.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
+    }
+
+    /// `gh` as a script that knows these pull requests: branch and state.
+    fn gh(&self, known: &[(&str, &str)]) {
+        let cases: String = known
+            .iter()
+            .map(|(branch, state)| {
+                format!("'{branch}') echo '[{{\"number\":7,\"state\":\"{state}\",\"mergedAt\":null,\"url\":\"https://example.com/7\"}}]' ;;\n")
+            })
+            .collect();
+        let log = self.scene.world.outside("gh.log");
+        let body = format!("echo \"$*\" >>'{}'\ncase \"$4\" in\n{cases}*) echo '[]' ;;\nesac", log.display());
+        script(&self.scene.world.outside("bin/gh"), &body);
+    }
+}
+
+/// Ids and statuses of a list.
+fn statuses(list: &Value) -> Vec<String> {
+    let tasks = list["tasks"].as_array().expect("tasks are a list");
+    tasks.iter().map(|task| format!("{} {}", text(&task["id"]), text(&task["status"]))).collect()
+}
+
+#[test]
+fn the_skill_is_followed_word_for_word() {
+    let planning = Planning::with_root();
+    let world = &planning.scene.world;
+    // Preconditions: nothing is there yet.
+    let listed = planning.types(&["repo", "list"]);
+    assert_eq!(listed["repositories"], json!([]));
+    assert_eq!(listed["config"]["monitoring"], json!({ "mode": "live", "event_granularity": "exit" }));
+    // The init sub-flow.
+    let init = planning.types(&["init", "--discover-from", &planning.dir.display().to_string()]);
+    assert_eq!((&init["config_created"], &init["state_created"]), (&json!(true), &json!(true)));
+    assert_eq!(init["root"], planning.root.as_deref().unwrap());
+    let siblings: Vec<&str> = init["siblings"].as_array().unwrap().iter().map(text).collect();
+    assert_eq!(siblings, [world.root().to_str().unwrap()]);
+    assert_eq!(planning.register()["added"]["name"], "api");
+    let again = planning.types(&["init", "--discover-from", "."]);
+    assert_eq!((&again["config_created"], &again["state_created"]), (&json!(false), &json!(false)));
+    let listed = planning.types(&["repo", "list"]);
+    assert_eq!(listed["repositories"][0]["default_branch"], "main");
+    // Start: the status refresh, then create and start.
+    assert_eq!(planning.types(&["task", "list"])["tasks"], json!([]));
+    let barrier = world.barrier("prd");
+    let tool = r#"echo '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Edit","input":{}}]}}'"#;
+    planning.work(
+        "PRD-010",
+        &format!("{tool}\n[ \"$REGATTA_ATTEMPT\" != 1 ] || {{ {}; }}\n{PASSES}", barrier.script()),
+    );
+    let args = ["task", "create", "--type", "prd", "--repo", "api", "--task-id", "PRD-010"];
+    let created = planning
+        .types(&[&args[..], &["--description", "Log in", "--blocked-by", "PRD-008, PRD-009"]].concat());
+    let task = &created["task"];
+    assert_eq!(
+        (&task["status"], &task["type"], &task["repo"]),
+        (&json!("created"), &json!("prd"), &json!("api"))
+    );
+    assert_eq!(task["blocked_by"], json!(["PRD-008", "PRD-009"]));
+    for absent in ["session_id", "process", "pr", "initial_prompt", "log_path"] {
+        assert_eq!(task[absent], Value::Null, "{absent}");
+    }
+    assert_eq!(text(&task["worktree_path"]), world.lanes().join("PRD-010").display().to_string());
+    let prompt = "/implement-prd PRD-010";
+    let dry = planning.types(&["task", "start", "--task-id", "PRD-010", "--prompt", prompt, "--dry-run"]);
+    assert_eq!(dry["dry_run"], true, "{dry:#}");
+    let started = planning.start("PRD-010", prompt);
+    assert_eq!(started["daemon"]["state"], "started", "{started:#}");
+    assert_eq!(started["task"]["status"], "running", "{started:#}");
+    let pid = started["task"]["process"]["pid"].as_u64().unwrap();
+    assert_eq!(started["task"]["session_name"], "PRD-010: Log in");
+    let session = text(&started["task"]["session_id"]).to_owned();
+    assert!(!session.is_empty());
+    barrier.arrived();
+    assert_eq!(planning.told("PRD-010", 1).trim(), prompt);
+    // The live watcher.
+    let args = ["task", "wait", "--task-id", "PRD-010", "--granularity", "tool", "--poll-interval", "1.0"];
+    let mut watcher = planning.begins(&args);
+    let line = watcher.next_line();
+    assert_eq!(line, Some(format!("WATCHING task=PRD-010 pid={pid} granularity=tool")));
+    assert_eq!(watcher.next_line().as_deref(), Some("TOOL task=PRD-010 tool=Edit"));
+    // A generic task beside it.
+    planning.work("GEN-001", PASSES);
+    assert_eq!(planning.create_generic("calendar")["task"]["id"], "GEN-001");
+    let second = planning.start("GEN-001", "-- why is it flaky?");
+    assert_eq!(second["daemon"], Value::Null, "one daemon serves both");
+    let ran = planning.try_type(&["task", "wait", "--task-id", "GEN-001"]).exited(0);
+    assert!(ran.stdout.starts_with("WATCHING task=GEN-001 pid="), "{ran:?}");
+    assert!(ran.stdout.ends_with(" granularity=exit\nEXITED task=GEN-001\n"), "{ran:?}");
+    // Check status.
+    assert_eq!(statuses(&planning.types(&["task", "list"])), ["PRD-010 running", "GEN-001 exited"]);
+    let status = planning.status("PRD-010");
+    assert_eq!((&status["reaped"], &status["drained"]), (&json!(false), &json!(false)));
+    let tail = status["log_tail"].as_array().unwrap();
+    assert!(tail.iter().any(|line| text(line).contains("Edit")), "{status:#}");
+    // Send while it runs: queued, and told by the daemon without anybody asking.
+    let sent = planning.types(&["task", "send", "--task-id", "PRD-010", "--prompt", "also the CHANGELOG"]);
+    assert_eq!((&sent["dispatched"], &sent["queued_count"]), (&json!(false), &json!(1)), "{sent:#}");
+    assert_eq!(sent["task"]["queued_prompts"], json!(["also the CHANGELOG"]));
+    let all = planning.types(&["task", "broadcast", "--prompt", "run the linter"]);
+    assert_eq!(all["total"], 2, "{all:#}");
+    let of = |id: &str| all["results"].as_array().unwrap().iter().find(|one| one["task_id"] == id).unwrap();
+    assert_eq!((&of("GEN-001")["dispatched"], &of("PRD-010")["dispatched"]), (&json!(true), &json!(false)));
+    assert_eq!(of("PRD-010")["queued_count"], 2);
+    barrier.open();
+    for expected in ["TOOL task=PRD-010 tool=Edit", "TOOL task=PRD-010 tool=Edit", "EXITED task=PRD-010"] {
+        assert_eq!(watcher.next_line().as_deref(), Some(expected));
+    }
+    watcher.wait().exited(0);
+    assert!(planning.told("PRD-010", 2).starts_with("also the CHANGELOG"));
+    assert!(planning.told("PRD-010", 3).starts_with("run the linter"));
+    planning.try_type(&["task", "wait", "--task-id", "GEN-001"]).exited(0);
+    assert!(planning.told("GEN-001", 2).starts_with("run the linter"));
+    let status = planning.status("PRD-010");
+    assert_eq!((&status["task"]["status"], &status["task"]["state"]), (&json!("exited"), &json!("done")));
+    assert_eq!(status["task"]["session_id"], session.as_str());
+    assert!(!status["task"]["process"]["exited_at"].is_null());
+    // Jump into the session: the line is for a shell, in the worktree, with the conversation's id.
+    let attach = planning.types(&["task", "attach", "--task-id", "PRD-010"]);
+    assert_eq!(
+        (&attach["session_name"], &attach["session_id"]),
+        (&json!("PRD-010: Log in"), &json!(session))
+    );
+    script(&world.outside("bin/claude"), "echo \"$PWD $*\"");
+    let bin = format!("{}:/usr/bin:/bin", world.outside("bin").display());
+    let mut shell = std::process::Command::new("sh");
+    let ran = shell.args(["-c", text(&attach["resume_command"])]).env("PATH", bin).output().unwrap();
+    let wanted = format!("{} --resume {session}\n", text(&attach["worktree_path"]));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), wanted);
+    // Clean up what is merged: generic tasks are never touched.
+    planning.gh(&[]);
+    let cleaned = planning.types(&["task", "cleanup"]);
+    assert_eq!(cleaned["results"][0]["action"], "skipped", "{cleaned:#}");
+    assert_eq!(cleaned["results"][0]["reason"], "pr_state=none");
+    planning.gh(&[("regatta/PRD-010", "MERGED")]);
+    let checked = planning.types(&["task", "pr-check", "--task-id", "PRD-010"]);
+    assert_eq!((&checked["found"], &checked["pr"]["state"]), (&json!(true), &json!("MERGED")), "{checked:#}");
+    let asked = fs::read_to_string(world.outside("gh.log")).unwrap();
+    assert!(
+        asked.contains(
+            "pr list --head regatta/PRD-010 --state all --json number,state,mergedAt,url --limit 1"
+        ),
+        "{asked}"
+    );
+    let dry = planning.types(&["task", "cleanup", "--dry-run"]);
+    assert_eq!((&dry["results"][0]["action"], &dry["destroyed"]), (&json!("would_destroy"), &json!(0)));
+    let tip = world.repo().git(["rev-parse", "regatta/PRD-010"]);
+    let cleaned = planning.types(&["task", "cleanup"]);
+    assert_eq!((&cleaned["scanned"], &cleaned["destroyed"]), (&json!(1), &json!(1)), "{cleaned:#}");
+    let detail = &cleaned["results"][0]["detail"];
+    assert_eq!((&detail["worktree_removed"], &detail["branch_deleted"]), (&json!(true), &json!(true)));
+    assert_eq!(detail["branch_delete_error"], Value::Null);
+    assert_eq!(world.repo().git(["rev-parse", text(&detail["salvaged"][0])]), tip, "no commit is lost");
+    assert_eq!(statuses(&planning.types(&["task", "list"])), ["GEN-001 exited"]);
+    let history = planning.types(&["task", "list", "--include-history"]);
+    assert_eq!(statuses(&history), ["PRD-010 destroyed", "GEN-001 exited"]);
+    let destroyed = planning.types(&["task", "destroy", "--task-id", "GEN-001"]);
+    assert_eq!((&destroyed["destroyed"], &destroyed["branch_deleted"]), (&json!("GEN-001"), &json!(false)));
+    planning.try_type(&["task", "destroy", "--task-id", "GEN-001"]).exited(4).says("No active task: GEN-001");
+    assert_eq!(world.lane_dirs(), [""; 0]);
+    world.regatta(["daemon", "stop", "--kill"]).exited(0);
+}
+
+#[test]
+fn destroying_ends_the_tree_and_keeps_uncommitted_work_unless_forced_and_then_saves_it() {
+    let planning = Planning::new();
+    planning.set_up();
+    let world = &planning.scene.world;
+    planning.gh(&[]);
+    planning.create("PRD-1", "one");
+    let barrier = world.barrier("one");
+    planning.work("PRD-1", &format!("echo precious >kept.txt\nsleep 1000 &\n{}\n{PASSES}", barrier.script()));
+    let pid = planning.start("PRD-1", "/implement-prd PRD-1")["task"]["process"]["pid"].as_u64().unwrap();
+    barrier.arrived();
+    let mut watcher = planning.begins(&["task", "wait", "--task-id", "PRD-1"]);
+    watcher.wait_line("WATCHING");
+    planning
+        .try_type(&["task", "start", "--task-id", "PRD-1", "--prompt", "again"])
+        .exited(6)
+        .says(&format!("Task PRD-1 is already running (pid={pid})"));
+    planning
+        .try_type(&["task", "destroy", "--task-id", "PRD-1"])
+        .exited(6)
+        .says("uncommitted work in kept.txt");
+    assert_eq!(watcher.next_line().as_deref(), Some("EXITED task=PRD-1"));
+    watcher.wait().exited(0);
+    assert!(!is_alive(u32::try_from(pid).unwrap()));
+    assert_eq!(fs::read_to_string(world.lanes().join("PRD-1/kept.txt")).unwrap(), "precious\n");
+    assert_eq!(statuses(&planning.types(&["task", "list"])), ["PRD-1 exited"]);
+    let done = planning.types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch", "--force"]);
+    assert_eq!((&done["worktree_removed"], &done["branch_delete_error"]), (&json!(true), &Value::Null));
+    let saved = text(&done["salvaged"][0]);
+    assert_eq!(world.repo().git(["show", &format!("{saved}:kept.txt")]), "precious");
+    assert_eq!(statuses(&planning.types(&["task", "list", "--include-history"])), ["PRD-1 destroyed"]);
+    planning
+        .try_type(&["task", "wait", "--task-id", "PRD-1"])
+        .exited(3)
+        .says("ERROR task=PRD-1 reason=not_found");
+    planning
+        .try_type(&["task", "send", "--task-id", "PRD-1", "--prompt", "x"])
+        .exited(6)
+        .says("No active task");
+    // The id is free again, and begins anew.
+    planning.work("PRD-1", PASSES);
+    assert_eq!(planning.create("PRD-1", "one, anew")["task"]["status"], "created");
+    planning.start("PRD-1", "/implement-prd PRD-1");
+    planning.try_type(&["task", "wait", "--task-id", "PRD-1"]).exited(0);
+    assert_eq!(planning.status("PRD-1")["task"]["status"], "exited");
+    assert_eq!(planning.told("PRD-1", 2).trim(), "/implement-prd PRD-1");
+    world.regatta(["daemon", "stop", "--kill"]).exited(0);
+    world.assert_sound();
+}
+
+#[test]
+fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon() {
+    let planning = Planning::new();
+    planning.set_up();
+    let world = &planning.scene.world;
+    let web = world.outside("web");
+    let web_path = web.display().to_string();
+    world.repo().git(["clone", "--quiet", ".", &web_path]);
+    planning.types(&["repo", "add", "--name", "web", "--path", &web_path]);
+    planning.work("GEN-001", PASSES);
+    planning.work("GEN-002", PASSES);
+    assert_eq!(planning.create_generic("here")["task"]["id"], "GEN-001");
+    let args = ["task", "create", "--type", "generic", "--repo", "web", "--description", "there"];
+    let there = planning.types(&args);
+    assert_eq!((&there["task"]["id"], &there["task"]["repo"]), (&json!("GEN-002"), &json!("web")));
+    // Told before it was started: it keeps that until then.
+    let all = planning.types(&["task", "broadcast", "--prompt", "mind the gap"]);
+    assert_eq!((&all["total"], &all["results"][1]["dispatched"]), (&json!(2), &json!(false)), "{all:#}");
+    let started = planning.start("GEN-002", "look into it");
+    assert_eq!(started["daemon"]["repo"], "web", "{started:#}");
+    planning.try_type(&["task", "wait", "--task-id", "GEN-002"]).exited(0);
+    let told = planning.told("GEN-002", 1);
+    assert!(told.starts_with("look into it") && told.contains("mind the gap"), "{told}");
+    // A prompt starts what was never started.
+    let sent = planning.types(&["task", "send", "--task-id", "GEN-001", "--prompt", "begin"]);
+    assert_eq!((&sent["dispatched"], &sent["daemon"]["repo"]), (&json!(true), &json!("api")), "{sent:#}");
+    planning.try_type(&["task", "wait", "--task-id", "GEN-001"]).exited(0);
+    assert_eq!(statuses(&planning.types(&["task", "list"])), ["GEN-001 exited", "GEN-002 exited"]);
+    // A daemon that died is started again for what waits, by whoever asks.
+    let pid = planning.types(&["daemon", "status", "--json", "-C", &web_path])["pid"].as_u64().unwrap();
+    regatta_testkit::daemon::signal(u32::try_from(pid).unwrap(), "KILL");
+    until("it is gone", || (!is_alive(u32::try_from(pid).unwrap())).then_some(()));
+    let sent = planning.types(&["task", "send", "--task-id", "GEN-002", "--prompt", "once more"]);
+    assert_eq!(
+        (&sent["dispatched"], &sent["daemon"]["state"]),
+        (&json!(true), &json!("started")),
+        "{sent:#}"
+    );
+    planning.try_type(&["task", "wait", "--task-id", "GEN-002"]).exited(0);
+    assert!(planning.told("GEN-002", 2).starts_with("once more"));
+    // A repository that went away takes nothing else with it.
+    world.regatta_in(&web, ["daemon", "stop", "--kill"]).exited(0);
+    fs::rename(&web, world.outside("moved")).unwrap();
+    let listed = planning.types(&["task", "list"]);
+    assert_eq!(statuses(&listed), ["GEN-001 exited"]);
+    assert_eq!(listed["errors"][0]["repo"], "web", "{listed:#}");
+    planning.try_type(&["task", "status", "--task-id", "GEN-002"]).exited(4).says("could not look into: web");
+    world.regatta(["daemon", "stop", "--kill"]).exited(0);
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_a_sentence() {
+    let planning = Planning::new();
+    planning.set_up();
+    let world = &planning.scene.world;
+    let root = world.root().display().to_string();
+    let check = |args: &[&str], code: i32, part: &str| {
+        planning.try_type(args).exited(code).says(part);
+    };
+    check(
+        &["repo", "add", "--name", "api", "--path", &planning.dir.display().to_string()],
+        7,
+        "Not a git repo: ",
+    );
+    check(&["repo", "add", "--name", "b", "--path", "/nowhere/at/all"], 4, "Path does not exist: ");
+    check(&["repo", "add", "--name", "b", "--path", &root], 6, "Path already registered under name 'api'");
+    check(&["repo", "add", "--name", "b", "--path", &root, "--default-branch", "nope"], 7, "has no branch");
+    let other = world.outside("other").display().to_string();
+    world.repo().git(["clone", "--quiet", ".", &other]);
+    check(&["repo", "add", "--name", "api", "--path", &other], 6, "Repository 'api' already registered");
+    let create = |more: &[&str]| -> Vec<String> {
+        let args = ["task", "create", "--repo", "api", "--description", "d"];
+        args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
+    };
+    let refused = |more: &[&str], code: i32, part: &str| {
+        let args = create(more);
+        check(&args.iter().map(String::as_str).collect::<Vec<_>>(), code, part);
+    };
+    refused(&["--type", "prd"], 2, "PRD task requires --task-id");
+    refused(&["--type", "prd", "--task-id", "../x"], 2, "Invalid PRD id: ../x (expected PRD-<digits>)");
+    refused(&["--type", "generic", "--task-id", "PRD-1"], 2, "Invalid generic id: PRD-1");
+    refused(&["--type", "other"], 2, "prd, generic");
+    planning.create("PRD-1", "one");
+    refused(&["--type", "prd", "--task-id", "PRD-1"], 6, "Active task already exists: PRD-1");
+    check(
+        &["task", "create", "--type", "generic", "--repo", "nope", "--description", "d"],
+        4,
+        "Unknown repository: nope",
+    );
+    check(&["task", "start", "--task-id", "PRD-9", "--prompt", "x"], 4, "No task: PRD-9");
+    check(&["task", "start", "--task-id", "PRD-1", "--prompt", " "], 2, "the prompt is empty");
+    check(&["task", "attach", "--task-id", "PRD-1"], 6, "has no session yet");
+    check(&["task", "wait", "--task-id", "PRD-9"], 3, "ERROR task=PRD-9 reason=not_found");
+    check(&["task", "wait", "--task-id", "PRD-1"], 4, "ERROR task=PRD-1 reason=no_process");
+    check(
+        &["task", "wait", "--task-id", "PRD-1", "--granularity", "loud"],
+        2,
+        "ERROR task=PRD-1 reason=invalid_granularity=loud",
+    );
+    // No more worktrees than the file says, and a file that is wrong is named.
+    for n in 2..=4 {
+        planning.create(&format!("PRD-{n}"), "more");
+    }
+    refused(&["--type", "generic"], 6, "Worktree cap reached for repo 'api' (4/4).");
+    planning.types(&["task", "destroy", "--task-id", "PRD-4"]);
+    assert_eq!(planning.create_generic("fits")["task"]["id"], "GEN-001");
+    let config = planning.dir.join(".regatta/parallel-agents/config.json");
+    fs::write(&config, "{\n \"repositories\": oops\n}").unwrap();
+    check(&["repo", "list"], 2, "config.json: expected value at line 2 column 18");
+}
+
+#[test]
+fn a_missing_or_angry_gh_is_a_sentence_and_nothing_is_destroyed() {
+    let planning = Planning::new();
+    planning.set_up();
+    planning.create("PRD-1", "one");
+    let check = |program: &str, part: &str| {
+        let checked = planning.types(&["task", "pr-check", "--task-id", "PRD-1", "--gh-bin", program]);
+        assert_eq!(checked["found"], false, "{checked:#}");
+        assert!(text(&checked["error"]).contains(part), "{checked:#}");
+        let cleaned = planning.types(&["task", "cleanup", "--gh-bin", program]);
+        assert_eq!((&cleaned["results"][0]["action"], &cleaned["destroyed"]), (&json!("skipped"), &json!(0)));
+    };
+    check("/nowhere/gh", "is not installed");
+    let angry = planning.scene.world.outside("angry");
+    script(&angry, "echo 'no git remotes found' >&2; exit 1");
+    check(&angry.display().to_string(), "no git remotes found");
+    script(&angry, "echo '<html>'");
+    check(&angry.display().to_string(), "answered oddly");
+}
+
+#[test]
+fn without_a_registry_the_repository_is_the_one_that_it_is_typed_in() {
+    let scene = Scene::new("max_workers: 4\n");
+    let world = &scene.world;
+    let _daemon = world.daemon();
+    scene.add("GEN-007", "", PASSES);
+    world.wait_state("GEN-007", "done");
+    let status = world.regatta(["task", "status", "--task-id", "GEN-007"]).exited(0);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!((&status["task"]["status"], &status["task"]["type"]), (&json!("exited"), &json!("generic")));
+    // And the crew's board stays as it was.
+    world.regatta(["task", "push", "by hand"]).exited(0);
+    let board = world.regatta(["task", "list", "--json"]).exited(0);
+    let board: Value = serde_json::from_str(&board.stdout).unwrap();
+    assert_eq!(board[0]["id"], "TASK-001", "{board:#}");
+}
