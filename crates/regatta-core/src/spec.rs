@@ -10,6 +10,7 @@ use crate::bounds::Bounds;
 use crate::budget::Ceiling;
 use crate::crew::Wanted;
 use crate::id::TaskId;
+use crate::part::Part;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
@@ -78,6 +79,9 @@ pub struct TaskSpec {
     /// Whom of the crew it is for, where it is on the board.
     #[serde(default, skip_serializing_if = "Wanted::is_anybody")]
     pub wanted: Wanted,
+    /// The part it plays in something larger, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
 impl TaskSpec {
@@ -109,6 +113,7 @@ impl TaskSpec {
             plan: None,
             source: String::new(),
             wanted: Wanted::default(),
+            part: None,
         }
     }
 }

@@ -26,6 +26,7 @@ mod meter;
 pub mod notice;
 mod notify;
 mod persist;
+pub mod plans;
 pub mod process;
 pub mod profiles;
 pub mod radar;

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use regatta_core::crew::{Template, TemplateError};
+use regatta_core::part::Link;
 use regatta_core::time::Timestamp;
 use regatta_store::{Message, MessageKind};
 
@@ -18,6 +19,18 @@ pub enum Text {
     Help,
     /// What is sent about a task that was completed.
     Report,
+    /// What a planner is told.
+    Plan,
+    /// What the builder of a chain is told.
+    Build,
+    /// What a verifier is told, where it is an agent.
+    Verify,
+    /// What a reviewer is told.
+    Review,
+    /// What an accepter is told.
+    Accept,
+    /// What a builder is told about work that comes back.
+    Feedback,
 }
 
 /// Why a template cannot be used.
@@ -44,7 +57,26 @@ pub enum TemplateFault {
 
 impl Text {
     /// All of them.
-    pub const ALL: [Text; 3] = [Text::Message, Text::Help, Text::Report];
+    pub const ALL: [Text; 9] = [
+        Text::Message,
+        Text::Help,
+        Text::Report,
+        Text::Plan,
+        Text::Build,
+        Text::Verify,
+        Text::Review,
+        Text::Accept,
+        Text::Feedback,
+    ];
+
+    /// What the agent of a link is told.
+    pub fn of_link(link: Link) -> Self {
+        match link {
+            Link::Verify => Text::Verify,
+            Link::Review => Text::Review,
+            Link::Accept => Text::Accept,
+        }
+    }
 
     /// The name of its file, without `.md`.
     pub fn name(self) -> &'static str {
@@ -52,6 +84,12 @@ impl Text {
             Text::Message => "message",
             Text::Help => "help",
             Text::Report => "report",
+            Text::Plan => "plan",
+            Text::Build => "build",
+            Text::Verify => "verify",
+            Text::Review => "review",
+            Text::Accept => "accept",
+            Text::Feedback => "feedback",
         }
     }
 
@@ -61,6 +99,12 @@ impl Text {
             Text::Message => &["id", "from", "to", "kind", "at", "reply_to", "text"],
             Text::Help => &["from", "question", "context"],
             Text::Report => &["from", "task", "title", "verdict", "result"],
+            Text::Plan => &["id", "goal", "agents", "schema"],
+            Text::Build => &["id", "title", "prompt"],
+            Text::Verify | Text::Review | Text::Accept => {
+                &["id", "chain", "title", "prompt", "base", "head", "diff", "checks", "summary"]
+            }
+            Text::Feedback => &["chain", "link", "role", "round", "rounds", "feedback"],
         }
     }
 
@@ -70,6 +114,12 @@ impl Text {
             Text::Message => "Message {{id}} from {{from}} ({{kind}}):\n{{text}}\n",
             Text::Help => "{{question}}\n\n{{context}}",
             Text::Report => "{{task}} ({{title}}) is completed, {{verdict}}: {{result}}",
+            Text::Plan => include_str!("templates/plan.md"),
+            Text::Build => include_str!("templates/build.md"),
+            Text::Verify => include_str!("templates/verify.md"),
+            Text::Review => include_str!("templates/review.md"),
+            Text::Accept => include_str!("templates/accept.md"),
+            Text::Feedback => include_str!("templates/feedback.md"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! One file per command: its arguments, whose comments are its help, and what it does.
 
 pub(crate) mod add;
+pub(crate) mod approve;
 pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod cancel;
@@ -24,10 +25,12 @@ pub(crate) mod msg;
 pub(crate) mod new;
 pub(crate) mod orchestrator;
 pub(crate) mod park;
+pub(crate) mod plan;
 pub(crate) mod profiles;
 pub(crate) mod radar;
 pub(crate) mod reclaim;
 pub(crate) mod repo;
+pub(crate) mod reject;
 pub(crate) mod report;
 pub(crate) mod requeue;
 pub(crate) mod retry;
@@ -62,6 +65,9 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Doctor(doctor::Args),
     Run(run::Args),
+    Plan(plan::Args),
+    Approve(approve::Args),
+    Reject(reject::Args),
     New(new::Args),
     Validate(validate::Args),
     Enqueue(enqueue::Args),
@@ -130,6 +136,9 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Demo(args) => demo::run(args, global, ui).await,
         Command::Report(args) => report::run(args, global, ui).await,
         Command::Run(args) => run::run(args, global, ui).await,
+        Command::Plan(args) => plan::run(args, global, ui).await,
+        Command::Approve(args) => approve::run(args, global, ui).await,
+        Command::Reject(args) => reject::run(args, global, ui).await,
         Command::Validate(args) => validate::run(args, global, ui).await,
         Command::List(args) => list::run(args, global, ui).await,
         Command::Status(args) => status::run(args, global, ui).await,

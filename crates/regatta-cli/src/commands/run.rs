@@ -10,13 +10,14 @@ use regatta_core::config::AgentKind;
 use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::report::Report;
+use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::Loaded;
 use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
 use regatta_engine::notice::{Watching, notices};
 use regatta_engine::run::{RunRequest, run as run_engine};
-use regatta_store::SessionId;
+use regatta_store::{SessionId, Store};
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
@@ -32,7 +33,7 @@ use crate::ui::{Style, Ui};
 ///
 /// Each task gets an agent in its own lane (a git worktree); what passes is committed, checked and landed on the
 /// target branch. Ctrl-C stops cleanly and keeps all work; `--resume` goes on.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Plan files or task files (Markdown with YAML frontmatter).
     #[arg(required = true, value_name = "PLAN")]
@@ -103,7 +104,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         dry_run(&loaded, &project, ui);
         return Ok(Exit::Ok);
     }
-    preflight(&project, &loaded, &args)?;
+    preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
     if let Some(path) = &args.report {
         super::report::preflight(path)?;
     }
@@ -185,7 +186,11 @@ fn limits(project: &Project, loaded: &Loaded) -> Limits {
 }
 
 /// What would make every task fail is said before anything starts.
-fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliError> {
+pub(crate) fn preflight(
+    project: &Project,
+    tasks: &[TaskSpec],
+    claude_exe: Option<&Path>,
+) -> Result<(), CliError> {
     if let Head::Unborn(branch) = &project.repo.head {
         return Err(CliError::new(
             Exit::Git,
@@ -198,10 +203,10 @@ fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliE
         return Err(CliError::new(Exit::Git, format!("there is no branch {target} to land on"))
             .hinted("name another: --target BRANCH, or `target:` in regatta.yaml"));
     }
-    for spec in &loaded.tasks {
+    for spec in tasks {
         let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
         let Some(program) = agent.program() else { continue };
-        let named = args.claude_exe.as_ref().filter(|_| agent.kind == AgentKind::Claude);
+        let named = claude_exe.filter(|_| agent.kind == AgentKind::Claude);
         let program = named.map_or_else(|| program.to_owned(), |path| path.display().to_string());
         if regatta_engine::agents::find_program(&program, &project.repo.toplevel).is_none() {
             return Err(CliError::new(
@@ -224,6 +229,26 @@ fn preflight(project: &Project, loaded: &Loaded, args: &Args) -> Result<(), CliE
 
 async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
     let store = project.create_store().await?;
+    let (report, ended) = engage(project, store, &loaded, args, ui).await?;
+    if let Some(path) = &args.report {
+        super::report::write(path, &report)?;
+    }
+    finish(&report, ended, &loaded, args, ui);
+    Ok(match ended {
+        Ended::Interrupted | Ended::Left => Exit::Interrupted,
+        Ended::Settled if report.is_good() => Exit::Ok,
+        Ended::Settled => Exit::TaskFailed,
+    })
+}
+
+/// Runs tasks to their end, and shows it live.
+pub(crate) async fn engage(
+    project: &Project,
+    store: Arc<dyn Store>,
+    loaded: &Loaded,
+    args: &Args,
+    ui: &Ui,
+) -> Result<(Report, Ended), CliError> {
     let (notices, watching) = notices();
     let target = project.target()?;
     let exe = crate::project::this_program()
@@ -262,10 +287,10 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     let title = format!("{plan} → {target}");
     let start = regatta_engine::clock::now();
     let first_seq = store.last_seq().await?;
-    let live = live_view(args, ui, &title, &loaded, start, watching);
+    let live = live_view(args, ui, &title, loaded, start, watching);
     let request = RunRequest {
-        what: format!("run {}", names.join(" ")),
-        limits: limits(project, &loaded),
+        what: format!("run {}", if names.is_empty() { plan.clone() } else { names.join(" ") }),
+        limits: limits(project, loaded),
         tasks: loaded.tasks.clone(),
     };
     let orders = orders(ui)?;
@@ -275,15 +300,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     let _ = live.await;
     let ended = result.map_err(CliError::from)?;
     let report = super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq).await?;
-    if let Some(path) = &args.report {
-        super::report::write(path, &report)?;
-    }
-    finish(&report, ended, &loaded, args, ui);
-    Ok(match ended {
-        Ended::Interrupted | Ended::Left => Exit::Interrupted,
-        Ended::Settled if report.is_good() => Exit::Ok,
-        Ended::Settled => Exit::TaskFailed,
-    })
+    Ok((report, ended))
 }
 
 /// Shows notices until their last sender is gone.

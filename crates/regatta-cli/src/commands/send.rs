@@ -68,18 +68,23 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 impl Said {
     /// The text, wherever it is.
     pub(crate) fn load(&self) -> Result<String, CliError> {
-        let text = match (&self.prompt, &self.file) {
-            (Some(text), _) if text == "-" => read_input()?,
-            (Some(text), _) => text.clone(),
-            (None, Some(file)) if file.as_os_str() == "-" => read_input()?,
-            (None, Some(file)) => read_file(file)?,
-            (None, None) => String::new(),
-        };
+        let text = text_of(self.prompt.as_deref(), self.file.as_deref())?;
         if text.trim().is_empty() {
             return Err(CliError::usage("the prompt is empty")
                 .hinted("say what is to be done: regatta send ID \"…\""));
         }
         Ok(text)
+    }
+}
+
+/// A text that is given, or is in a file; `-` is standard input.
+pub(crate) fn text_of(given: Option<&str>, file: Option<&Path>) -> Result<String, CliError> {
+    match (given, file) {
+        (Some("-"), _) => read_input(),
+        (Some(text), _) => Ok(text.to_owned()),
+        (None, Some(file)) if file.as_os_str() == "-" => read_input(),
+        (None, Some(file)) => read_file(file),
+        (None, None) => Ok(String::new()),
     }
 }
 

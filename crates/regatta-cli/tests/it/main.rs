@@ -33,6 +33,7 @@ mod new;
 mod notify;
 mod orchestrator;
 mod parallel_agents;
+mod plan;
 mod profiles;
 mod queue;
 mod radar;

@@ -5,7 +5,7 @@ use crate::diagnostic::Report;
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
 use super::values::{Config, Strategy};
-use super::{models, notify, profiles};
+use super::{models, notify, profiles, roles};
 
 /// Checks the values that came from a file, with their places.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
@@ -72,6 +72,9 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
         let message =
             format!("`budget.stop_at` is a share of a budget, 1 at least; found {}", shares.stop_at);
         found.push(("budget.stop_at", Finding::Wrong(message, Some("such as 1.1".to_owned()))));
+    }
+    for (key, message, hint) in roles::unknown_agents(config) {
+        found.push((key, Finding::Wrong(message, Some(hint))));
     }
     for (key, message) in models::bad_names(config) {
         found.push((key, Finding::Wrong(message, None)));

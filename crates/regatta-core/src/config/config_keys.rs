@@ -61,6 +61,8 @@ pub static CONFIG_KEYS: &[Key] = &[
         .example("[{ name: max-1, env: { CLAUDE_CONFIG_DIR: ~/.claude-max-1 } }]")
         .env("REGATTA_PROFILES"),
     Key::new("models", Kind::Section(MODEL_KEYS), "", "Which model does what."),
+    Key::new("roles", Kind::Section(ROLES), "", "Who plans, and who does which link of a chain."),
+    Key::new("chain", Kind::Section(CHAIN_KEYS), "", "How a chain goes on where a link is not content."),
     Key::new("notify", Kind::Rows(NOTIFY_KEYS), "none", "Who is told about what.")
         .example("[{ on: [landed, blocked], webhook: \"https://hooks.example.org/x\" }]"),
 ];
@@ -103,6 +105,31 @@ static AGENT_KEYS: &[Key] = &[
     Key::new("sandbox", Kind::OneOf(SANDBOXES), "off", "What keeps its commands in, as in a task."),
     Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for it in every task, as in a task."),
 ];
+
+static ROLES: &[Key] = &[
+    Key::new("planner", Kind::Section(ROLE_KEYS), "", "Who turns a goal into a plan."),
+    Key::new("builder", Kind::Section(ROLE_KEYS), "", "Who does tasks with a `chain` that name no agent."),
+    Key::new(
+        "verifier",
+        Kind::Section(ROLE_KEYS),
+        "",
+        "Who looks at the work before its checks run again. Without an agent nobody does, and only the checks run.",
+    ),
+    Key::new("reviewer", Kind::Section(ROLE_KEYS), "", "Who reads the work."),
+    Key::new("accepter", Kind::Section(ROLE_KEYS), "", "Who holds the work against what was ordered."),
+];
+
+static ROLE_KEYS: &[Key] = &[
+    Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents`.").example(""),
+    Key::new("model", Kind::Word, "the agent's", "The model, where the agent has a choice.").example(""),
+];
+
+static CHAIN_KEYS: &[Key] = &[Key::new(
+    "rounds",
+    Kind::Int { min: 0, max: 100 },
+    "3",
+    "How often the work goes back to its builder with what a link has to say about it. After that it is blocked and waits for a person.",
+)];
 
 static LANE_KEYS: &[Key] = &[
     Key::new("include", Kind::OneOrMore, "none", "Untracked files, from the repository root, to copy into every lane. Never committed.").example("[.env]"),

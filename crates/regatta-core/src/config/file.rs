@@ -150,6 +150,8 @@ impl Config {
             ("budget.day.tokens", Value::Int(n)) => self.budget.day.tokens = u64::try_from(*n).ok(),
             ("budget.warn_at", Value::Number(n)) => self.budget.shares.warn_at = *n,
             ("budget.stop_at", Value::Number(n)) => self.budget.shares.stop_at = *n,
+            ("chain.rounds", Value::Int(n)) => self.chain.rounds = count(*n),
+            (path, Value::Text(text)) if path.starts_with("roles.") => return self.roles.set(path, text),
             ("models.default", Value::Text(text)) => self.models.default = Some(text.clone()),
             ("profiles", Value::Rows(rows)) => {
                 self.profiles = rows.iter().filter_map(profiles::row).collect();

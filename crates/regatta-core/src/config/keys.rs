@@ -70,6 +70,8 @@ pub enum Kind {
     Named(&'static [Key]),
     /// A list of mappings.
     Rows(&'static [Key]),
+    /// Links of a chain: a list of them, or `true` for all.
+    Links,
     /// Read by the code that knows more: the `tasks` of a plan.
     Anything,
 }
@@ -145,6 +147,7 @@ impl Kind {
             Kind::Section(_) | Kind::Defaults(_) => "a mapping".into(),
             Kind::Named(_) => "a mapping of names to mappings".into(),
             Kind::Rows(_) => "a list of mappings".into(),
+            Kind::Links => "true, false, or a list of verify, review and accept".into(),
             Kind::Anything => "a list of tasks".into(),
         }
     }
@@ -167,6 +170,7 @@ impl Kind {
             Kind::Section(_) | Kind::Defaults(_) => "mapping".into(),
             Kind::Named(_) => "mapping of names to mappings".into(),
             Kind::Rows(_) => "list of mappings".into(),
+            Kind::Links => "boolean, or list of `verify`, `review`, `accept`".into(),
             Kind::Anything => "list of tasks".into(),
         }
     }

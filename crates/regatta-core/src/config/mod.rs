@@ -21,6 +21,7 @@ mod overrides;
 mod profiles;
 pub(crate) mod reading;
 pub mod reference;
+mod roles;
 mod rookery;
 mod schema;
 pub mod task_keys;
@@ -37,6 +38,7 @@ pub use file::{parse, parse_rookery};
 pub use notify::{Notify, Sink};
 pub use overrides::Setting;
 pub use profiles::Profile;
+pub use roles::{Chain, Role, Roles};
 pub use schema::schema;
 pub use template::template;
 pub use values::{

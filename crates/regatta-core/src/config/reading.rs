@@ -1,6 +1,7 @@
 //! Reads a YAML mapping against rows of the key table: typed values out, every mistake reported.
 
 use crate::diagnostic::{Report, Severity, nearest};
+use crate::part::Link;
 
 use super::duration::parse_duration;
 use super::fields::{Field, Fields, Spot, Value, join};
@@ -107,6 +108,7 @@ impl Reading {
                         .collect(),
                 ))
             }
+            (Kind::Links, _) => links(node, path, report).map(Value::Texts),
             (Kind::Texts | Kind::OneOrMore | Kind::Names, Data::List(items)) => {
                 let texts = items.iter().enumerate();
                 let read: Vec<_> = texts
@@ -236,6 +238,35 @@ impl Reading {
             }
             _ => wrong_type(node, path, &expected, report),
         }
+    }
+}
+
+/// The links of a chain, in the order in which they were given.
+fn links(node: &Node, path: &str, report: &mut Report) -> Option<Vec<Spot<String>>> {
+    let expected = Kind::Links.expected();
+    let spot = |pos, link: Link| Spot { pos, value: link.to_string() };
+    match &*node.data {
+        Data::Scalar(Scalar { kind: ScalarKind::Bool(on), .. }) => {
+            Some(Link::ALL.into_iter().filter(|_| *on).map(|link| spot(node.pos, link)).collect())
+        }
+        Data::List(items) => {
+            let read = |(n, item): (usize, &Node)| {
+                let word = text(item, &format!("{path}[{n}]"), "a string", report)?;
+                match word.parse() {
+                    Ok(link) => Some(spot(item.pos, link)),
+                    Err(()) => {
+                        let message = format!("`{}` must be {expected}, found {}", last(path), quoted(&word));
+                        let near = nearest(&word, Link::ALL.map(Link::as_str).into_iter());
+                        report.error(item.pos, path, message).hint =
+                            near.map(|word| format!("did you mean `{word}`?"));
+                        None
+                    }
+                }
+            };
+            let read: Vec<_> = items.iter().enumerate().map(read).collect();
+            read.into_iter().collect()
+        }
+        _ => wrong_type(node, path, &expected, report),
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::config_keys::CONFIG_KEYS;
 use super::keys::{Key, Kind, MAX_COUNT};
+use crate::part::Link;
 
 /// The schema, made from the key table.
 pub fn schema() -> Value {
@@ -67,6 +68,12 @@ fn of_kind(kind: Kind) -> Value {
             json!({ "type": ["object", "null"], "additionalProperties": object(keys.iter()) })
         }
         Kind::Rows(keys) => json!({ "type": ["array", "null"], "items": object(keys.iter()) }),
+        Kind::Links => json!({
+            "anyOf": [
+                { "type": ["boolean", "null"] },
+                { "type": "array", "items": { "enum": Link::ALL } },
+            ]
+        }),
         Kind::Anything => json!({}),
     }
 }

@@ -61,6 +61,9 @@ pub static TASK_KEYS: &[Key] = &[
         .places(ONE_TASK),
     Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs at the root of the lane, on the committed work, before it believes a pass.")
         .places(EVERYWHERE),
+    Key::new("chain", Kind::Links, "none", "What follows the build: `verify` runs the `checks` again in a checkout of their own, `review` and `accept` are other agents in conversations of their own, who read the work and say whether it may land. `true` is all three. The work lands when the last has passed.")
+        .example("[verify, review]")
+        .places(ONE_PLAN),
     Key::new("timeout", Kind::Duration, "90m", "From start to end of one attempt.").places(EVERYWHERE),
     Key::new("first_output_timeout", Kind::Duration, "none", "From start to the first output.").places(EVERYWHERE),
     Key::new("idle_timeout", Kind::Duration, "15m", "Silence while no tool is at work.").places(EVERYWHERE),

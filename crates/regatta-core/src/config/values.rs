@@ -13,6 +13,7 @@ use crate::verdict::VerdictAdapter;
 use super::duration::format_duration;
 use super::notify::Notify;
 use super::profiles::Profile;
+use super::roles::{Chain, Roles};
 
 /// What holds for one repository: flag over environment over file over default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,6 +53,10 @@ pub struct Config {
     pub(crate) declared_profiles: Vec<Profile>,
     /// Which model does what.
     pub models: Models,
+    /// Who plans, and who does which link of a chain.
+    pub roles: Roles,
+    /// How a chain goes on where a link is not content.
+    pub chain: Chain,
     /// Who is told about what.
     pub notify: Vec<Notify>,
     /// Where each value that is no default came from, by dotted path.
@@ -411,6 +416,8 @@ impl Default for Config {
             profiles: Vec::new(),
             declared_profiles: Vec::new(),
             models: Models::default(),
+            roles: Roles::default(),
+            chain: Chain::default(),
             notify: Vec::new(),
             origins: BTreeMap::new(),
         }

@@ -190,6 +190,7 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
             plan: Some(common.plan.clone()),
             source: place.line(fields.pos),
             wanted: Default::default(),
+            part: None,
         }
     });
     let (path, line) = (fields.path.clone(), place.line(fields.pos));

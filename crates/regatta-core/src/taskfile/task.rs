@@ -176,6 +176,7 @@ fn complete(
             plan: common.plan.clone(),
             source: place.line(fields.pos),
             wanted: Default::default(),
+            part: None,
         }),
         _ => None,
     };

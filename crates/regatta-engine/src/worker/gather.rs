@@ -13,8 +13,8 @@ use crate::clock;
 use crate::files::end_of;
 use crate::process::tail::Tail;
 
-/// How much of an agent's last words is kept for a JSON result.
-const LAST_WORDS: usize = 64 * 1024;
+/// How much of an agent's last words is kept for a JSON result or a plan.
+const LAST_WORDS: usize = 256 * 1024;
 /// How much of stderr is read for signs of what went wrong.
 const STDERR_TAIL: u64 = 8 * 1024;
 

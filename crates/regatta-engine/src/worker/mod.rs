@@ -8,6 +8,7 @@ pub mod by_hand;
 mod follow_up;
 mod gather;
 mod mail;
+mod planner;
 mod prepare;
 mod run;
 mod settle;

@@ -107,7 +107,10 @@ impl Worker {
         if let Judgement::Good { by, statement } = judgement {
             self.record.evidence.push(self.said(by, &statement));
             match self.prove(site, &statement).await? {
-                Proven::Good { verdict, head } => return self.good(site, verdict, &statement, head).await,
+                Proven::Good { verdict, head } => match self.propose(&heard.last_words).await? {
+                    None => return self.good(site, verdict, &statement, head).await,
+                    Some(why) => judgement = Judgement::Bad { verdict: Verdict::Unknown, by: "plan", why },
+                },
                 Proven::Bad { why } => {
                     judgement = Judgement::Bad { verdict: Verdict::Block, by: "check", why }
                 }

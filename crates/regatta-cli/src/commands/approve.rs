@@ -1,0 +1,94 @@
+//! `regatta approve PLAN-001`: what was proposed is to be done.
+
+use regatta_core::diagnostic::has_errors;
+use regatta_engine::plans::Plans;
+use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError, TaskQuery};
+
+use super::plan::view;
+use super::{enqueue, run as foreground};
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::ui::Ui;
+
+/// Approve a proposal: its tasks go into the daemon's queue, or are run here.
+///
+/// The file is read again and checked as `regatta enqueue` would check it: all of its tasks or none. Approving twice
+/// changes nothing more.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The proposal: PLAN-001, or its number.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Run it now, in the foreground, as `regatta run` would.
+    #[arg(long)]
+    run: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let id = view::find(&project, &args.id)?;
+    let store = project.store().await?;
+    let plans = Plans::of(&project.repo.state_dir);
+    let (state, reason) = view::state(&project, store.as_ref(), &id).await?;
+    let before = state == "approved";
+    if !before && state != "proposed" {
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        return Err(CliError::refused(format!("{id} is {state}, so it cannot be approved{reason}"))
+            .hinted(format!("`regatta plan show {id}` shows it")));
+    }
+    if before && args.run {
+        return Err(CliError::refused(format!("{id} was approved before")).hinted(format!(
+            "`regatta run --resume {}` goes on with it here",
+            plans.approved_file(&id).display()
+        )));
+    }
+    let loaded = view::load(&project, store.as_ref(), &id).await?.unwrap_or_default();
+    if has_errors(&loaded.diagnostics) {
+        return Err(CliError::diagnosed(loaded.diagnostics).hinted(format!(
+            "`regatta plan edit {id}` opens it, `regatta reject {id} \"WHY\"` asks for another"
+        )));
+    }
+    let ids = Some(loaded.tasks.iter().map(|spec| spec.id.clone()).collect());
+    let present = store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?;
+    if !before && !present.is_empty() {
+        return Err(enqueue::there_already(&present)
+            .hinted(format!("give its tasks other ids: regatta plan edit {id}")));
+    }
+    let file = plans.file(&id);
+    if !before {
+        let text = std::fs::read_to_string(&file).map_err(|error| CliError::io("reading", &file, &error))?;
+        plans
+            .approve(&id, &text)
+            .map_err(|error| CliError::io("writing", &plans.approved_file(&id), &error))?;
+    }
+    if args.run {
+        let args = foreground::Args { plans: vec![plans.approved_file(&id)], ..foreground::Args::default() };
+        return foreground::run(args, global, ui).await;
+    }
+    // What was approved is read again, from where it is kept: that is what is enqueued, now and ever after.
+    let loaded = view::load(&project, store.as_ref(), &id).await?.unwrap_or_default();
+    let new: Vec<NewTask> = loaded
+        .tasks
+        .iter()
+        .map(|spec| NewTask {
+            spec: spec.clone(),
+            queue: MAIN_QUEUE.to_owned(),
+            if_present: IfPresent::Refuse,
+        })
+        .collect();
+    let request = RequestId(format!("approve-{id}"));
+    match store.enqueue(&new, &request, regatta_engine::clock::now()).await {
+        Ok(()) => {}
+        // It was run in the foreground.
+        Err(StoreError::Conflict(_)) if before => {}
+        Err(error) => return Err(error.into()),
+    }
+    if before && !ui.json && !ui.quiet {
+        ui.note(format!("{id} was approved before; nothing was changed"));
+    }
+    let queue = Queue::of(&project, store).await?;
+    enqueue::tell(&queue, &loaded.tasks, &loaded.diagnostics, ui).await
+}

@@ -1,0 +1,96 @@
+//! `regatta plan "GOAL"`: a goal becomes a proposal, which somebody approves or rejects.
+
+mod edit;
+mod list;
+mod planner;
+mod show;
+pub(crate) mod view;
+
+use std::path::PathBuf;
+
+pub(crate) use planner::work;
+use regatta_core::proposal::SCHEMA;
+use regatta_engine::plans::Plans;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+/// Have an agent turn a goal into a plan, to be approved before anything is done.
+///
+/// The agent looks at the repository, in a conversation of its own that may change nothing, and answers with a plan
+/// that is checked as a plan file is. What does not hold goes back to it with all that is wrong, as often as
+/// `defaults.max_attempts` allows. The proposal PLAN-001 is shown as a graph; it is the file .regatta/plans/PLAN-001.md,
+/// which may be edited. `regatta approve PLAN-001` enqueues it, `regatta reject PLAN-001 "WHY"` asks for another.
+/// With a daemon the planner goes through its queue, and Ctrl-C leaves it working; else it runs here.
+#[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<PlanCommand>,
+    #[command(flatten)]
+    goal: GoalArgs,
+}
+
+/// What is wanted, and of whom.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct GoalArgs {
+    /// What is to be reached; `-` reads it from standard input.
+    #[arg(value_name = "GOAL", allow_hyphen_values = true, required_unless_present_any = ["file", "schema"])]
+    pub(crate) goal: Option<String>,
+    /// Read the goal from this file; `-` is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "goal")]
+    pub(crate) file: Option<PathBuf>,
+    /// Who plans, instead of `roles.planner.agent` or `default_agent`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// With which model, instead of `roles.planner.model`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Give every task of the plan a whole chain: verify, review, accept.
+    #[arg(long)]
+    pub(crate) chain: bool,
+    /// Print the schema that a planner's answer has to fit, and do nothing.
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
+
+/// What can be done with proposals.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum PlanCommand {
+    Show(show::Args),
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    Edit(edit::Args),
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match args.command {
+        Some(PlanCommand::Show(args)) => return show::run(&args, global, ui).await,
+        Some(PlanCommand::List(args)) => return list::run(&args, global, ui).await,
+        Some(PlanCommand::Edit(args)) => return edit::run(&args, global, ui).await,
+        None => {}
+    }
+    let args = args.goal;
+    if args.schema {
+        ui.out(SCHEMA);
+        return Ok(Exit::Ok);
+    }
+    let goal = super::send::text_of(args.goal.as_deref(), args.file.as_deref())?;
+    if goal.trim().is_empty() {
+        return Err(
+            CliError::usage("the goal is empty").hinted("say what is to be reached: regatta plan \"…\"")
+        );
+    }
+    let project = Project::open(global)?;
+    let spec = planner::order(&project, &args, &goal)?;
+    let store = project.create_store().await?;
+    let plans = Plans::of(&project.repo.state_dir);
+    let id = plans
+        .begin(&goal)
+        .map_err(|error| CliError::io("writing into", &project.repo.state_dir.join("plans"), &error))?;
+    let spec = planner::named(&project, spec, id, &goal)?;
+    planner::work(&project, store, spec, false, ui).await
+}

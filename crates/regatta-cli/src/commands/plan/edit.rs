@@ -1,0 +1,60 @@
+//! `regatta plan edit ID`.
+
+use std::path::Path;
+
+use regatta_engine::plans::Plans;
+
+use super::view;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+/// Open a proposal in $VISUAL or $EDITOR, and check it again afterwards.
+///
+/// The file may also be edited without this command: `regatta approve` checks it in any case.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The proposal: PLAN-001, or its number.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let id = view::find(&project, &args.id)?;
+    let store = project.store().await?;
+    let (state, _) = view::state(&project, store.as_ref(), &id).await?;
+    if state != "proposed" {
+        return Err(CliError::refused(format!("{id} is {state}, so there is nothing to edit"))
+            .hinted(format!("`regatta plan show {id}` shows it")));
+    }
+    let editor = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|words| !words.trim().is_empty()));
+    let file = Plans::of(&project.repo.state_dir).file(&id);
+    let Some(editor) = editor else {
+        return Err(CliError::new(Exit::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
+            .hinted(format!("edit {} by any means; `regatta approve {id}` checks it", file.display())));
+    };
+    open(&editor, &file)?;
+    view::show(&project, store.as_ref(), &id, ui).await
+}
+
+/// Runs the editor on the file. Its words are split at white space, and no shell sees them.
+fn open(editor: &str, file: &Path) -> Result<(), CliError> {
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    #[expect(clippy::disallowed_methods, reason = "a person's editor on a person's terminal")]
+    let ended = std::process::Command::new(program).args(words).arg(file).status();
+    match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(CliError::new(Exit::CannotWork, format!("{editor:?} ended with {status}"))
+            .hinted("the proposal is as the editor left it")),
+        Err(error) => {
+            Err(CliError::new(Exit::CannotWork, format!("{editor:?} could not be started: {error}"))
+                .hinted("name an editor that is there: EDITOR=vi regatta plan edit ID"))
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `regatta plan list`.
+
+use regatta_engine::plans::Plans;
+
+use super::view;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+/// List proposals, the oldest first: planning, proposed, approved, rejected or failed.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let plans = Plans::of(&project.repo.state_dir);
+    let ids = plans.ids().map_err(|error| CliError::io("reading", &project.repo.state_dir, &error))?;
+    let mut documents = Vec::new();
+    if !ids.is_empty() {
+        let store = project.store().await?;
+        for id in &ids {
+            documents.push(view::document(&project, store.as_ref(), id).await?.0);
+        }
+    }
+    if ui.json {
+        ui.document(&documents);
+        return Ok(Exit::Ok);
+    }
+    for document in &documents {
+        let n_tasks = document.tasks.len();
+        let tasks = if n_tasks == 1 { "1 task".to_owned() } else { format!("{n_tasks} tasks") };
+        ui.line(format!(
+            "{}  {:8}  {tasks:>8}  {}",
+            document.id,
+            document.state,
+            view::first_line(&document.goal)
+        ));
+    }
+    if documents.is_empty() && !ui.quiet {
+        ui.note("there are no proposals; `regatta plan \"GOAL\"` makes one");
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,121 @@
+//! The planner's own task: how it is ordered, and how it is waited for.
+
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use regatta_core::part::Part;
+use regatta_core::proposal::SCHEMA;
+use regatta_core::spec::{TaskSpec, TimeLimits};
+use regatta_core::state::TaskState;
+use regatta_core::taskfile::Loaded;
+use regatta_core::verdict::VerdictAdapter;
+use regatta_engine::clock;
+use regatta_engine::engine::Ended;
+use regatta_engine::templates::Text;
+use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store};
+
+use super::GoalArgs;
+use super::view;
+use crate::commands::run::{self, engage, preflight};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::ui::Ui;
+
+/// The task, as far as it is known before it has a number. What would make it fail is said before anything is written.
+pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<TaskSpec, CliError> {
+    let config = &project.config;
+    let mut chosen = config.clone();
+    if let Some(agent) = &args.agent {
+        chosen.roles.planner.agent = Some(agent.clone());
+    }
+    if let Some((message, hint)) = chosen.unfit("planner") {
+        return Err(CliError::usage(message).hinted(hint));
+    }
+    let agent = chosen.agent_of("planner").to_owned();
+    let id = TaskId::parse("PLAN-000").expect("letters and digits are an id");
+    let spec = TaskSpec {
+        title: view::first_line(goal),
+        model: args.model.clone().or_else(|| config.roles.planner.model.clone()),
+        read_only: true,
+        bounds: config.defaults.bounds.clone(),
+        env: config.defaults.env.clone(),
+        max_attempts: config.defaults.max_attempts,
+        limits: TimeLimits {
+            total: config.defaults.timeout,
+            first_output: config.defaults.first_output_timeout,
+            idle: config.defaults.idle_timeout,
+        },
+        verdict_adapter: VerdictAdapter::ExitCode,
+        land: false,
+        part: Some(Part::Planner { chain: args.chain }),
+        ..TaskSpec::plain(id, &agent, goal)
+    };
+    preflight(project, std::slice::from_ref(&spec), None)?;
+    Ok(spec)
+}
+
+/// The same with its number, and in the words of the project.
+pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -> Result<TaskSpec, CliError> {
+    let template = Text::Plan.load(&project.repo.state_dir).map_err(|fault| {
+        CliError::usage(fault.to_string())
+            .hinted("put the template right, or take it away for the usual words")
+    })?;
+    let agents: Vec<&str> = project.config.agents.keys().map(String::as_str).collect();
+    let prompt = template.render(|name| match name {
+        "id" => id.to_string(),
+        "agents" => agents.join(", "),
+        "schema" => SCHEMA.trim_end().to_owned(),
+        _ => goal.trim().to_owned(),
+    });
+    Ok(TaskSpec { id, prompt, ..spec })
+}
+
+/// Has the planner work, here or in the daemon, until it has ended, and shows what came of it. `known` is one that was
+/// there before, and has been told something more.
+pub(crate) async fn work(
+    project: &Project,
+    store: Arc<dyn Store>,
+    spec: TaskSpec,
+    known: bool,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
+    let id = spec.id.clone();
+    let queue = Queue::of(project, store.clone()).await?;
+    if queue.takers.daemon().is_some() {
+        if !known {
+            let task = NewTask { spec, queue: MAIN_QUEUE.to_owned(), if_present: IfPresent::Refuse };
+            store.enqueue(&[task], &RequestId::fresh(), clock::now()).await?;
+        }
+        if !ui.quiet && !ui.json {
+            ui.line(format!(
+                "{id} is with the daemon; Ctrl-C leaves it there, `regatta plan show {id}` looks again"
+            ));
+        }
+        ended(store.as_ref(), &id).await?;
+    } else {
+        let args = run::Args { resume: known, ..run::Args::default() };
+        let loaded = Loaded { tasks: vec![spec], plan_name: Some(id.to_string()), ..Loaded::default() };
+        let view = Ui { outlives_reader: true, ..ui.clone() };
+        let (_, end) = engage(project, store.clone(), &loaded, &args, &view).await?;
+        if end != Ended::Settled {
+            ui.note(format!("{id} was stopped; `regatta requeue {id}` gives it to the daemon"));
+            return Ok(Exit::Interrupted);
+        }
+    }
+    view::show(project, store.as_ref(), &id, ui).await
+}
+
+/// Waits until a task moves no more by itself.
+async fn ended(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
+    let mut changes = store.subscribe().await?;
+    loop {
+        let state = store.task(id).await?.state;
+        if state.is_terminal() || matches!(state, TaskState::Blocked { .. }) {
+            return Ok(());
+        }
+        // A wake-up is only a hint.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), changes.changed()).await;
+    }
+}

@@ -1,0 +1,23 @@
+//! `regatta plan show ID`.
+
+use super::view;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::ui::Ui;
+
+/// Show a proposal: its goal, its state, and its tasks as a graph.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The proposal: PLAN-001, or its number.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let id = view::find(&project, &args.id)?;
+    let store = project.store().await?;
+    view::show(&project, store.as_ref(), &id, ui).await
+}

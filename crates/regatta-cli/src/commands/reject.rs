@@ -1,0 +1,60 @@
+//! `regatta reject PLAN-001 "WHY"`: what was proposed is not wanted so, or not at all.
+
+use regatta_engine::plans::Plans;
+
+use super::plan::{view, work};
+use super::send::send;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::ui::Ui;
+
+/// Reject a proposal: with a reason its planner goes on with its conversation and proposes another, without one it is
+/// put away.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The proposal: PLAN-001, or its number.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// What is wrong with it, for its planner.
+    #[arg(value_name = "WHY", allow_hyphen_values = true)]
+    why: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let id = view::find(&project, &args.id)?;
+    let store = project.store().await?;
+    let (state, reason) = view::state(&project, store.as_ref(), &id).await?;
+    let why = args.why.filter(|why| !why.trim().is_empty());
+    let refuse = |what: &str| {
+        let reason = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        Err(CliError::refused(format!("{id} is {state}, so it cannot be {what}{reason}"))
+            .hinted(format!("`regatta plan show {id}` shows it")))
+    };
+    match (state, why) {
+        ("proposed" | "failed", Some(why)) => {
+            let task = store.task(&id).await?;
+            let queue = Queue::of(&project, store.clone()).await?;
+            let text = format!(
+                "The plan is not accepted: {}\n\nAnswer with another, in the same form: one JSON object that fits the schema.",
+                why.trim()
+            );
+            send(&queue, &task, &text, &project.config).await?;
+            work(&project, store, task.spec, true, ui).await
+        }
+        ("proposed" | "failed" | "rejected", None) => {
+            let plans = Plans::of(&project.repo.state_dir);
+            plans.reject(&id).map_err(|error| CliError::io("writing", &plans.rejected_file(&id), &error))?;
+            match ui.json {
+                true => ui.document(&view::document(&project, store.as_ref(), &id).await?.0),
+                false => ui.line(format!("{id} rejected; nothing was run")),
+            }
+            Ok(Exit::Ok)
+        }
+        (_, Some(_)) => refuse("rejected"),
+        (_, None) => refuse("put away"),
+    }
+}

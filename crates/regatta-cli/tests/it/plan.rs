@@ -1,0 +1,224 @@
+//! A goal becomes a plan: an agent's answer, checked, shown, edited, approved or rejected, and only then done.
+
+use std::fs;
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::World;
+use serde_json::{Value, json};
+
+use crate::REGATTA;
+
+/// Claude as a script: keeps its conversation where claude does, notes what it is told, and answers what the test wrote
+/// down for this task and attempt. Where nothing was written down it does its task.
+const CLAUDE: &str = r#"case "$*" in *--session-id*) id=${*##*--session-id }; how=new ;; *) id=${*##*--resume }; how=resume ;; esac
+id=${id%% *}; notes=NOTES
+mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
+echo "$REGATTA_ATTEMPT $how $id" >>"$notes/argv.$REGATTA_TASK"; cat >"$notes/stdin.$REGATTA_TASK.$REGATTA_ATTEMPT"
+echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\":\"m\"}"
+for answer in "$notes/answer.$REGATTA_TASK.$REGATTA_ATTEMPT" "$notes/answer.$REGATTA_TASK"; do
+  if [ -f "$answer" ]; then cat "$answer"; exit 0; fi
+done
+echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.txt"
+regatta done --verdict pass --summary "Did $REGATTA_TASK" >&2
+echo '{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":1}}'"#;
+
+/// A world whose claude is that script.
+pub(crate) struct Scene {
+    pub(crate) world: World,
+}
+
+impl Scene {
+    pub(crate) fn new(config: &str) -> Self {
+        let mut world = World::new(REGATTA);
+        let notes = world.outside("notes");
+        fs::create_dir_all(&notes).unwrap();
+        script(&world.outside("bin/claude"), &CLAUDE.replace("NOTES", &notes.display().to_string()));
+        let path =
+            format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let config_dir = world.outside("claude-config");
+        world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+        world.config(config);
+        Self { world }
+    }
+
+    /// What a task's agent answers, in one attempt (`a.1`) or in all of them (`a`).
+    pub(crate) fn answers(&self, whose: &str, text: &str) {
+        let line =
+            json!({ "type": "result", "subtype": "success", "is_error": false, "result": text, "usage": {} });
+        fs::write(self.world.outside(&format!("notes/answer.{whose}")), format!("{line}\n")).unwrap();
+    }
+
+    /// What an attempt was told.
+    pub(crate) fn told(&self, id: &str, attempt: u32) -> String {
+        fs::read_to_string(self.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
+    }
+
+    /// Attempt, `new` or `resume`, and the conversation, of every attempt.
+    pub(crate) fn starts(&self, id: &str) -> Vec<[String; 3]> {
+        let argv = fs::read_to_string(self.world.outside(&format!("notes/argv.{id}"))).unwrap();
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
+        argv.lines().map(words).collect()
+    }
+
+    fn proposal(&self) -> Value {
+        let ran = self.world.regatta(["plan", "show", "--json", "PLAN-001"]).exited(0);
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    fn tasks(&self) -> Vec<String> {
+        let stored = self.world.stored().into_iter().map(|(id, _)| id);
+        stored.filter(|id| !id.starts_with("PLAN-")).collect()
+    }
+}
+
+/// Two tasks, one behind the other.
+fn two_tasks() -> String {
+    let plan = json!({ "name": "greeting", "tasks": [
+        { "id": "hello", "title": "Say hello", "prompt": "Write hello.txt.\n\nNothing else.", "checks": ["test -f hello.txt"] },
+        { "id": "bye", "prompt": "Write bye.txt.", "deps": ["hello"], "writes": ["bye.txt"], "labels": ["small"] },
+    ]});
+    format!("I looked around. Here is the plan:\n\n```json\n{plan:#}\n```\n")
+}
+
+#[test]
+fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    scene.answers("PLAN-001", &two_tasks());
+    world
+        .regatta(["plan", "Greet people,\nand take leave of them."])
+        .exited(0)
+        .says("PLAN-001 proposed: Greet people,")
+        .says("hello  (claude)  Say hello")
+        .says("└─ bye  (claude)  Write bye.txt.")
+        .says("`regatta approve PLAN-001` enqueues it");
+    let told = scene.told("PLAN-001", 1);
+    assert!(
+        told.contains("Greet people,\nand take leave of them.") && told.contains("additionalProperties"),
+        "{told}"
+    );
+    // Nothing is done before somebody approves it.
+    assert!(scene.tasks().is_empty());
+    let proposal = scene.proposal();
+    assert_eq!((&proposal["state"], &proposal["stages"]), (&json!("proposed"), &json!([["hello"], ["bye"]])));
+    assert_eq!(proposal["tasks"][0]["prompt"], "Write hello.txt.\n\nNothing else.");
+
+    world.regatta(["approve", "1"]).exited(0).says("enqueued hello").says("enqueued bye");
+    assert_eq!(scene.tasks(), ["bye", "hello"]);
+    assert_eq!(scene.proposal()["state"], "approved");
+    world.regatta(["approve", "PLAN-001"]).exited(0).says("was approved before");
+    world.regatta(["approve", "PLAN-001", "--run"]).exited(6).says("was approved before");
+    world.regatta(["reject", "PLAN-001", "no"]).exited(6);
+    assert_eq!(scene.tasks(), ["bye", "hello"]);
+    world.regatta(["plan", "list"]).exited(0).says("PLAN-001  approved   2 tasks  Greet people,");
+}
+
+#[test]
+fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
+    let scene = Scene::new("");
+    scene.answers("PLAN-001.1", "I would rather write a poem.");
+    let circle = json!({ "tasks": [
+        { "id": "a", "prompt": "x", "deps": ["b"] },
+        { "id": "b", "prompt": "x", "deps": ["a"], "env": { "LD_PRELOAD": "x" } },
+    ]});
+    scene.answers("PLAN-001.2", &circle.to_string());
+    scene.answers("PLAN-001.3", &two_tasks());
+    scene.world.regatta(["plan", "Greet people"]).exited(0).says("PLAN-001 proposed");
+    assert_eq!(scene.proposal()["tasks"].as_array().unwrap().len(), 2);
+    let (second, third) = (scene.told("PLAN-001", 2), scene.told("PLAN-001", 3));
+    assert!(second.contains("the answer holds no JSON object"), "{second}");
+    assert!(third.contains("tasks[1]: unknown key \"env\""), "{third}");
+    let [first, rest @ ..] = &scene.starts("PLAN-001")[..] else { panic!("it was started") };
+    assert_eq!(first[1], "new");
+    assert!(
+        rest.len() == 2 && rest.iter().all(|start| start[1] == "resume" && start[2] == first[2]),
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn nonsense_for_ever_is_blocked_and_nothing_is_guessed() {
+    let scene = Scene::new("defaults: { max_attempts: 2 }\n");
+    let circle = json!({ "tasks": [
+        { "id": "a", "prompt": "x", "deps": ["b"] },
+        { "id": "b", "prompt": "x", "deps": ["a"] },
+    ]});
+    scene.answers("PLAN-001", &circle.to_string());
+    let world = &scene.world;
+    world
+        .regatta(["plan", "Greet people"])
+        .exited(1)
+        .says("PLAN-001 failed")
+        .says("in a circle: a -> b -> a");
+    assert_eq!(world.stored(), [("PLAN-001".to_owned(), "blocked".to_owned())]);
+    assert_eq!(world.attempts("PLAN-001"), (2, 2));
+    world.regatta(["approve", "PLAN-001"]).exited(6).says("PLAN-001 is failed, so it cannot be approved");
+    assert!(!world.state_dir().join("plans/PLAN-001.md").exists());
+    world.regatta(["approve", "PLAN-002"]).exited(4);
+    world.regatta(["plan", "show", "../x"]).exited(4);
+}
+
+#[test]
+fn a_rejected_plan_goes_back_to_its_planner_and_the_next_one_can_be_edited_and_run() {
+    let mut scene = Scene::new("");
+    let editor = scene.world.outside("bin/editor");
+    scene.world.env("EDITOR", format!("{} --wait", editor.display())).env("VISUAL", "");
+    let world = &scene.world;
+    scene.answers("PLAN-001.1", &two_tasks());
+    let one = json!({ "tasks": [{ "id": "hello", "prompt": "Write hello.txt." }] });
+    scene.answers("PLAN-001.2", &one.to_string());
+    world.regatta(["plan", "Greet people"]).exited(0);
+    world
+        .regatta(["reject", "PLAN-001", "nobody says bye"])
+        .exited(0)
+        .says("PLAN-001 proposed")
+        .says("1 task in");
+    assert!(scene.told("PLAN-001", 2).contains("nobody says bye"));
+    let starts = scene.starts("PLAN-001");
+    assert_eq!((&starts[1][1], &starts[1][2]), (&"resume".to_owned(), &starts[0][2]));
+
+    script(&editor, "sed -i 's/id: \"hello\"/id: \"he llo\"/' \"$2\"");
+    world.regatta(["plan", "edit", "PLAN-001"]).exited(2).says("task id \"he llo\"");
+    world.regatta(["approve", "PLAN-001"]).exited(2).says("PLAN-001.md:").says("task id \"he llo\"");
+    script(&editor, "sed -i 's/id: \"he llo\"/id: \"hallo\"/' \"$2\"");
+    world.regatta(["plan", "edit", "PLAN-001"]).exited(0).says("hallo  (claude)");
+    world.regatta(["approve", "PLAN-001", "--run"]).exited(0);
+    world.assert_states(["PLAN-001 done", "hallo landed"]);
+    assert_eq!(world.landed("hallo.txt").as_deref(), Some("1\n"));
+
+    scene.answers("PLAN-002", &one.to_string());
+    world.regatta(["plan", "--file", "-", "--json"]).exited(2);
+    fs::write(world.outside("goal.md"), "# Greet\n\nmore people").unwrap();
+    let goal = world.outside("goal.md").display().to_string();
+    let ran = world.regatta(["plan", "--file", &goal, "--json"]).exited(0);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&document["id"], &document["state"]), (&json!("PLAN-002"), &json!("proposed")));
+    world.regatta(["reject", "PLAN-002"]).exited(0).says("rejected");
+    world.regatta(["approve", "PLAN-002"]).exited(6);
+    world.regatta(["plan", "list"]).exited(0).says("PLAN-002  rejected");
+}
+
+#[test]
+fn with_a_daemon_the_planner_goes_through_its_queue() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    scene.answers("PLAN-001", &two_tasks());
+    let daemon = world.daemon();
+    world.regatta(["plan", "Greet people"]).exited(0).says("is with the daemon").says("PLAN-001 proposed");
+    world.regatta(["approve", "PLAN-001"]).exited(0);
+    world.wait_state("hello", "landed");
+    world.wait_state("bye", "landed");
+    drop(daemon);
+}
+
+#[test]
+fn who_cannot_plan_is_told_before_anything_is_written() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    world.regatta(["plan", "x", "--agent", "nobody"]).exited(2).says("nobody");
+    world.regatta(["plan", "x", "--agent", "sh"]).exited(2).says("takes what it is told for a script");
+    world.regatta(["plan", "  "]).exited(2).says("the goal is empty");
+    world.regatta(["plan"]).exited(2);
+    world.regatta(["plan", "--schema"]).exited(0).says("\"additionalProperties\": false");
+    assert!(!world.state_dir().join("plans").exists());
+}

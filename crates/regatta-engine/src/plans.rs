@@ -1,0 +1,158 @@
+//! Proposals on disk: `.regatta/plans/PLAN-001.md` is a plan that somebody may approve, and beside it is all that is
+//! known of it.
+//!
+//! Invariant: a file is there whole or not at all, and what was approved is on disk, as it was, before any of it is
+//! enqueued. So approving twice, or once more after a crash, enqueues the same tasks, and those that are there already
+//! stay as they are.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use regatta_core::id::TaskId;
+
+/// The beginning of every proposal's id.
+pub const PREFIX: &str = "PLAN-";
+
+/// The proposals of a project.
+#[derive(Clone, Debug)]
+pub struct Plans {
+    dir: PathBuf,
+}
+
+impl Plans {
+    /// Those below a state directory.
+    pub fn of(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join("plans") }
+    }
+
+    /// Takes the next number for a goal. Nobody else gets it, however many ask at once.
+    pub fn begin(&self, goal: &str) -> io::Result<TaskId> {
+        fs::create_dir_all(&self.dir)?;
+        let mut n = self.ids()?.iter().filter_map(number).max().unwrap_or(0) + 1;
+        loop {
+            let id = TaskId::parse(&format!("{PREFIX}{n:03}")).expect("letters and digits are an id");
+            match OpenOptions::new().write(true).create_new(true).open(self.goal_file(&id)) {
+                Ok(mut file) => {
+                    file.write_all(goal.as_bytes())?;
+                    file.sync_all()?;
+                    return Ok(id);
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => n += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// All that were ever begun, in order.
+    pub fn ids(&self) -> io::Result<Vec<TaskId>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let id = name.to_str().and_then(|name| TaskId::parse(name.strip_suffix(".goal")?).ok());
+            ids.extend(id.filter(|id| number(id).is_some()));
+        }
+        ids.sort_by_key(number);
+        Ok(ids)
+    }
+
+    /// What was asked for.
+    pub fn goal(&self, id: &TaskId) -> io::Result<String> {
+        fs::read_to_string(self.goal_file(id))
+    }
+
+    fn goal_file(&self, id: &TaskId) -> PathBuf {
+        self.dir.join(format!("{id}.goal"))
+    }
+
+    /// The proposal itself, to be read and edited.
+    pub fn file(&self, id: &TaskId) -> PathBuf {
+        self.dir.join(format!("{id}.md"))
+    }
+
+    /// What was approved.
+    pub fn approved_file(&self, id: &TaskId) -> PathBuf {
+        self.dir.join(format!("{id}.approved.md"))
+    }
+
+    /// What was turned down.
+    pub fn rejected_file(&self, id: &TaskId) -> PathBuf {
+        self.dir.join(format!("{id}.rejected.md"))
+    }
+
+    /// Whether it was approved.
+    pub fn is_approved(&self, id: &TaskId) -> bool {
+        self.approved_file(id).exists()
+    }
+
+    /// Whether it was turned down for good.
+    pub fn is_rejected(&self, id: &TaskId) -> bool {
+        self.rejected_file(id).exists()
+    }
+
+    /// Writes a proposal down, in the place of an earlier one of the same planner.
+    pub fn propose(&self, id: &TaskId, plan: &str) -> io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        put(&self.file(id), plan)
+    }
+
+    /// Keeps what is approved, as it is now. What was approved before stays what was approved.
+    pub fn approve(&self, id: &TaskId, plan: &str) -> io::Result<()> {
+        if self.is_approved(id) { Ok(()) } else { put(&self.approved_file(id), plan) }
+    }
+
+    /// Puts a proposal away that nobody wants.
+    pub fn reject(&self, id: &TaskId) -> io::Result<()> {
+        match fs::rename(self.file(id), self.rejected_file(id)) {
+            // There was none yet, or it was put away before.
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.is_rejected(id) => {
+                put(&self.rejected_file(id), "")
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            renamed => renamed,
+        }
+    }
+}
+
+fn number(id: &TaskId) -> Option<u32> {
+    id.as_str().strip_prefix(PREFIX)?.parse().ok()
+}
+
+/// Replaces a file whole.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("fresh");
+    let mut file = File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_once_and_what_was_approved_stays_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let plans = Plans::of(dir.path());
+        assert!(plans.ids().unwrap().is_empty());
+        let first = plans.begin("one").unwrap();
+        let second = plans.begin("two").unwrap();
+        assert_eq!((first.as_str(), second.as_str()), ("PLAN-001", "PLAN-002"));
+        assert_eq!(plans.goal(&second).unwrap(), "two");
+        plans.propose(&first, "a").unwrap();
+        plans.propose(&first, "b").unwrap();
+        plans.approve(&first, "b").unwrap();
+        plans.approve(&first, "c").unwrap();
+        assert_eq!(fs::read_to_string(plans.approved_file(&first)).unwrap(), "b");
+        plans.reject(&second).unwrap();
+        plans.reject(&second).unwrap();
+        assert!(plans.is_rejected(&second) && !plans.is_approved(&second));
+        assert_eq!(plans.ids().unwrap(), [first, second]);
+    }
+}

@@ -1,0 +1,48 @@
+//! The end of a planner's attempt: its answer becomes a proposal, or the list of all that is wrong with it.
+
+use regatta_core::attempt::Evidence;
+use regatta_core::part::Part;
+use regatta_core::proposal::{Proposal, listed};
+use regatta_core::taskfile::LoadSettings;
+use regatta_store::TaskQuery;
+
+use super::{Worker, WorkerError};
+use crate::persist::until_answered;
+use crate::plans::Plans;
+
+impl Worker {
+    /// Writes down what a planner proposes. `Some` says why that is no plan, for people and for the planner.
+    pub(super) async fn propose(&mut self, answer: &str) -> Result<Option<String>, WorkerError> {
+        let Some(Part::Planner { chain }) = self.claim.spec.part else { return Ok(None) };
+        let refused =
+            |wrong: &[String]| Ok(Some(format!("the answer is no plan that can be used:{}", listed(wrong))));
+        let proposal = match Proposal::read(answer) {
+            Ok(proposal) => proposal,
+            Err(wrong) => return refused(&wrong),
+        };
+        let (id, plans) = (self.claim.task.clone(), Plans::of(&self.ctx.state_dir));
+        let io = |doing, path| move |source| WorkerError::Io { doing, path, source };
+        let goal = plans.goal(&id).map_err(io("reading the goal of", plans.file(&id)))?;
+        let plan = proposal.plan(id.as_str(), &goal, chain);
+        let tasks = match Proposal::load(&plan, &LoadSettings::new(&self.ctx.config)) {
+            Ok(tasks) => tasks,
+            Err(wrong) => return refused(&wrong),
+        };
+        let ids = Some(tasks.iter().map(|task| task.id.clone()).collect());
+        let query = TaskQuery { ids, ..TaskQuery::default() };
+        let taken = until_answered(|| self.ctx.store.briefs(&query)).await?;
+        if !taken.is_empty() {
+            let wrong: Vec<String> = taken
+                .iter()
+                .map(|task| {
+                    format!("there is a task {} already, {}; choose another id", task.id, task.state.name())
+                })
+                .collect();
+            return refused(&wrong);
+        }
+        plans.propose(&id, &plan).map_err(io("writing", plans.file(&id)))?;
+        let n_tasks = tasks.len();
+        self.record.evidence.push(Evidence::Note { text: format!("it proposes {n_tasks} tasks") });
+        Ok(None)
+    }
+}
