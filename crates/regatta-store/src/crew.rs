@@ -60,6 +60,10 @@ pub trait Crew: Send + Sync {
     /// The messages for `name` that were not dismissed, oldest first.
     async fn inbox(&self, name: &MemberName, query: &InboxQuery) -> Result<Vec<Message>>;
 
+    /// The last `limit` messages after the number `after`, whoever they are for, oldest first: one for each inbox it was
+    /// put into, dismissed or not.
+    async fn correspondence(&self, after: u64, limit: usize) -> Result<Vec<Message>>;
+
     /// Marks messages in the inbox of `name`. [`StoreError::NotFound`](crate::StoreError::NotFound) if one of them never
     /// was in it; then none is marked. Repeating it changes nothing.
     async fn mark(&self, name: &MemberName, messages: &[u64], mark: Mark, at: Timestamp) -> Result<()>;

@@ -98,6 +98,29 @@ pub async fn an_inbox_is_read_by_page_and_marked(fixture: &dyn Fixture) {
     assert!(matches!(others, Err(StoreError::NotFound(_))), "{others:?}");
 }
 
+pub async fn whoever_looks_sees_the_last_messages_of_all(fixture: &dyn Fixture) {
+    let (tom, _bob) = (join(fixture, "Tom", "tester").await, join(fixture, "Bob", "tester").await);
+    let store = tom.store.as_ref();
+    assert!(store.correspondence(0, 10).await.unwrap().is_empty());
+    send(store, &message(Recipients::One(name("Tom")), "first")).await.unwrap();
+    send(store, &message(Recipients::Everybody, "all")).await.unwrap();
+    send(store, &message(Recipients::One(name("Bob")), "last")).await.unwrap();
+    let seen = async |after: u64, limit: usize| {
+        let messages = store.correspondence(after, limit).await.expect("the store answers");
+        messages.iter().map(|one| format!("{}: {}", one.to, one.text)).collect::<Vec<_>>()
+    };
+    let all = ["Tom: first", "Bob: all", "Tom: all", "Bob: last"];
+    assert_eq!(seen(0, 10).await, all);
+    let ids: Vec<u64> = store.correspondence(0, 10).await.unwrap().iter().map(|one| one.id).collect();
+    assert_eq!(seen(ids[0], 10).await, all[1..]);
+    assert_eq!(seen(0, 1).await, all[3..], "messages are counted, not inboxes");
+    assert_eq!(seen(0, 2).await, all[1..]);
+    assert!(seen(ids[3], 10).await.is_empty());
+    store.mark(&name("Tom"), &ids[..1], Mark::Dismissed, at(5)).await.unwrap();
+    assert_eq!(seen(0, 10).await, all, "dismissed ones too");
+    assert_eq!(store.correspondence(0, 10).await.unwrap()[0].read_at, Some(at(5)));
+}
+
 pub async fn only_who_has_the_right_writes_under_a_name(fixture: &dyn Fixture) {
     let (tom, bob) = (join(fixture, "Tom", "tester").await, join(fixture, "Bob", "tester").await);
     let store = bob.store.as_ref();

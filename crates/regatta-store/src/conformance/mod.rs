@@ -182,6 +182,7 @@ macro_rules! conformance {
                 a_repeated_message_is_delivered_once,
                 everybody_is_who_is_there_and_who_is_at_work,
                 an_inbox_is_read_by_page_and_marked,
+                whoever_looks_sees_the_last_messages_of_all,
                 only_who_has_the_right_writes_under_a_name,
                 what_cannot_be_delivered_is_refused_whole,
             }

@@ -39,6 +39,10 @@ impl<S: Store> Crew for Faulty<S> {
         lossy!(self, self.inner.inbox(name, query))
     }
 
+    async fn correspondence(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
+        lossy!(self, self.inner.correspondence(after, limit))
+    }
+
     async fn mark(&self, name: &MemberName, messages: &[u64], mark: Mark, at: Timestamp) -> Result<()> {
         lossy!(self, self.inner.mark(name, messages, mark, at))
     }

@@ -42,6 +42,10 @@ impl Crew for SqliteStore {
         self.readers.call(move |db| messages::inbox(db, &name, &query)).await
     }
 
+    async fn correspondence(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
+        self.readers.call(move |db| messages::correspondence(db, after, limit)).await
+    }
+
     async fn mark(&self, name: &MemberName, messages: &[u64], mark: Mark, at: Timestamp) -> Result<()> {
         let (name, ids) = (name.clone(), messages.to_vec());
         self.writer.call(move |tx| messages::mark(tx, &name, &ids, mark, at)).await

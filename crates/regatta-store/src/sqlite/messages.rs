@@ -144,18 +144,43 @@ pub(super) fn inbox(db: &Connection, name: &MemberName, wanted: &InboxQuery) -> 
     let mut rows = query.query(params![name.folded(), wanted.after.cast_signed(), wanted.unread, limit])?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        messages.push(Message {
-            id: row.get::<_, i64>(0)?.cast_unsigned(),
-            at: Timestamp::from_millis(row.get(1)?),
-            from: parse(&row.get::<_, String>(2)?)?,
-            to: parse(&row.get::<_, String>(3)?)?,
-            kind: from_json("a message's kind", &row.get::<_, String>(4)?)?,
-            text: row.get(5)?,
-            reply_to: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
-            read_at: row.get::<_, Option<i64>>(7)?.map(Timestamp::from_millis),
-        });
+        messages.push(message(row)?);
     }
     Ok(messages)
+}
+
+pub(super) fn correspondence(db: &Connection, after: u64, limit: usize) -> Result<Vec<Message>> {
+    // The oldest of them is found first: mostly there is none, and deliveries are looked through only where there is.
+    let mut query = db.prepare_cached(
+        "select min(seq) from (select seq from message where seq > ?1 order by seq desc limit ?2)",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let oldest: Option<i64> = query.query_row(params![after.cast_signed(), limit], |row| row.get(0))?;
+    let Some(oldest) = oldest else { return Ok(Vec::new()) };
+    let mut query = db.prepare_cached(
+        "select m.seq, m.at, m.author, d.name, m.kind, m.body, m.reply_to, d.read_at \
+         from delivery d cross join message m on m.seq = d.message where d.message >= ?1 \
+         order by d.message, d.folded",
+    )?;
+    let mut rows = query.query([oldest])?;
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next()? {
+        messages.push(message(row)?);
+    }
+    Ok(messages)
+}
+
+fn message(row: &rusqlite::Row<'_>) -> Result<Message> {
+    Ok(Message {
+        id: row.get::<_, i64>(0)?.cast_unsigned(),
+        at: Timestamp::from_millis(row.get(1)?),
+        from: parse(&row.get::<_, String>(2)?)?,
+        to: parse(&row.get::<_, String>(3)?)?,
+        kind: from_json("a message's kind", &row.get::<_, String>(4)?)?,
+        text: row.get(5)?,
+        reply_to: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
+        read_at: row.get::<_, Option<i64>>(7)?.map(Timestamp::from_millis),
+    })
 }
 
 pub(super) fn mark(tx: &Tx, name: &MemberName, ids: &[u64], mark: Mark, at: Timestamp) -> Result<()> {
