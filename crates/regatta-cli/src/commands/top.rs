@@ -3,10 +3,11 @@
 use std::io::IsTerminal;
 
 use crate::cli::Global;
+use crate::crew::As;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::top::{Feed, document, once};
+use crate::top::{Feed, How, document, once};
 use crate::ui::Ui;
 
 /// Watch everything on one screen: lanes with what their agents say, board, train, crew, events, cost.
@@ -25,6 +26,8 @@ pub(crate) struct Args {
     /// The size of the picture that --once prints, instead of the terminal's.
     #[arg(long, value_name = "WxH", value_parser = size, requires = "once")]
     size: Option<(u16, u16)>,
+    #[command(flatten)]
+    who: As,
 }
 
 /// The largest picture that is made.
@@ -58,7 +61,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let size = args.size.unwrap_or_else(terminal_size);
         return once(&project, feed, size, args.read_only, ui).await;
     }
-    crate::top::run(project, feed, args.read_only, ui).await
+    crate::top::run(project, feed, How { read_only: args.read_only, who: args.who }, ui).await
 }
 
 fn terminal_size() -> (u16, u16) {

@@ -2,11 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
-use regatta_store::Store;
+use regatta_store::{BOARD_QUEUE, MessageKind, Recipients, Store};
 
+use super::addressee::unread_for_ever;
 use super::screen::{Change, PageKind};
+use crate::commands::msg::post::{post, sentence};
 use crate::commands::{cancel, diff, land, lane, park, requeue, retry, send, status, unpark};
+use crate::crew::As;
 use crate::error::CliError;
 use crate::project::Project;
 use crate::queue::{Changed, Queue};
@@ -63,6 +67,41 @@ pub(super) async fn send(
     let sent = send::send(&queue, &task, text, &project.config).await?;
     let hint = sent.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     Ok(format!("{}{hint}", send::line(&sent)))
+}
+
+/// Writes a message to a member, or to whoever is at work on a task.
+pub(super) async fn message(
+    store: Arc<dyn Store>,
+    who: &As,
+    name: &MemberName,
+    text: &str,
+) -> Result<String, CliError> {
+    let members = store.members().await?;
+    let (mut to, mut then) = (name.clone(), String::new());
+    if !members.iter().any(|member| member.name.is(name)) {
+        // It is no member, so it is a task; who reads for it is looked at now.
+        let task = store.task(name.as_task()).await?;
+        let id = &task.spec.id;
+        match members.iter().find(|member| task.session.as_ref() == Some(&member.session)) {
+            Some(holder) => to = holder.name.clone(),
+            None => {
+                if let Some((why, hint)) = unread_for_ever(id, &task.state, task.queue == BOARD_QUEUE) {
+                    return Err(CliError::refused(why).hinted(hint));
+                }
+                then = match task.state.is_claimed() {
+                    true => {
+                        "; it reads it with `regatta msg inbox`, or when its next attempt begins".to_owned()
+                    }
+                    false => "; its agent is told when its next attempt begins".to_owned(),
+                };
+            }
+        }
+    }
+    if members.iter().any(|member| member.name.is(&to) && !member.is_there) {
+        then = format!("; {to} has left, and finds it on coming back");
+    }
+    let posted = post(store.as_ref(), who, Recipients::One(to), MessageKind::Direct, text, None).await?;
+    Ok(format!("{}{then}", sentence(&posted)))
 }
 
 /// Reads a page.

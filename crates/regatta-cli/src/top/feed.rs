@@ -13,15 +13,18 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::profiles::Limited;
 use regatta_core::report::describe;
+use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_core::train::order;
-use regatta_engine::clock;
+use regatta_engine::clock::{self, Day};
+use regatta_engine::holds::all_held;
 use regatta_engine::landing::picture::under_test;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
-use regatta_store::{Member, SessionInfo, Store, TaskQuery};
+use regatta_engine::suspicions::open_suspicions;
+use regatta_store::{SessionInfo, Store, TaskBrief, TaskQuery};
 
-use super::model::{Group, MOST_EVENTS, Model, Seat, Waiting, Worker};
+use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
 use crate::error::CliError;
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
@@ -57,7 +60,6 @@ impl Feed {
         let model = Model {
             name: name.unwrap_or_else(|| "regatta".to_owned()),
             target: project.target().unwrap_or_else(|_| "no branch".to_owned()),
-            today: Some(start_of_day(clock::now())),
             day_usd: project.config.budget.day.usd,
             ..Model::default()
         };
@@ -87,33 +89,67 @@ impl Feed {
             TaskQuery { states: states(&["pending"]), limit: MOST_WAITING, ..TaskQuery::default() },
             TaskQuery { states: over, limit: MOST_OVER, latest: true, ..TaskQuery::default() },
         ];
+        let mut running = Vec::new();
         for query in &queries {
             for brief in self.store.briefs(query).await? {
+                running.extend(is_running(&brief).then(|| brief.id.clone()));
                 self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
             }
         }
         self.read_events().await?;
+        for task in running {
+            self.read_suspicions(&task).await?;
+        }
+        self.read_board(None).await?;
+        self.read_letters().await?;
         self.count().await?;
         self.look_around().await?;
         Ok(())
     }
 
+    /// What is suspected of a task's agent: all its events are asked, whenever they were.
+    async fn read_suspicions(&mut self, task: &TaskId) -> Result<(), CliError> {
+        let Some(row) = self.model.rows.get_mut(task) else { return Ok(()) };
+        row.suspected.clear();
+        if matches!(row.state, TaskState::Running { .. }) {
+            for suspicion in open_suspicions(self.store.as_ref(), task, row.attempts).await? {
+                let why = clean_line(&self.redactor.redact(&suspicion.why));
+                row.suspected.push(format!("{}: {why}", suspicion.sign));
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in what happened since, and looks again at those who wait among `visible`. Says whether anything changed.
     pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, CliError> {
-        let (mut changed, met) = self.read_events().await?;
-        let any = !changed.is_empty();
+        let Told { mut changed, suspected, enqueued, met } = self.read_events().await?;
+        let any = !changed.is_empty() | self.read_letters().await?;
         if met {
             // Whom a dependency has let go is told by no event of its own.
             let waits =
                 |task: &&TaskId| self.model.rows.get(*task).is_some_and(|row| row.group() == Group::Waiting);
             changed.extend(visible.iter().filter(waits).cloned());
         }
-        if any {
+        if !changed.is_empty() {
             self.uncounted = true;
+            let mut ended = false;
             let query = TaskQuery { ids: Some(changed.into_iter().collect()), ..TaskQuery::default() };
             for brief in self.store.briefs(&query).await? {
+                let known = self.model.rows.get(&brief.id);
+                ended |= known.is_some_and(|row| row.heard.is_some()) && !is_running(&brief);
                 self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
             }
+            if ended {
+                // What an agent said of its cost is gone now, and has to be in the sum.
+                self.sum_up().await?;
+            }
+        }
+        if !enqueued.is_empty() {
+            self.read_board(Some(enqueued)).await?;
+        }
+        // Behind the tasks: an attempt may have begun and be suspected in one go.
+        for task in &suspected {
+            self.read_suspicions(task).await?;
         }
         Ok(any)
     }
@@ -127,7 +163,9 @@ impl Feed {
         }
         if self.sessions_at.is_none_or(|at| at.elapsed() >= SESSIONS) {
             self.look_around().await?;
-            self.model.today = Some(start_of_day(clock::now()));
+            if self.model.today.begins != Some(Day::of(clock::now()).begins) {
+                self.sum_up().await?;
+            }
             changed = true;
         }
         Ok(changed)
@@ -135,6 +173,7 @@ impl Feed {
 
     pub(super) async fn count(&mut self) -> Result<(), CliError> {
         self.model.counts = self.store.counts(None).await?.into_iter().collect();
+        self.sum_up().await?;
         (self.uncounted, self.counted_at) = (false, Some(Instant::now()));
         Ok(())
     }
@@ -146,6 +185,9 @@ impl Feed {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
         };
         self.model.tests = under_test(&self.state_dir, &self.model.target, alive);
+        let shown = |why: String| clean_line(&self.redactor.redact(&why));
+        let held = all_held(&self.state_dir, alive).into_iter();
+        self.model.held = held.map(|(task, why)| (task, shown(why))).collect();
         let worker = |info: &SessionInfo| Worker {
             what: clean_line(&info.node.what),
             node: clean_line(&info.node.node),
@@ -155,13 +197,10 @@ impl Feed {
         // Members have sessions too, and lines of their own.
         let works = |info: &&SessionInfo| !info.node.what.starts_with("member ");
         self.model.workers = sessions.iter().filter(works).map(worker).collect();
-        let seat = |member: Member| Seat {
-            name: clean_line(member.name.as_str()),
-            role: clean_line(member.role.as_str()),
-            is_there: member.is_there && !is_certainly_dead(&member.node),
-            tasks: member.tasks.iter().map(|task| task.as_str()).collect::<Vec<_>>().join(", "),
-        };
-        self.model.members = self.store.members().await?.into_iter().map(seat).collect();
+        self.read_members().await?;
+        if !self.model.crew.letters.is_empty() {
+            self.read_letters_again().await?;
+        }
         self.model.cars = self.store.cars(&self.model.target).await?;
         order(&mut self.model.cars);
         self.model.cooling = self.cooling().await?;
@@ -191,28 +230,40 @@ impl Feed {
         Ok(found)
     }
 
-    /// The tasks that events after the last one name, and whether a dependency may be met or unmet by one.
-    async fn read_events(&mut self) -> Result<(BTreeSet<TaskId>, bool), CliError> {
-        let (mut changed, mut met, mut train) = (BTreeSet::new(), false, false);
+    /// Takes the events in that came after the last one.
+    async fn read_events(&mut self) -> Result<Told, CliError> {
+        let (mut told, mut around) = (Told::default(), false);
         loop {
             let events = self.store.events(self.seen, None, PAGE).await?;
             for event in &events {
                 self.seen = event.seq;
                 let text = clean_line(&self.redactor.redact(&describe(&event.body)));
                 self.model.tell(event, text, clock_of(event.at));
-                changed.extend(event.task.clone());
-                met |= moves_dependents(event);
-                train |= matches!(event.body, EventBody::Landing { .. } | EventBody::Approved { .. });
+                told.changed.extend(event.task.clone());
+                told.met |= moves_dependents(event);
+                match &event.body {
+                    EventBody::Suspected { .. } | EventBody::WentOn { .. } => {
+                        told.suspected.extend(event.task.clone());
+                    }
+                    EventBody::Enqueued { .. } => told.enqueued.extend(event.task.clone()),
+                    _ => {}
+                }
+                let node = match &event.body {
+                    EventBody::Claimed { node } => Some(node.as_str()),
+                    _ => None,
+                };
+                around |= matches!(event.body, EventBody::Landing { .. } | EventBody::Approved { .. })
+                    || event.task.as_ref().is_some_and(|task| self.model.concerns_crew(task, node));
             }
             if events.len() < PAGE {
                 break;
             }
         }
-        if train {
+        if around {
             // Looked at with the next tick, not with every step of every car.
             self.sessions_at = None;
         }
-        Ok((changed, met))
+        Ok(told)
     }
 
     /// Tasks whose attempts were not read since they began or ended, those that are live first.
@@ -239,6 +290,20 @@ impl Feed {
     }
 }
 
+/// What the events of a while were about.
+#[derive(Default)]
+struct Told {
+    changed: BTreeSet<TaskId>,
+    suspected: BTreeSet<TaskId>,
+    enqueued: Vec<TaskId>,
+    /// A dependency may be met or unmet by one of them.
+    met: bool,
+}
+
+fn is_running(brief: &TaskBrief) -> bool {
+    matches!(brief.state, TaskState::Running { .. })
+}
+
 fn moves_dependents(event: &Event) -> bool {
     use regatta_core::train::LandStep;
     matches!(
@@ -251,14 +316,7 @@ fn moves_dependents(event: &Event) -> bool {
 }
 
 /// The time of day, where the person is.
-fn clock_of(at: Timestamp) -> String {
+pub(super) fn clock_of(at: Timestamp) -> String {
     let here = jiff::Timestamp::from_millisecond(at.millis()).map(|at| at.to_zoned(TimeZone::system()));
     here.map_or_else(|_| String::new(), |at| at.strftime("%H:%M:%S").to_string())
-}
-
-/// Midnight, where the person is.
-fn start_of_day(now: Timestamp) -> Timestamp {
-    let here = jiff::Timestamp::from_millisecond(now.millis()).map(|at| at.to_zoned(TimeZone::system()));
-    let midnight = here.and_then(|here| here.start_of_day());
-    midnight.map_or(now, |at| Timestamp::from_millis(at.timestamp().as_millisecond()))
 }

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_engine::agents::{self, AgentEvent, Decoder, Kind};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Shape, Tone, Transcript};
+use tokio::time::{Instant, sleep_until};
 
 use super::model::{Row, Spent};
 use crate::render::reading::end_of;
@@ -19,6 +21,14 @@ use crate::ui::{Style, Ui};
 
 /// How much of a log that is there already is read: enough for any screen.
 const BACK: u64 = 512 * 1024;
+/// So much may wait to be read; of more the end is shown, and how much was left out.
+const BEHIND: u64 = 4 * 1024 * 1024;
+/// The end that is shown then.
+const CAUGHT_UP: u64 = 256 * 1024;
+/// So many bytes a second are read for good: nobody reads faster, and reading them is work.
+const PACE: u64 = 2 * 1024 * 1024;
+/// And after each reading it rests so many times as long as that took, on a slow machine too.
+const REST: u32 = 4;
 /// How much of its end is looked at for an agent's last word.
 const GLANCE: u64 = 8 * 1024;
 /// How much of standard error is shown.
@@ -30,7 +40,10 @@ pub(super) struct Follow<'a> {
     pub(super) attempt: u32,
     /// The attempt is over: nothing more comes.
     pub(super) over: bool,
+    path: PathBuf,
     tail: Tail,
+    /// Nothing is read before that.
+    rests_until: Option<Instant>,
     decoder: Box<dyn Decoder>,
     transcript: Transcript,
     layout: Layout<'a>,
@@ -50,7 +63,9 @@ impl<'a> Follow<'a> {
             task: task.clone(),
             attempt,
             over: false,
+            path: path.to_owned(),
             tail: Tail::open(path, begin)?,
+            rests_until: None,
             decoder: agents::decoder(kind),
             transcript: Transcript::new(kind == Kind::Command),
             layout: Layout::new(ui, redactor, None),
@@ -58,25 +73,71 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Everything that is there now.
+    /// Everything that is there now; of a log that goes on growing, what was there when it was asked.
     pub(super) fn catch_up(&mut self) -> io::Result<Vec<(Style, String)>> {
         let mut text = Vec::new();
+        let size = self.size();
         loop {
             let lines = if self.over { self.tail.drain()? } else { self.tail.ready_lines()? };
             if lines.is_empty() {
                 return Ok(text);
             }
             text.extend(self.read(&lines));
+            if !self.over && self.tail.offset() >= size {
+                return Ok(text);
+            }
         }
     }
 
     /// Waits for more. May be dropped half-way.
+    ///
+    /// However fast the log grows, no more than about [`PACE`] is read of it: whoever falls too far behind goes on at
+    /// its end, and a line says how much that left out.
     pub(super) async fn more(&mut self) -> io::Result<Vec<(Style, String)>> {
-        let lines = self.tail.next_lines().await?;
-        Ok(self.read(&lines))
+        if let Some(at) = self.rests_until {
+            sleep_until(at).await;
+            self.rests_until = None;
+        }
+        let mut text: Vec<(Style, String)> = self.skip_ahead()?.into_iter().collect();
+        let begin = self.tail.offset();
+        let lines = match text.is_empty() {
+            true => self.tail.next_lines().await?,
+            false => self.tail.ready_lines()?,
+        };
+        let n_bytes = self.tail.offset().saturating_sub(begin);
+        let began = Instant::now();
+        text.extend(self.read(&lines));
+        let rest = Duration::from_millis(n_bytes * 1000 / PACE).max(began.elapsed() * REST);
+        self.rests_until = Some(Instant::now() + rest);
+        Ok(text)
+    }
+
+    fn size(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |data| data.len())
+    }
+
+    /// Goes on at the end of a log that is too far ahead, and says so.
+    fn skip_ahead(&mut self) -> io::Result<Option<(Style, String)>> {
+        let size = self.size();
+        // What was read of a line that is not complete is no backlog: lines of megabytes come in pieces.
+        let read = self.tail.offset() + self.tail.unfinished().len() as u64;
+        if size.saturating_sub(read) <= BEHIND {
+            return Ok(None);
+        }
+        let begin = size - CAUGHT_UP;
+        let skipped = begin.saturating_sub(self.tail.offset());
+        self.tail = Tail::open(&self.path, begin)?;
+        self.torn = true;
+        let skipped = skipped as f64 / 1_000_000.0;
+        let text =
+            format!("… {skipped:.1} MB skipped: it writes too fast; `regatta logs {}` has all", self.task);
+        Ok(Some((Style::Wait, text)))
     }
 
     fn read(&mut self, lines: &[Line]) -> Vec<(Style, String)> {
+        if lines.is_empty() {
+            return Vec::new();
+        }
         let skipped = usize::from(std::mem::take(&mut self.torn));
         let mut entries = Vec::new();
         for line in lines.iter().skip(skipped) {
@@ -173,15 +234,14 @@ fn hear(row: &mut Row, event: &AgentEvent, redactor: &Redactor) -> bool {
         },
         AgentEvent::Retrying { kind, .. } => format!("waits for the API: {kind}"),
         AgentEvent::Usage { tokens_in, tokens_out, cost_usd } => {
-            let attempt = row.attempts;
-            if row.spent.last().is_none_or(|spent| spent.n != attempt) {
-                let agent = row.agent.clone();
-                row.spent.push(Spent { n: attempt, agent, at: Some(row.since), ..Spent::default() });
-            }
-            if let Some(spent) = row.spent.last_mut() {
-                (spent.tokens_in, spent.tokens_out) = (*tokens_in, *tokens_out);
-                spent.usd = cost_usd.unwrap_or(spent.usd);
-            }
+            let known = row.heard.take().filter(|heard| heard.n == row.attempts).unwrap_or_default();
+            row.heard = Some(Spent {
+                n: row.attempts,
+                at: Some(row.since),
+                usd: cost_usd.unwrap_or(known.usd),
+                tokens_in: *tokens_in,
+                tokens_out: *tokens_out,
+            });
             return true;
         }
         _ => return false,
@@ -190,4 +250,86 @@ fn hear(row: &mut Row, event: &AgentEvent, redactor: &Redactor) -> bool {
     let changed = doing != row.doing;
     row.doing = doing;
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn plain() -> Ui {
+        Ui {
+            json: false,
+            color: false,
+            quiet: false,
+            verbose: false,
+            terminal: false,
+            outlives_reader: false,
+            kept: None,
+        }
+    }
+
+    /// Writes numbered lines; gives the number of the next.
+    fn numbered(file: &mut File, from: u64, n_bytes: u64) -> u64 {
+        let (mut n, mut written, mut text) = (from, 0, Vec::new());
+        while written < n_bytes {
+            let line = format!("line {n} of a flood that nobody can read\n");
+            (n, written) = (n + 1, written + line.len() as u64);
+            text.extend_from_slice(line.as_bytes());
+        }
+        file.write_all(&text).unwrap();
+        n
+    }
+
+    #[tokio::test]
+    async fn of_a_flood_the_end_is_shown_and_how_much_was_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"first\n").unwrap();
+        let (ui, redactor) = (plain(), Redactor::new(Vec::<(String, String)>::new()));
+        let task = TaskId::parse("noisy").unwrap();
+        let mut follow = Follow::open((&task, 1), &path, Kind::Command, (&ui, &redactor)).unwrap();
+        let text = |lines: Vec<(Style, String)>| lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
+        assert_eq!(text(follow.catch_up().unwrap()), ["first"]);
+        // A little more is all shown, and read without delay.
+        let n = numbered(&mut file, 0, 1000);
+        assert_eq!(text(follow.more().await.unwrap()).len() as u64, n);
+        let n = numbered(&mut file, n, 8 * BEHIND);
+        let shown = text(follow.more().await.unwrap());
+        assert!(
+            shown[0].contains("33.3 MB skipped") && shown[0].contains("regatta logs noisy"),
+            "{}",
+            shown[0]
+        );
+        assert!(shown[1].starts_with("line "), "the torn one is left out: {}", shown[1]);
+        assert_eq!(shown.last(), Some(&format!("line {} of a flood that nobody can read", n - 1)));
+        let n_bytes: usize = shown.iter().map(|line| line.len() + 1).sum();
+        assert!(n_bytes as u64 <= CAUGHT_UP + 100, "{n_bytes} bytes were read");
+        // It rests for as long as it takes a reader, and then goes on where it was.
+        assert!(follow.rests_until.is_some_and(|at| at > Instant::now()));
+        numbered(&mut file, n, 10);
+        assert_eq!(text(follow.more().await.unwrap()), [format!("line {n} of a flood that nobody can read")]);
+    }
+
+    #[tokio::test]
+    async fn a_long_line_that_comes_in_pieces_is_not_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut file = File::create(&path).unwrap();
+        let (ui, redactor) = (plain(), Redactor::new(Vec::<(String, String)>::new()));
+        let task = TaskId::parse("long").unwrap();
+        let mut follow = Follow::open((&task, 1), &path, Kind::Command, (&ui, &redactor)).unwrap();
+        let piece = vec![b'x'; usize::try_from(BEHIND / 2).unwrap()];
+        for _ in 0..4 {
+            file.write_all(&piece).unwrap();
+            assert!(follow.skip_ahead().unwrap().is_none());
+            assert!(follow.catch_up().unwrap().is_empty());
+        }
+        file.write_all(b"\nend\n").unwrap();
+        let shown = follow.more().await.unwrap();
+        assert_eq!(shown.last().map(|(_, line)| line.as_str()), Some("end"));
+        assert!(shown[0].1.starts_with("xxx"), "{:.20}", shown[0].1);
+    }
 }

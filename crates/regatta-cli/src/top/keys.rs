@@ -35,6 +35,8 @@ pub(super) enum Action {
     Accept,
     /// Something is to be said to the task's agent.
     Prompt,
+    /// A message is to be written to a member or an agent.
+    Message,
     /// Something that changes a task.
     Change(Change),
     Yes,
@@ -71,14 +73,14 @@ pub(super) const KEYS: &[Key] = &[
     key("/", "only tasks with these words in id, title, state or agent"),
     key("Esc", "back; out of the filter"),
     change("s", "send: say something more to its agent"),
+    change("m", "message: into the inbox of its agent, or of the member"),
     change("t", "retry: again in its lane, with what went wrong as guidance"),
     change("p u", "park: wait until it is unparked; unpark"),
     change("C", "cancel: end its agent, call it off"),
     change("R", "requeue: start over in a fresh lane"),
     change("L", "land: put its work into the train"),
     change("X", "retire its lane"),
-    key("?", "this help"),
-    key("^l ^z", "draw anew; suspend"),
+    key("? ^l ^z", "this help; draw anew; suspend"),
     key("q ^c", "quit; agents go on"),
 ];
 
@@ -173,6 +175,7 @@ fn changing(code: KeyCode, control: bool, read_only: bool) -> Option<Action> {
     }
     Some(Action::Change(match code {
         KeyCode::Char('s') => return Some(Action::Prompt),
+        KeyCode::Char('m') => return Some(Action::Message),
         KeyCode::Char('t') => Change::Retry,
         KeyCode::Char('p') => Change::Park,
         KeyCode::Char('u') => Change::Unpark,
@@ -209,6 +212,7 @@ fn typing(code: KeyCode, control: bool) -> Option<Action> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::addressee::Addressee;
     use regatta_core::id::TaskId;
 
     fn press(text: &str) -> KeyEvent {
@@ -235,7 +239,7 @@ mod tests {
     }
 
     fn changes(action: Option<&Action>) -> bool {
-        matches!(action, Some(Action::Change(_) | Action::Prompt))
+        matches!(action, Some(Action::Change(_) | Action::Prompt | Action::Message))
     }
 
     #[test]
@@ -257,7 +261,9 @@ mod tests {
         check(&Mode::Filter, "C", Some(Action::Type('C')));
         check(&Mode::Filter, "Enter", Some(Action::Accept));
         check(&Mode::Browse, "s", Some(Action::Prompt));
-        let prompt = Mode::Prompt(TaskId::parse("a").unwrap());
+        check(&Mode::Browse, "m", Some(Action::Message));
+        check(&Mode::Page, "m", Some(Action::Message));
+        let prompt = Mode::Prompt(Addressee::Agent(TaskId::parse("a").unwrap()));
         check(&prompt, "C", Some(Action::Type('C')));
         check(&prompt, "Esc", Some(Action::Back));
         check(&Mode::Filter, "^w", Some(Action::RubWord));

@@ -6,6 +6,8 @@
 //! task is the code of the command of the same name.
 
 mod act;
+mod addressee;
+mod crew;
 mod document;
 mod feed;
 mod follow;
@@ -13,9 +15,10 @@ mod keys;
 mod model;
 mod run;
 mod screen;
+mod spending;
 mod terminal;
 mod view;
 
 pub(crate) use document::document;
 pub(crate) use feed::Feed;
-pub(crate) use run::{once, run};
+pub(crate) use run::{How, once, run};

@@ -7,11 +7,13 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
-use regatta_core::suspicion::Sign;
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
 use regatta_store::TaskBrief;
+
+use super::crew::Crew;
+use super::spending::Today;
 
 /// Events that are kept to be looked at; `regatta events` has them all.
 pub(super) const MOST_EVENTS: usize = 1000;
@@ -31,13 +33,15 @@ pub(crate) struct Model {
     pub(super) cars: Vec<Car>,
     pub(super) tests: Vec<TestNow>,
     pub(super) workers: Vec<Worker>,
-    pub(super) members: Vec<Seat>,
+    pub(super) crew: Crew,
+    /// Why engines do not start what is ready, by task.
+    pub(super) held: BTreeMap<TaskId, String>,
     /// Dollars that may be used in a day.
     pub(super) day_usd: Option<f64>,
     /// Accounts that wait for a limit to pass.
     pub(super) cooling: Vec<Waiting>,
-    /// The beginning of today, where the person is.
-    pub(super) today: Option<Timestamp>,
+    /// What was used today.
+    pub(super) today: Today,
     pub(super) arrivals: u64,
 }
 
@@ -62,8 +66,10 @@ pub(super) struct Row {
     pub(super) log: Option<PathBuf>,
     /// What its attempts used, as far as that was read.
     pub(super) spent: Vec<Spent>,
+    /// What its agent at work says that it has used, which the store is told when it ends.
+    pub(super) heard: Option<Spent>,
     /// What looks as if its agent needed a person; nobody is stopped for it.
-    pub(super) suspected: BTreeMap<Sign, String>,
+    pub(super) suspected: Vec<String>,
     /// Brought up to date with the attempts as of this many.
     pub(super) read_attempts: u32,
 }
@@ -72,8 +78,6 @@ pub(super) struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spent {
     pub(super) n: u32,
-    pub(super) agent: String,
-    pub(super) model: Option<String>,
     pub(super) at: Option<Timestamp>,
     pub(super) usd: f64,
     pub(super) tokens_in: u64,
@@ -131,16 +135,6 @@ pub(super) struct Worker {
     pub(super) dead: bool,
 }
 
-/// A member of the crew.
-#[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub(super) name: String,
-    pub(super) role: String,
-    pub(super) is_there: bool,
-    /// The tasks it holds.
-    pub(super) tasks: String,
-}
-
 /// An account that waits for a limit to pass.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
@@ -184,10 +178,20 @@ impl Group {
     }
 }
 
+fn has_agent(state: &TaskState) -> bool {
+    matches!(state, TaskState::Claimed { .. } | TaskState::Running { .. })
+}
+
 impl Row {
     /// How many dollars its attempts cost.
     pub(super) fn usd(&self) -> f64 {
-        self.spent.iter().map(|spent| spent.usd).sum::<f64>() + 0.0
+        self.used().map(|spent| spent.usd).sum::<f64>() + 0.0
+    }
+
+    /// What each attempt used, the one at work as its agent says.
+    pub(super) fn used(&self) -> impl Iterator<Item = &Spent> {
+        let live = self.heard.as_ref().map(|heard| heard.n);
+        self.spent.iter().filter(move |spent| Some(spent.n) != live).chain(&self.heard)
     }
 
     pub(super) fn group(&self) -> Group {
@@ -201,7 +205,7 @@ impl Row {
 
     /// Whether an agent is at work on it.
     pub(super) fn has_agent(&self) -> bool {
-        matches!(self.state, TaskState::Claimed { .. } | TaskState::Running { .. })
+        has_agent(&self.state)
     }
 
     /// Whether what was typed is in its id, title, state or agent.
@@ -229,6 +233,7 @@ impl Model {
         );
         let attempts = known.as_ref().map_or(0, |row| row.attempts);
         let mut suspected = known.as_ref().map(|row| row.suspected.clone()).unwrap_or_default();
+        let mut heard = known.as_ref().and_then(|row| row.heard.clone());
         let (mut doing, log, spent, read_attempts) = match known {
             Some(row) => {
                 let read_attempts =
@@ -237,7 +242,10 @@ impl Model {
             }
             None => (String::new(), None, Vec::new(), 0),
         };
-        if !matches!(brief.state, TaskState::Claimed { .. } | TaskState::Running { .. }) {
+        if heard.as_ref().is_some_and(|heard| heard.n != brief.attempts || !has_agent(&brief.state)) {
+            heard = None;
+        }
+        if !has_agent(&brief.state) {
             doing.clear();
         }
         if brief.attempts != attempts || !matches!(brief.state, TaskState::Running { .. }) {
@@ -255,6 +263,7 @@ impl Model {
             arrival,
             log,
             spent,
+            heard,
             read_attempts,
             state: brief.state,
             id: brief.id.clone(),
@@ -267,15 +276,7 @@ impl Model {
         let Some(row) = self.rows.get_mut(task) else { return };
         row.read_attempts = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
         row.log = attempts.last().and_then(|attempt| attempt.log.clone());
-        let heard: Option<Spent> = row.spent.last().cloned();
         row.spent = attempts.iter().map(Spent::of).collect();
-        // What a live agent said of its cost counts until the store knows better.
-        if let (Some(last), Some(heard)) = (row.spent.last_mut(), heard)
-            && last.n == heard.n
-            && attempts.last().is_some_and(|attempt| attempt.ended_at.is_none())
-        {
-            *last = heard;
-        }
     }
 
     /// Takes an event in, as `text`.
@@ -283,19 +284,9 @@ impl Model {
         if let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task))
             && row.has_agent()
             && event.attempt == Some(row.attempts)
+            && matches!(event.body, EventBody::Progressed { .. })
         {
-            match &event.body {
-                EventBody::Progressed { .. } => row.doing.clone_from(&text),
-                EventBody::Suspected { sign, .. } => {
-                    // The text is fit to be shown; of its words only the sentence has room in a line.
-                    let why = text.split_once("): ").map_or(text.as_str(), |(_, why)| why);
-                    row.suspected.insert(*sign, format!("{sign}: {why}"));
-                }
-                EventBody::WentOn { sign } => {
-                    row.suspected.remove(sign);
-                }
-                _ => {}
-            }
+            row.doing.clone_from(&text);
         }
         self.events.push_back(Told {
             seq: event.seq,
@@ -320,17 +311,6 @@ impl Model {
         self.counts.values().sum()
     }
 
-    /// What was used today.
-    pub(super) fn spent_today(&self) -> Spent {
-        let today = self.rows.values().flat_map(|row| &row.spent).filter(|spent| spent.at >= self.today);
-        today.fold(Spent::default(), |sum, spent| Spent {
-            usd: sum.usd + spent.usd,
-            tokens_in: sum.tokens_in + spent.tokens_in,
-            tokens_out: sum.tokens_out + spent.tokens_out,
-            ..sum
-        })
-    }
-
     /// Whether something on the screen counts seconds.
     pub(super) fn counts_seconds(&self) -> bool {
         !self.tests.is_empty()
@@ -343,8 +323,6 @@ impl Spent {
     fn of(attempt: &Attempt) -> Self {
         Self {
             n: attempt.n,
-            agent: attempt.agent.clone(),
-            model: attempt.model.clone(),
             at: attempt.ended_at.or(attempt.started_at),
             usd: attempt.cost_usd.unwrap_or(0.0),
             tokens_in: attempt.tokens_in,

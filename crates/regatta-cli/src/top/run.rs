@@ -23,6 +23,7 @@ use super::keys::{action, presses};
 use super::screen::{PageKind, Screen, Wish};
 use super::terminal::Borrowed;
 use super::view::draw;
+use crate::crew::As;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
@@ -41,6 +42,8 @@ const SOME: usize = 50;
 enum Finished {
     Read(PageKind, TaskId, Result<Vec<(Style, String)>, CliError>),
     Changed(Result<String, CliError>),
+    /// Nothing: it had a defect, and the terminal was given back for its words.
+    Broken,
 }
 
 /// Everything the loop has.
@@ -50,6 +53,8 @@ struct Top<'a> {
     screen: Screen,
     glances: Glances,
     ui: &'a Ui,
+    /// In whose name messages are written.
+    who: As,
     finished: UnboundedSender<Finished>,
 }
 
@@ -105,17 +110,26 @@ pub(super) fn text_of(buffer: &ratatui::buffer::Buffer) -> String {
     text
 }
 
+/// What keys may do, and in whose name.
+pub(crate) struct How {
+    /// No key changes anything.
+    pub(crate) read_only: bool,
+    /// Who writes messages.
+    pub(crate) who: As,
+}
+
 /// Shows it until somebody quits.
-pub(crate) async fn run(project: Project, feed: Feed, read_only: bool, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Result<Exit, CliError> {
     let (finished, jobs) = unbounded_channel();
     let plain = Ui { color: false, ..ui.clone() };
     let redactor = crate::render::shown::redactor(&project.config);
     let mut top = Top {
         project: Arc::new(project),
         feed,
-        screen: Screen::new(read_only),
+        screen: Screen::new(how.read_only),
         glances: Glances::default(),
         ui: &plain,
+        who: how.who,
         finished,
     };
     let signals = Signals::new().map_err(|error| lost(&error))?;
@@ -228,6 +242,9 @@ impl Top<'_> {
                     draw_at = Some(Instant::now());
                 }
                 job = jobs.recv() => {
+                    if matches!(job, Some(Finished::Broken)) {
+                        terminal.take_again().map_err(|error| lost(&error))?;
+                    }
                     self.finish(job);
                     draw_at = Some(Instant::now());
                 }
@@ -237,6 +254,7 @@ impl Top<'_> {
                     let drawn = terminal.drawing.draw(|frame| draw(frame, &feed.model, screen, color, now));
                     drawn.map_err(|error| lost(&error))?;
                     draw_at = None;
+                    failing("top-drawn");
                 }
                 () = sleep_until(due(&follow_at)), if follow_at.is_some() => {
                     follow_at = None;
@@ -336,28 +354,27 @@ impl Top<'_> {
     /// Begins a job beside the loop.
     fn begin(&mut self, wish: Wish) {
         let (project, store) = (Arc::clone(&self.project), Arc::clone(&self.feed.store));
-        let finished = self.finished.clone();
+        if !matches!(wish, Wish::Read(..)) {
+            self.screen.say(Style::Dim, "…");
+        }
         match wish {
             Wish::Read(kind, task) => {
                 let ui = self.ui.clone();
-                tokio::spawn(async move {
+                self.spawn(async move {
                     let read = act::read(&project, store, kind, &task, &ui).await;
-                    let _ = finished.send(Finished::Read(kind, task, read));
+                    Finished::Read(kind, task, read)
                 });
             }
-            Wish::Change(change, task) => {
-                self.screen.say(Style::Dim, "…");
-                tokio::spawn(async move {
-                    let changed = act::change(&project, store, change, &task).await;
-                    let _ = finished.send(Finished::Changed(changed));
-                });
-            }
+            Wish::Change(change, task) => self.spawn(async move {
+                failing("top-change");
+                Finished::Changed(act::change(&project, store, change, &task).await)
+            }),
             Wish::Send(task, text) => {
-                self.screen.say(Style::Dim, "…");
-                tokio::spawn(async move {
-                    let sent = act::send(&project, store, &task, &text).await;
-                    let _ = finished.send(Finished::Changed(sent));
-                });
+                self.spawn(async move { Finished::Changed(act::send(&project, store, &task, &text).await) })
+            }
+            Wish::Message(name, text) => {
+                let who = self.who.clone();
+                self.spawn(async move { Finished::Changed(act::message(store, &who, &name, &text).await) });
             }
             Wish::Quit | Wish::Suspend | Wish::Redraw => {}
         }
@@ -374,8 +391,21 @@ impl Top<'_> {
             Some(Finished::Changed(Err(error))) => {
                 self.screen.say(Style::Bad, format!("{}; {}", error.message, error.hint));
             }
+            Some(Finished::Broken) => {
+                self.screen
+                    .say(Style::Bad, "that did not work: a defect of `regatta top`; the command may do it");
+            }
             None => {}
         }
+    }
+
+    /// Runs a job beside the loop, and sees to it that something is heard of it whatever happens.
+    fn spawn(&self, job: impl Future<Output = Finished> + Send + 'static) {
+        let finished = self.finished.clone();
+        let job = tokio::spawn(job);
+        tokio::spawn(async move {
+            let _ = finished.send(job.await.unwrap_or(Finished::Broken));
+        });
     }
 }
 
@@ -384,6 +414,15 @@ async fn more(followed: Option<&mut Follow<'_>>) -> io::Result<Vec<(Style, Strin
     match followed {
         Some(follow) if !follow.over => follow.more().await,
         _ => std::future::pending().await,
+    }
+}
+
+/// A defect here, where a test asked for one; debug builds only.
+fn failing(place: &str) {
+    if cfg!(debug_assertions)
+        && std::env::var("REGATTA_FAILPOINT").is_ok_and(|wanted| wanted == format!("panic@{place}"))
+    {
+        panic!("a test wanted this defect");
     }
 }
 
@@ -421,6 +460,11 @@ async fn follow<'a>(
             "" => "not started yet".to_owned(),
             why => format!("not started yet: {why}"),
         });
+    }
+    if row.has_agent()
+        && let Some(seat) = feed.model.crew.holder(&task)
+    {
+        return say(format!("{} holds it and works on it by hand: there is no transcript", seat.name));
     }
     let Some(log) = row.log.clone() else { return say("its lane is being prepared".to_owned()) };
     let opened = Follow::open((&task, row.attempts), &log, kind_of(config, &row.agent), shown);

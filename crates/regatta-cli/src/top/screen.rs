@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::Timestamp;
 
+use super::addressee::Addressee;
 use super::keys::Action;
 use super::model::{Group, Model, Row};
 use crate::render::text::wrap;
@@ -55,8 +57,8 @@ pub(super) enum Mode {
     /// A page is open over the view.
     Page,
     Help,
-    /// Words are typed for this task's agent.
-    Prompt(TaskId),
+    /// Words are typed for somebody.
+    Prompt(Addressee),
     /// Yes or no, about this task and no other.
     Confirm(Change, TaskId),
 }
@@ -205,6 +207,7 @@ pub(super) enum Wish {
     Read(PageKind, TaskId),
     Change(Change, TaskId),
     Send(TaskId, String),
+    Message(MemberName, String),
 }
 
 /// Where the person is looking.
@@ -234,6 +237,10 @@ pub(super) struct Screen {
     pub(super) height: usize,
     /// The first line shown of a view that has no marked line.
     pub(super) scroll: usize,
+    /// The member that was chosen in the view of the crew.
+    pub(super) member: Option<MemberName>,
+    /// How far up the messages were leafed through, and how far that goes.
+    pub(super) letters: (usize, usize),
     /// The first line of the help that is shown.
     pub(super) help_top: usize,
 }
@@ -258,6 +265,8 @@ impl Screen {
             height: 20,
             help_top: 0,
             scroll: 0,
+            member: None,
+            letters: (0, 0),
         }
     }
 
@@ -343,22 +352,26 @@ impl Screen {
                 self.settle(model);
             }
             Action::Prompt => match self.target(model) {
-                Some(task) => {
-                    self.typed.clear();
-                    (self.mode, self.chosen) = (Mode::Prompt(task), true);
-                }
+                Some(task) => self.ask_for_words(Addressee::Agent(task)),
                 None => self.say(Style::Wait, "no task is selected"),
+            },
+            Action::Message => match self.addressee(model) {
+                Ok(addressee) => self.ask_for_words(addressee),
+                Err(why) => self.say(Style::Wait, why),
             },
             Action::Accept => {
                 let mode = self.mode.clone();
                 self.leave_mode();
-                if let Mode::Prompt(task) = mode {
+                if let Mode::Prompt(addressee) = mode {
                     let text = std::mem::take(&mut self.typed);
                     if text.trim().is_empty() {
                         self.say(Style::Dim, "nothing was sent");
                         return None;
                     }
-                    return Some(Wish::Send(task, text));
+                    return Some(match addressee {
+                        Addressee::Agent(task) => Wish::Send(task, text),
+                        Addressee::Inbox(name) => Wish::Message(name, text),
+                    });
                 }
             }
             Action::Change(change) => return self.change(change, model),
@@ -398,6 +411,11 @@ impl Screen {
             View::Crew | View::Cost => return None,
         };
         model.rows.contains_key(&task).then_some(task)
+    }
+
+    fn ask_for_words(&mut self, addressee: Addressee) {
+        self.typed.clear();
+        (self.mode, self.chosen) = (Mode::Prompt(addressee), true);
     }
 
     fn leave_mode(&mut self) {
@@ -463,7 +481,9 @@ impl Screen {
                 self.leave_mode();
                 self.say(Style::Dim, "nothing was sent");
             }
-            Mode::Browse if self.in_transcript => (self.in_transcript, self.reel.up) = (false, 0),
+            Mode::Browse if self.in_transcript => {
+                (self.in_transcript, self.reel.up, self.letters.0) = (false, 0, 0);
+            }
             Mode::Browse => {
                 if self.filter.is_empty() {
                     (self.chosen, self.event) = (false, None);
@@ -484,6 +504,12 @@ impl Screen {
             return;
         }
         let transcript = self.in_transcript && self.view == View::Lanes;
+        if self.in_transcript && self.view == View::Crew && self.page.is_none() {
+            let (up, most) = self.letters;
+            let up = i64::try_from(up).unwrap_or(0).saturating_sub(i64::from(by)).max(0);
+            self.letters.0 = usize::try_from(up).unwrap_or(0).min(most);
+            return;
+        }
         match &mut self.page {
             Some(page) if page.kind != PageKind::Logs => {
                 let n_lines = page.wrapped.as_ref().map_or(0, |(_, lines)| lines.len());
@@ -495,6 +521,7 @@ impl Screen {
             None => {}
         }
         self.chosen = true;
+        let has_members = self.view == View::Crew && !model.crew.members.is_empty();
         match self.view {
             View::Events => self.go_events(by, model),
             View::Board => {
@@ -507,7 +534,13 @@ impl Screen {
             }
             View::Lanes => self.selected = step(&self.list, self.selected.as_ref(), by),
             // How far there is to go is known when it is drawn.
-            View::Crew | View::Cost => self.scroll = shift(self.scroll, usize::MAX),
+            View::Crew | View::Cost if !has_members => self.scroll = shift(self.scroll, usize::MAX),
+            View::Crew | View::Cost => {
+                let members = &model.crew.members;
+                let named = self.member(model).map(|seat| seat.name.clone());
+                let at = members.iter().position(|seat| Some(&seat.name) == named.as_ref()).unwrap_or(0);
+                self.member = members.get(shift(at, members.len() - 1)).map(|seat| seat.name.clone());
+            }
         }
     }
 
@@ -530,6 +563,9 @@ impl Screen {
                 (self.in_transcript, self.chosen) = (!self.in_transcript, true);
                 self.reel.up = 0;
             }
+            View::Crew if !model.crew.letters.is_empty() => {
+                (self.in_transcript, self.letters.0) = (!self.in_transcript, 0);
+            }
             View::Board => {
                 if let Some(task) = super::view::board::beside(self, model, by) {
                     (self.selected, self.chosen) = (Some(task), true);
@@ -539,7 +575,7 @@ impl Screen {
                 let at = View::ALL.iter().position(|view| *view == self.view).unwrap_or(0);
                 let n_views = View::ALL.len();
                 let to = if by > 0 { at + 1 } else { at + n_views - 1 };
-                (self.view, self.scroll) = (View::ALL[to % n_views], 0);
+                (self.view, self.in_transcript, self.scroll) = (View::ALL[to % n_views], false, 0);
             }
         }
     }
@@ -558,6 +594,16 @@ impl Screen {
     pub(super) fn question(model: &Model, change: Change, task: &TaskId) -> String {
         let row = model.rows.get(task);
         let runs = row.is_some_and(Row::has_agent);
+        let holder = model.crew.holder(task);
+        match (change, holder) {
+            (Change::Cancel, Some(seat)) => {
+                return format!(
+                    "cancel {task}? {} holds it, is told, and it is cancelled when they let go of it",
+                    seat.name
+                );
+            }
+            _ => {}
+        }
         match change {
             Change::Cancel if runs => format!(
                 "cancel {task}? its agent is ended with everything it started; its work stays in its lane"

@@ -71,15 +71,20 @@ fn without_secrets(author: &Author, text: &str) -> String {
     Redactor::new(vars).redact(text).into_owned()
 }
 
+/// What was sent, and to whom.
+pub(crate) fn sentence(posted: &Posted) -> String {
+    let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
+    format!("message {} is in the inbox of {}", posted.id, names.join(", "))
+}
+
 /// Says what was sent, and to whom.
 pub(crate) fn tell(posted: &Posted, ui: &Ui) -> Exit {
     if ui.json {
         ui.document(&PostedDocument::from(posted));
     } else if !ui.quiet {
-        let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
-        match names.as_slice() {
+        match posted.to.as_slice() {
             [] => ui.note("nobody is there to read it"),
-            names => ui.line(format!("message {} is in the inbox of {}", posted.id, names.join(", "))),
+            _ => ui.line(sentence(posted)),
         }
     }
     Exit::Ok

@@ -1,4 +1,4 @@
-//! The board: a column for each stage of a task's life.
+//! The board: a column for each stage of a task's life, and below them the marked task in a line.
 
 use ratatui::layout::Rect;
 use regatta_core::id::TaskId;
@@ -6,9 +6,9 @@ use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Pen, row, scrolled};
+use super::{Pen, row, rule, scrolled};
 use crate::render::state::mark;
-use crate::render::text::pad;
+use crate::render::text::fit;
 use crate::top::model::{Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
@@ -61,6 +61,7 @@ pub(in crate::top) fn beside(screen: &Screen, model: &Model, by: i32) -> Option<
 
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {
     let width = area.width / u16::try_from(COLUMNS.len()).unwrap_or(1);
+    let (area, foot) = (Rect { height: area.height.saturating_sub(1), ..area }, area);
     screen.height = usize::from(area.height.saturating_sub(1));
     for (n, (name, states)) in COLUMNS.iter().enumerate() {
         let x = area.x + width * u16::try_from(n).unwrap_or(0);
@@ -82,17 +83,37 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
             let (glyph, style) = mark(found.state.name());
             let cursor = if place == Some(top + line) { "▸" } else { " " };
             let time = if width >= TIMED { span(found, now) } else { String::new() };
-            let name = usize::from(at.width).saturating_sub(time.width() + 4);
+            let room = usize::from(at.width).saturating_sub(time.width() + 4);
+            let (name, whose) = match model.crew.mark(found) {
+                Some(whose) => {
+                    let name = fit(found.id.as_str(), room.saturating_sub(2));
+                    let whose = match room.saturating_sub(name.width() + 1) {
+                        // Of a name there is no room for, its sign is left: somebody holds it, or it is for somebody.
+                        0..=2 => whose.chars().take(1).collect(),
+                        rest => fit(&whose, rest),
+                    };
+                    (name, format!(" {whose}"))
+                }
+                None => (fit(found.id.as_str(), room), String::new()),
+            };
+            let gap = " ".repeat((room + 1).saturating_sub(name.width() + whose.width()));
             pen.text(
                 at,
                 &[
-                    (style, &format!("{cursor}{glyph} {} ", pad(found.id.as_str(), name))),
-                    (Style::Dim, &time),
+                    (style, &format!("{cursor}{glyph} {name}")),
+                    (Style::Dim, &whose),
+                    (Style::Dim, &format!("{gap}{time}")),
                 ],
             );
             if place == Some(top + line) {
                 pen.choose(at);
             }
         }
+    }
+    if let Some(found) = screen.selected.as_ref().and_then(|task| model.rows.get(task)) {
+        let whose = model.crew.whose(&found.id).map(|whose| format!(" · {whose}")).unwrap_or_default();
+        let why = if found.why.is_empty() { String::new() } else { format!(" · {}", found.why) };
+        let text = format!("{}: {}{whose}{why}", found.id, found.title);
+        rule(pen, row(foot, usize::from(area.height)), &text, false);
     }
 }

@@ -1,14 +1,14 @@
-//! What it costs, and who waits for a limit to pass.
-
-use std::collections::BTreeMap;
+//! What today costs, and who waits for a limit to pass.
 
 use ratatui::layout::Rect;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
+use regatta_store::Spending;
 
 use super::{Pen, lasting, many, row};
+use crate::render::shown::clean_line;
 use crate::render::text::pad;
-use crate::top::model::{Model, Row, Spent};
+use crate::top::model::{Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
 
@@ -28,8 +28,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
 fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
     let mut lines = Vec::new();
     let today = model.spent_today();
-    let sum =
-        format!("${:.2}, {} tokens in, {} out", today.usd, many(today.tokens_in), many(today.tokens_out));
+    let sum = format!("{}, {} tokens in, {} out", usd(&today), many(today.tokens_in), many(today.tokens_out));
     let sum = match model.day_usd {
         Some(most) => format!("{sum}; of ${most:.2} that a day may cost"),
         None => sum,
@@ -57,42 +56,36 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
             lines.push(vec![(Style::Dim, format!("  … and {} more", limited.len() - DEAREST))]);
         }
     }
-    let mut by_agent: BTreeMap<String, (u32, Spent)> = BTreeMap::new();
-    for spent in model.rows.values().flat_map(|found| &found.spent) {
-        let name = match &spent.model {
-            Some(name) if *name != spent.agent => format!("{} {name}", spent.agent),
-            _ => spent.agent.clone(),
-        };
-        let (n, sum) = by_agent.entry(name).or_default();
-        *n += 1;
-        sum.usd += spent.usd;
-        sum.tokens_in += spent.tokens_in;
-        sum.tokens_out += spent.tokens_out;
-    }
-    if !by_agent.is_empty() {
+    let mut sums = |heading: &str, mut rows: Vec<Spending>, most: usize| {
+        rows.retain(|sum| sum.attempts > 0);
+        rows.sort_by(|a, b| b.usd.total_cmp(&a.usd).then_with(|| a.key.cmp(&b.key)));
+        if rows.is_empty() {
+            return;
+        }
         lines.push(Vec::new());
-        lines.push(vec![(Style::Strong, table("AGENT", "ATTEMPTS", "COST", "TOKENS IN", "OUT"))]);
-    }
-    for (name, (n, sum)) in &by_agent {
-        let usd = format!("${:.2}", sum.usd);
-        let text = table(name, &n.to_string(), &usd, &many(sum.tokens_in), &many(sum.tokens_out));
-        lines.push(vec![(Style::Dim, text)]);
-    }
-    let dear: Vec<&Row> =
-        sorted(model.rows.values().filter(|found| found.usd() > 0.0), |found| -(found.usd() * 1e6) as i64);
-    if !dear.is_empty() {
-        lines.push(Vec::new());
-        lines.push(vec![(Style::Strong, table("TASK", "ATTEMPTS", "COST", "TOKENS IN", "OUT"))]);
-    }
-    for found in dear.iter().take(DEAREST) {
-        let (tokens_in, tokens_out) =
-            found.spent.iter().fold((0, 0), |(a, b), spent| (a + spent.tokens_in, b + spent.tokens_out));
-        let usd = format!("${:.2}", found.usd());
-        let text =
-            table(found.id.as_str(), &found.attempts.to_string(), &usd, &many(tokens_in), &many(tokens_out));
-        lines.push(vec![(Style::Dim, text)]);
-    }
+        lines.push(vec![(Style::Strong, table(heading, "ATTEMPTS", "COST", "TOKENS IN", "OUT"))]);
+        for sum in rows.iter().take(most) {
+            let name = if sum.key.is_empty() { "(unknown)" } else { &sum.key };
+            let (n, usd) = (sum.attempts.to_string(), usd(sum));
+            let text = table(&clean_line(name), &n, &usd, &many(sum.tokens_in), &many(sum.tokens_out));
+            lines.push(vec![(Style::Dim, text)]);
+        }
+        if rows.len() > most {
+            let text = format!("  … and {} more; `regatta cost --since today` has all", rows.len() - most);
+            lines.push(vec![(Style::Dim, text)]);
+        }
+    };
+    sums("AGENT", model.spent_by_agent(), DEAREST);
+    sums("TASK", model.spent_by_task(), DEAREST);
+    sums("MODEL (of what is over)", model.today.by_model.clone(), DEAREST);
     lines
+}
+
+/// Dollars: `~` where they were reckoned from tokens, `+?` where some are not known.
+fn usd(sum: &Spending) -> String {
+    let about = if sum.priced > 0 { "~" } else { "" };
+    let more = if sum.unpriced > 0 { " +?" } else { "" };
+    format!("{about}${:.2}{more}", sum.usd)
 }
 
 fn sorted<'a>(rows: impl Iterator<Item = &'a Row>, key: impl Fn(&Row) -> i64) -> Vec<&'a Row> {

@@ -6,7 +6,7 @@ use regatta_core::time::Timestamp;
 use super::{Pen, row, rule, scrolled, transcript};
 use crate::render::state::mark;
 use crate::render::text::pad;
-use crate::top::model::{Model, Row};
+use crate::top::model::{Group, Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
 
@@ -64,7 +64,7 @@ fn draw_list(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, 
         let Some(found) = model.rows.get(task) else { continue };
         let at = row(area, n);
         let chosen = Some(screen.top + n) == place;
-        line(pen, at, found, (name, chosen), now);
+        line(pen, at, (found, model), (name, chosen), now);
         if chosen {
             pen.choose(at);
         }
@@ -75,7 +75,13 @@ fn draw_list(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, 
     }
 }
 
-fn line(pen: &mut Pen<'_>, area: Rect, found: &Row, (name, chosen): (usize, bool), now: Timestamp) {
+fn line(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    (found, model): (&Row, &Model),
+    (name, chosen): (usize, bool),
+    now: Timestamp,
+) {
     let cursor = if chosen { "▸" } else { " " };
     let agent = if area.width >= ROOMY { format!("{} ", pad(&found.agent, 9)) } else { String::new() };
     let (glyph, style) = mark(found.state.name());
@@ -89,13 +95,31 @@ fn line(pen: &mut Pen<'_>, area: Rect, found: &Row, (name, chosen): (usize, bool
         pad(&attempt, 3)
     );
     let right = format!("{} {} ", pad(&span(found, now), 7), pad(&cost, 6));
-    let suspected = found.suspected.values().next().map(|why| format!("⚠ {why}")).unwrap_or_default();
-    let doing = [&suspected, &found.why, &found.doing]
-        .into_iter()
-        .find(|text| !text.is_empty())
-        .unwrap_or(&found.title);
+    let doing = doing(found, model);
     let quiet = if found.needs_a_look() { Style::Wait } else { Style::Dim };
-    pen.text(area, &[(style, &left), (Style::Dim, &right), (quiet, doing)]);
+    pen.text(area, &[(style, &left), (Style::Dim, &right), (quiet, &doing)]);
+}
+
+/// What needs a look, what it waits for, who has it, what its agent is at, or else what it is.
+fn doing(found: &Row, model: &Model) -> String {
+    if let Some(why) = found.suspected.first() {
+        return format!("⚠ {why}");
+    }
+    let held = model.held.get(&found.id).filter(|_| found.group() == Group::Waiting);
+    match (held, found.why.as_str()) {
+        (Some(held), "") => return format!("held: {held}"),
+        (Some(held), why) => return format!("{why}; held: {held}"),
+        (None, "") => {}
+        (None, why) => return why.to_owned(),
+    }
+    if let Some(whose) = model.crew.whose(&found.id).filter(|_| found.group() != Group::Over) {
+        let what = if found.doing.is_empty() { &found.title } else { &found.doing };
+        return format!("{whose}: {what}");
+    }
+    match found.doing.as_str() {
+        "" => found.title.clone(),
+        doing => doing.to_owned(),
+    }
 }
 
 /// The title of the transcript of a task.

@@ -6,6 +6,7 @@ mod crew;
 pub(super) mod events;
 mod help;
 mod lanes;
+mod letters;
 mod page;
 mod pen;
 mod train;
@@ -110,7 +111,8 @@ fn header(pen: &mut Pen<'_>, area: Rect, model: &Model) {
         add(&["landed", "done"], "done");
         let spent = model.spent_today();
         if spent.usd > 0.0 {
-            parts.push((Style::Strong, format!("  ${:.2} today", spent.usd)));
+            let more = if spent.unpriced > 0 { " +?" } else { "" };
+            parts.push((Style::Strong, format!("  ${:.2}{more} today", spent.usd)));
         }
         if model.total() == 0 {
             parts.push((Style::Dim, "  no tasks yet".to_owned()));
@@ -167,8 +169,8 @@ fn foot(model: &Model, screen: &Screen, width: usize) -> Vec<Vec<(Style, String)
             said(Style::Wait, &format!("{}  [y/n]", Screen::question(model, *change, task)))
         }
         Mode::Filter => vec![vec![(Style::Strong, format!("/{}", end_of(&screen.filter, width - 2)))]],
-        Mode::Prompt(task) => vec![
-            vec![(Style::Wait, format!("to the agent of {task}; Enter sends, Esc does not"))],
+        Mode::Prompt(addressee) => vec![
+            vec![(Style::Wait, fit(&addressee.question(model), width))],
             vec![(Style::Strong, format!("> {}", end_of(&screen.typed, width - 3)))],
         ],
         _ => match &screen.said {
@@ -188,6 +190,9 @@ fn keys(model: &Model, screen: &Screen, width: usize) -> Vec<(Style, String)> {
         wanted.extend(LOOKING.iter().filter(|(key, _)| looks(key)));
         if state.is_some() && !screen.read_only {
             wanted.push(("s", "send"));
+        }
+        if !screen.read_only && screen.addressee(model).is_ok() {
+            wanted.push(("m", "msg"));
         }
         let fits = |change: Change| !screen.read_only && state.is_some_and(|state| change.fits(state));
         wanted

@@ -5,6 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 use regatta_core::attempt::Attempt;
+use regatta_core::crew::{MemberName, Role, Wanted};
 use regatta_core::event::{Event, EventBody};
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
@@ -14,14 +15,17 @@ use regatta_core::suspicion::Sign;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, CarStep, Intent, LandRequest, Strategy};
 use regatta_engine::landing::picture::TestNow;
-use regatta_store::TaskBrief;
+use regatta_store::{MessageKind, Spending, TaskBrief};
 
 use super::draw;
 use crate::render::shown::clean_line;
+use crate::top::addressee::Addressee;
+use crate::top::crew::{Letter, Seat};
 use crate::top::keys::Action;
-use crate::top::model::{Model, Seat, Waiting, Worker};
+use crate::top::model::{Model, Spent, Waiting, Worker};
 use crate::top::run::text_of;
-use crate::top::screen::{Change, PageKind, Screen, View, Wish};
+use crate::top::screen::{Change, Mode, PageKind, Screen, View, Wish};
+use crate::top::spending::Today;
 use crate::ui::Style;
 
 const SIZES: [(u16, u16); 6] = [(80, 24), (200, 60), (120, 40), (40, 8), (39, 7), (1, 1)];
@@ -32,6 +36,10 @@ fn at(seconds: i64) -> Timestamp {
 
 fn id(text: &str) -> TaskId {
     TaskId::parse(text).unwrap()
+}
+
+fn member(text: &str) -> MemberName {
+    MemberName::parse(text).unwrap()
 }
 
 fn brief(name: &str, title: &str, state: TaskState, since: i64) -> TaskBrief {
@@ -64,8 +72,7 @@ fn attempt(n: u32, agent: &str, usd: f64, over: bool) -> Attempt {
 /// One task in every state, a train with a test, two processes.
 fn model() -> Model {
     let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
-    let mut model =
-        Model { name: "shop".to_owned(), target: "main".to_owned(), today: Some(at(0)), ..Model::default() };
+    let mut model = Model { name: "shop".to_owned(), target: "main".to_owned(), ..Model::default() };
     let running = |attempt| TaskState::Running { attempt, since: at(100) };
     let landing = |waiting: Option<&str>| TaskState::Landing {
         attempt: 1,
@@ -122,6 +129,9 @@ fn model() -> Model {
         waits,
         brief("again", "To be tried again", TaskState::Pending { not_before: Some(at(330)) }, 50),
         brief("waits", "Waits for its turn", TaskState::pending(), 4),
+        brief("by-hand", "Done by hand", TaskState::Claimed { attempt: 1 }, 280),
+        brief("for-linus", "Only for one", TaskState::pending(), 4),
+        brief("for-all", "For anybody", TaskState::pending(), 4),
         brief(
             "landed-1",
             "Landed some time ago",
@@ -138,7 +148,10 @@ fn model() -> Model {
     }
     model.put_attempts(
         &id("fix-login"),
-        &[attempt(1, "claude", 0.31, true), attempt(2, "claude", 0.42, false)],
+        &[
+            attempt(1, "claude", 0.31, true),
+            Attempt { started_at: Some(at(100)), ..Attempt::new(2, "claude") },
+        ],
     );
     model.put_attempts(&id("landed-1"), &[attempt(1, "codex", 1.25, true)]);
     model.rows.get_mut(&id("fix-login")).unwrap().doing = "Bash cargo test -p auth --quiet".to_owned();
@@ -171,19 +184,60 @@ fn model() -> Model {
     let worker =
         |what: &str, pid, dead| Worker { what: what.to_owned(), node: "harbour".to_owned(), pid, dead };
     model.workers = vec![worker("daemon", 4711, false), worker("run plans/spring.md", 4800, true)];
-    let seat = |name: &str, is_there| Seat {
-        name: name.into(),
+    let seat = |name: &str, is_there, tasks: &[&str]| Seat {
+        name: member(name),
         role: "reviewer".into(),
         is_there,
-        tasks: "oven, merge-me".into(),
+        tasks: tasks.iter().map(|task| id(task)).collect(),
     };
-    model.members = vec![seat("grace", true), seat("linus", false)];
+    model.crew.members = vec![seat("grace", true, &["by-hand"]), seat("linus", false, &[])];
+    let wanted = |member, role| Wanted { member, role };
+    model.crew.posted = [
+        (id("by-hand"), wanted(None, Some(Role::parse("reviewer").unwrap()))),
+        (id("for-linus"), wanted(Some(member("linus")), None)),
+        (id("for-all"), wanted(None, None)),
+    ]
+    .into();
+    let letter = |id, from: &str, to: &[(&str, bool)], kind, text: &str| Letter {
+        id,
+        clock: format!("08:1{id}:00"),
+        from: from.to_owned(),
+        to: to.iter().map(|(name, is_read)| ((*name).to_owned(), *is_read)).collect(),
+        kind,
+        reply_to: (id == 2).then_some(1),
+        lines: text.lines().map(str::to_owned).collect(),
+    };
+    model.crew.letters = vec![
+        letter(1, "ada", &[("grace", true)], MessageKind::Direct, "Which key does the oven have?"),
+        letter(2, "grace", &[("ada", false)], MessageKind::Direct, "The red one.\nIt hangs beside it."),
+        letter(3, "ada", &[("fix-login", false), ("grace", true)], MessageKind::Broadcast, "Lunch"),
+    ];
+    model.held.insert(id("waits"), "no room: 4 of 4 lanes are taken".to_owned());
+    let spending = |key: &str, attempts, usd| Spending {
+        key: key.to_owned(),
+        attempts,
+        usd,
+        tokens_in: 120_000 * attempts,
+        tokens_out: 4_300 * attempts,
+        ..Spending::default()
+    };
+    model.today = Today {
+        begins: Some(at(0)),
+        all: Spending { unpriced: 1, ..spending("", 3, 1.56) },
+        by_agent: vec![spending("claude", 2, 0.31), Spending { unpriced: 1, ..spending("codex", 1, 1.25) }],
+        by_model: vec![spending("gpt-6", 1, 1.25), spending("sonnet", 1, 0.31)],
+        by_task: vec![spending("fix-login", 2, 0.31), spending("landed-1", 1, 1.25)],
+    };
+    let heard = Spent { n: 2, at: Some(at(100)), usd: 0.42, tokens_in: 120_000, tokens_out: 4_300 };
+    model.rows.get_mut(&id("fix-login")).unwrap().heard = Some(heard);
     model.day_usd = Some(50.0);
     model.cooling = vec![Waiting {
         who: "max-1 (claude)".into(),
         why: "five_hour: resets soon".into(),
         until: Some(at(7500)),
     }];
+    model.rows.get_mut(&id("add-oauth-flow")).unwrap().suspected =
+        vec!["silence: it has said nothing for 5m".to_owned()];
     let told = [
         (
             "add-oauth-flow",
@@ -284,7 +338,7 @@ fn where_nothing_may_be_changed_nothing_is_offered() {
     assert!(text.contains("read-only") && !text.contains("C cancel"), "{text}");
     screen.act(Action::Help, &model);
     let help = picture(&model, &mut screen, (200, 60));
-    for word in ["cancel:", "requeue:", "retire", "land:", "park:", "send:"] {
+    for word in ["cancel:", "requeue:", "retire", "land:", "park:", "send:", "message:"] {
         assert!(!help.contains(word), "{word} in\n{help}");
     }
 }
@@ -411,4 +465,72 @@ fn a_reader_keeps_their_place_while_more_is_said() {
     assert_eq!(lines(&before), lines(&after));
     screen.act(Action::Last, &model);
     assert!(picture(&model, &mut screen, (80, 24)).contains("line 59"));
+}
+
+#[test]
+fn a_message_goes_to_whoever_reads_it() {
+    let model = model();
+    let mut screen = screen(&model);
+    let mut press = |view: View, task: &str| {
+        (screen.view, screen.mode, screen.said) = (view, Mode::Browse, None);
+        (screen.selected, screen.chosen) = (Some(id(task)), true);
+        assert_eq!(screen.act(Action::Message, &model), None);
+        match (&screen.mode, &screen.said) {
+            (Mode::Prompt(Addressee::Inbox(name)), None) => Ok(name.to_string()),
+            (Mode::Browse, Some(said)) => Err(said.text.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(press(View::Lanes, "fix-login").as_deref(), Ok("fix-login"));
+    assert_eq!(press(View::Board, "oven").as_deref(), Ok("oven"), "it may be tried again");
+    assert_eq!(press(View::Board, "by-hand").as_deref(), Ok("grace"), "who holds it");
+    assert_eq!(press(View::Crew, "fix-login").as_deref(), Ok("grace"), "the marked member");
+    let refused = |said: Result<String, String>, why: &str| {
+        assert!(said.as_ref().is_err_and(|text| text.contains(why)), "{said:?}");
+    };
+    refused(press(View::Board, "for-all"), "nobody holds it");
+    refused(press(View::Lanes, "landed-1"), "is landed");
+    refused(press(View::Lanes, "called-off"), "is cancelled");
+    refused(press(View::Cost, "fix-login"), "no task is selected");
+}
+
+#[test]
+fn members_are_chosen_and_messages_leafed_through() {
+    let model = model();
+    let mut screen = Screen { view: View::Crew, ..screen(&model) };
+    let marked = |screen: &Screen| screen.member(&model).map(|seat| seat.name.to_string());
+    assert_eq!(marked(&screen).as_deref(), Some("grace"));
+    screen.act(Action::Move(1), &model);
+    screen.act(Action::Move(1), &model);
+    assert_eq!(marked(&screen).as_deref(), Some("linus"));
+    screen.act(Action::Message, &model);
+    "hi".chars().for_each(|c| drop(screen.act(Action::Type(c), &model)));
+    let asked = picture(&model, &mut screen, (80, 24));
+    assert!(asked.contains("a message to linus, who has left"), "{asked}");
+    assert_eq!(screen.act(Action::Accept, &model), Some(Wish::Message(member("linus"), "hi".to_owned())));
+    screen.act(Action::Pane(1), &model);
+    let small = (80, 12);
+    assert!(!picture(&model, &mut screen, small).contains("Which key"));
+    screen.act(Action::First, &model);
+    let first = picture(&model, &mut screen, small);
+    assert!(first.contains("Which key") && first.contains("lines below"), "{first}");
+    screen.act(Action::Back, &model);
+    assert!(picture(&model, &mut screen, small).contains("Lunch"));
+}
+
+#[test]
+fn what_an_agent_at_work_says_is_added_to_what_the_store_knows() {
+    let mut model = model();
+    let cents = |model: &Model| (model.spent_today().usd * 100.0).round();
+    assert_eq!(cents(&model), 198.0);
+    // The store has heard a part of it, of an attempt of today.
+    let recorded = |at| Attempt { started_at: Some(at), cost_usd: Some(0.4), ..Attempt::new(2, "claude") };
+    model.put_attempts(&id("fix-login"), &[recorded(at(100))]);
+    assert_eq!(cents(&model), 158.0);
+    model.put_attempts(&id("fix-login"), &[recorded(at(-100))]);
+    assert_eq!(cents(&model), 198.0, "one that began yesterday is not in the sum yet");
+    // It ends: the store has it all.
+    let done = TaskState::Done { attempt: 2, head: None };
+    model.put(TaskBrief { attempts: 2, ..brief("fix-login", "Fix the login", done, 300) }, clean_line);
+    assert_eq!(cents(&model), 156.0);
 }
