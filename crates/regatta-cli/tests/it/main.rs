@@ -60,6 +60,8 @@ mod send;
 mod status;
 mod task;
 mod top;
+mod top_crew;
+mod top_kept;
 mod validate;
 mod wait;
 mod worker;

@@ -12,14 +12,14 @@ use crate::world::{World, let_go};
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// A terminal with `regatta top` in it. Its server ends when dropped.
-struct Pane<'a> {
+pub(crate) struct Pane<'a> {
     world: &'a World,
     dir: PathBuf,
 }
 
 impl<'a> Pane<'a> {
     /// Starts it with these flags; `TERM` and more can be set in `variables`, as words before the command.
-    fn start(world: &'a World, size: (u16, u16), variables: &str, flags: &str) -> Self {
+    pub(crate) fn start(world: &'a World, size: (u16, u16), variables: &str, flags: &str) -> Self {
         // Each has a directory of its own: the server of the one before may still be going.
         let dir = world.outside().join(format!("top-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).unwrap();
@@ -43,7 +43,7 @@ impl<'a> Pane<'a> {
         self.dir.join(name).display().to_string()
     }
 
-    fn tmux<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+    pub(crate) fn tmux<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         let mut command = Command::new("tmux");
         command.arg("-u").arg("-S").arg(self.dir.join("tmux")).args(args).stdin(Stdio::null());
         command.current_dir(self.world.root()).env_clear().envs(self.world.env());
@@ -58,7 +58,7 @@ impl<'a> Pane<'a> {
 
     /// Waits for a screen as wanted.
     #[track_caller]
-    fn until(&self, wanted: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let found = within(DEADLINE, || {
             last = self.text();
@@ -67,7 +67,7 @@ impl<'a> Pane<'a> {
         found.unwrap_or_else(|| panic!("it never came to that:\n{last}"))
     }
 
-    fn keys(&self, keys: &[&str]) {
+    pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(["send-keys"].iter().chain(keys));
     }
 
@@ -78,7 +78,7 @@ impl<'a> Pane<'a> {
 
     /// It has ended with this code, and the terminal is what it was.
     #[track_caller]
-    fn ended(&self, code: i32) {
+    pub(crate) fn ended(&self, code: i32) {
         let text = self.until(|text| text.contains("ended "));
         assert!(text.contains(&format!("ended {code}\n")), "{text}");
         let after = until("the terminal was looked at", || {
@@ -155,6 +155,28 @@ fn the_terminal_is_given_back_when_it_is_ended_or_stopped() {
 }
 
 #[test]
+fn the_terminal_is_given_back_after_a_defect() {
+    let world = World::after_plan();
+    let pane = Pane::start(&world, (80, 24), "REGATTA_FAILPOINT=panic@top-drawn", "");
+    let text = pane.until(|text| text.contains("ended "));
+    assert!(text.contains("a test wanted this defect"), "its words are not swallowed: {text}");
+    pane.ended(101);
+}
+
+#[test]
+fn a_defect_of_one_key_does_not_end_it() {
+    let world = World::after_plan();
+    let pane = Pane::start(&world, (100, 24), "REGATTA_FAILPOINT=panic@top-change", "");
+    pane.until(|text| text.contains("✕ broken"));
+    pane.keys(&["n", "p"]);
+    let text = pane.until(|text| text.contains("a defect of `regatta top`"));
+    assert!(text.contains("▸✕ broken"), "{text}");
+    assert_eq!(pane.tmux(["display-message", "-p", "#{alternate_on}"]).trim(), "1");
+    pane.keys(&["q"]);
+    pane.ended(0);
+}
+
+#[test]
 fn it_goes_along_with_the_size_of_the_terminal() {
     let world = World::after_plan();
     let pane = Pane::start(&world, (80, 24), "", "");
@@ -172,9 +194,9 @@ fn read_only_has_no_key_that_changes_anything() {
     let world = World::after_plan();
     let pane = Pane::start(&world, (80, 24), "", "--read-only");
     pane.until(|text| text.contains("read-only") && text.contains("✕ broken"));
-    pane.keys(&["t", "R", "y", "?"]);
+    pane.keys(&["t", "R", "y", "m", "?"]);
     let help = pane.until(|text| text.contains("this help"));
-    assert!(!help.contains("requeue"), "{help}");
+    assert!(!help.contains("requeue") && !help.contains("message:"), "{help}");
     pane.keys(&["Escape", "q"]);
     pane.ended(0);
     assert_eq!(world.run(["status", "broken", "--json"]).exits(0).json()["state"], "failed");

@@ -1,0 +1,39 @@
+//! What `regatta top` says at once, however long ago it happened.
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{Barrier, World, task};
+use serde_json::Value;
+
+use crate::REGATTA;
+
+/// So many events make an old one old.
+const MANY: usize = 1200;
+
+#[test]
+fn a_suspicion_is_known_however_long_ago_it_came_up() {
+    let mut world = World::new(REGATTA);
+    let barrier: Barrier = world.barrier("on");
+    script(&world.outside("bin/claude"), &format!("cat >/dev/null\n{}\n", barrier.script()));
+    let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let config_dir = world.outside("claude-config");
+    world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+    world.config("version: 1\nwatch: { silence: 200ms }\n");
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.start(&world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1", "do it")), &[]);
+    events.wait_line("\"suspected\",\"sign\":\"silence\"");
+    events.kill();
+    let many: String =
+        (0..MANY).map(|n| format!("  - {{ id: t{n}, agent: sh, prompt: 'true' }}\n")).collect();
+    let plan = world.outside("many.md");
+    std::fs::write(&plan, format!("---\nregatta: 1\ntasks:\n{many}---\n")).unwrap();
+    world.regatta(["enqueue", plan.to_str().unwrap()]).exited(0);
+    let text = world.regatta(["top", "--once", "--size", "120x30"]).exited(0).stdout;
+    assert!(text.contains("⚠ silence: nothing was heard for 0.2s"), "{text}");
+    let document: Value =
+        serde_json::from_str(&world.regatta(["top", "--once", "--json"]).exited(0).stdout).unwrap();
+    let found = document["tasks"].as_array().unwrap().iter().find(|task| task["id"] == "a").unwrap();
+    assert!(found["suspicions"][0].as_str().unwrap().starts_with("silence: "), "{found:#}");
+    barrier.arrived();
+    barrier.open();
+    run.wait();
+}
