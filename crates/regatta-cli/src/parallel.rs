@@ -16,13 +16,30 @@ use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::commands::daemon::launch;
+use crate::commands::daemon::{CLAUDE_BIN, launch};
 use crate::commands::events::show_after;
 use crate::error::CliError;
 use crate::project::Project;
 use crate::queue::Queue;
 use crate::render::shown::redactor;
 use registry::Registry;
+
+/// The program that parallel-agents starts in claude's place.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ClaudeBin {
+    /// Start this program in claude's place. Heard by the daemon that is started with it.
+    #[arg(long, value_name = "PROGRAM", env = CLAUDE_BIN, hide = true, hide_env = true)]
+    claude_bin: Option<String>,
+}
+
+impl ClaudeBin {
+    /// Where it is, also for a daemon that stands somewhere else.
+    pub(crate) fn program(&self) -> Option<String> {
+        let named = self.claude_bin.as_ref().filter(|program| !program.is_empty() && *program != "claude")?;
+        let whole = std::path::absolute(named).ok().filter(|_| named.contains('/'));
+        Some(whole.map_or_else(|| named.clone(), |path| path.display().to_string()))
+    }
+}
 
 /// A repository of the project, opened.
 pub(crate) struct Repository {
@@ -142,10 +159,11 @@ impl Repositories {
 
 /// `prd` or `generic`, for ids that are one.
 pub(crate) fn kind(id: &TaskId) -> Option<&'static str> {
-    [("PRD-", "prd"), ("GEN-", "generic")].into_iter().find_map(|(prefix, kind)| {
-        let digits = id.as_str().strip_prefix(prefix)?;
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(kind)
-    })
+    if id.is_prd() {
+        return Some("prd");
+    }
+    let digits = id.as_str().strip_prefix("GEN-")?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some("generic")
 }
 
 impl Repository {
@@ -172,14 +190,17 @@ impl Repository {
     }
 
     /// Starts its daemon if none is there, with the branch it was registered with; what was started.
-    pub(crate) async fn serve(&self) -> Result<Option<Value>, CliError> {
+    pub(crate) async fn serve(&self, claude: &ClaudeBin) -> Result<Option<Value>, CliError> {
         let dir = &self.project.repo.state_dir;
         let found = settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
         if !matches!(found, Presence::None) {
             return Ok(None);
         }
+        let claude = claude.program();
         let target = self.target.as_ref().map(|branch| ("REGATTA_TARGET", branch.as_str()));
-        let (pid, log) = launch(&self.project, None, target, &self.global).await?;
+        let claude = claude.as_ref().map(|program| (CLAUDE_BIN, program.as_str()));
+        let variables: Vec<_> = [target, claude].into_iter().flatten().collect();
+        let (pid, log) = launch(&self.project, None, &variables, &self.global).await?;
         Ok(Some(json!({ "state": "started", "pid": pid, "log": log, "repo": self.name })))
     }
 

@@ -67,6 +67,12 @@ impl TaskId {
         self.0.to_ascii_lowercase()
     }
 
+    /// Whether it is that of a requirement document's task: `PRD-` and digits.
+    pub fn is_prd(&self) -> bool {
+        let digits = self.0.strip_prefix("PRD-").unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     /// The branch a user sees: `regatta/<id>`.
     pub fn branch(&self) -> String {
         format!("regatta/{}", self.0)

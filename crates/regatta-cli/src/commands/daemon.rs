@@ -23,6 +23,8 @@ use crate::project::Project;
 use crate::render::lines::Lines;
 use crate::ui::Ui;
 
+/// The program that parallel-agents starts in claude's place.
+pub(crate) const CLAUDE_BIN: &str = "PARALLEL_AGENTS_CLAUDE_BIN";
 /// How long `start` and `stop` wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -184,7 +186,7 @@ pub(crate) async fn assemble(
             keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
             log_dir: None,
             no_log: false,
-            claude_exe: None,
+            claude_exe: std::env::var_os(CLAUDE_BIN).filter(|path| !path.is_empty()).map(PathBuf::from),
             grace: Duration::from_secs(5),
         },
         target: project.target()?,
@@ -333,19 +335,19 @@ fn already(held: &Presence) -> CliError {
 async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let mut project = Project::open(global)?;
     project.choose_profiles(profiles)?;
-    let (pid, log) = launch(&project, profiles, None, global).await?;
+    let (pid, log) = launch(&project, profiles, &[], global).await?;
     say(ui, &json!({ "state": "started", "pid": pid, "log": log }), || {
         format!("started: process {pid}, log {}", log.display())
     });
     Ok(Exit::Ok)
 }
 
-/// Starts the daemon of a project in the background, with one more variable where one is given: its process and its
-/// log, once it serves.
+/// Starts the daemon of a project in the background, with these variables on top of its own: its process and its log,
+/// once it serves.
 pub(crate) async fn launch(
     project: &Project,
     profiles: Option<&str>,
-    variable: Option<(&str, &str)>,
+    variables: &[(&str, &str)],
     global: &Global,
 ) -> Result<(u32, PathBuf), CliError> {
     project.make_state_dir()?;
@@ -363,7 +365,7 @@ pub(crate) async fn launch(
     let errors = log.try_clone().map_err(|error| CliError::io("opening", &path, &error))?;
     let exe = crate::project::this_program().map_err(|error| CliError::io("finding", &path, &error))?;
     let mut command = Command::new(exe);
-    command.envs(variable).arg("--project").arg(&project.repo.toplevel);
+    command.envs(variables.iter().copied()).arg("--project").arg(&project.repo.toplevel);
     if let Some(config) = &global.config {
         command.arg("--config").arg(std::path::absolute(config).unwrap_or_else(|_| config.clone()));
     }

@@ -153,7 +153,7 @@ fn the_skill_is_followed_word_for_word() {
     assert_eq!(text(&task["worktree_path"]), world.lanes().join("PRD-010").display().to_string());
     let prompt = "/implement-prd PRD-010";
     let dry = planning.types(&["task", "start", "--task-id", "PRD-010", "--prompt", prompt, "--dry-run"]);
-    assert_eq!(dry["dry_run"], true, "{dry:#}");
+    assert_eq!((&dry["dry_run"], &dry["command"][0]), (&json!(true), &json!("claude")), "{dry:#}");
     let started = planning.start("PRD-010", prompt);
     assert_eq!(started["daemon"]["state"], "started", "{started:#}");
     assert_eq!(started["task"]["status"], "running", "{started:#}");
@@ -430,6 +430,22 @@ fn a_missing_or_angry_gh_is_a_sentence_and_nothing_is_destroyed() {
     check(&angry.display().to_string(), "no git remotes found");
     script(&angry, "echo '<html>'");
     check(&angry.display().to_string(), "answered oddly");
+}
+
+#[test]
+fn another_program_plays_claude_where_one_is_named() {
+    let planning = Planning::new();
+    planning.set_up();
+    let world = &planning.scene.world;
+    planning.work("GEN-001", PASSES);
+    let other = world.outside("other-claude");
+    fs::rename(world.outside("bin/claude"), &other).unwrap();
+    planning.create_generic("one");
+    let named = other.display().to_string();
+    planning.types(&["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--claude-bin", &named]);
+    planning.try_type(&["task", "wait", "--task-id", "GEN-001"]).exited(0);
+    assert_eq!(planning.status("GEN-001")["task"]["state"], "done");
+    world.regatta(["daemon", "stop", "--kill"]).exited(0);
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub struct Brief<'a> {
     pub reports: bool,
     /// A verdict in its last words counts too.
     pub answers: bool,
+    /// Its work does not land: it may push its branch and open a pull request for it.
+    pub pull_request: bool,
     /// Regatta runs as root, and so will the agent.
     pub is_root: bool,
     /// Takes the place of the profile's program (`--claude-exe`).

@@ -6,9 +6,20 @@ const PLACE: &str = "\
 You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \
 Nobody is watching and nobody will answer a question.
 
-Stay inside the current directory: it is your lane, and other agents work in theirs. \
+Stay inside the current directory: it is your lane, and other agents work in theirs. ";
+
+const NO_PUSH: &str = "\
 Do not switch branches, push, merge or touch other worktrees. \
 You need not commit: Regatta commits what it finds here, checks it and lands it.";
+
+/// A detached HEAD has no branch that could be pushed by its name.
+fn one_push(branch: &str) -> String {
+    format!(
+        "Do not switch branches, merge or touch other worktrees. You need not commit: Regatta commits what it finds here \
+         to the branch {branch}. Where your task asks for a pull request, commit, then \
+         `git push origin HEAD:refs/heads/{branch}` and `gh pr create --head {branch}`; push nothing else."
+    )
+}
 
 const BY_COMMAND: &str = "\
 While you work, tell people where you are with `regatta progress \"<what you are doing>\"`, now and then.
@@ -38,7 +49,8 @@ pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
         Report::Command => BY_COMMAND,
         Report::Answer => BY_ANSWER,
     };
-    let rules = brief.reports.then(|| format!("{PLACE}\n\n{how}"));
+    let branches = if brief.pull_request { one_push(&brief.task.branch()) } else { NO_PUSH.to_owned() };
+    let rules = brief.reports.then(|| format!("{PLACE}{branches}\n\n{how}"));
     let parts = [rules.as_deref(), brief.read_only.then_some(READ_ONLY)];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))

@@ -51,6 +51,7 @@ impl Worker {
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
+            pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),
             exe: (profile.kind == Kind::Claude).then_some(ctx.options.claude_exe.as_deref()).flatten(),
             regatta: &ctx.regatta_exe,

@@ -9,7 +9,7 @@ use crate::commands::send::send;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
-use crate::parallel::{Found, Repositories};
+use crate::parallel::{ClaudeBin, Found, Repositories};
 use crate::ui::Ui;
 
 /// Say something more to a task's agent, as `regatta send` does. Prints JSON.
@@ -24,6 +24,8 @@ pub(crate) struct Args {
     /// What its agent is told.
     #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
     prompt: String,
+    #[command(flatten)]
+    claude: ClaudeBin,
 }
 
 /// Say something more to every task's agent, in all registered repositories. Prints JSON.
@@ -34,6 +36,8 @@ pub(crate) struct BroadcastArgs {
     /// What the agents are told.
     #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
     prompt: String,
+    #[command(flatten)]
+    claude: ClaudeBin,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -46,7 +50,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Err(CliError::refused(format!("No active task: {id}"))
             .hinted("it was destroyed; `regatta task create` makes it anew"));
     }
-    let mut result = tell(&mut found, &args.prompt).await?;
+    let mut result = tell(&mut found, &args.prompt, &args.claude).await?;
     drop(lock);
     if result["dispatched"] == true {
         wait_for_process(&mut found).await?;
@@ -57,23 +61,23 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Tells one task; what came of it.
-async fn tell(found: &mut Found<'_>, prompt: &str) -> Result<Value, CliError> {
+async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
     let id = found.task.spec.id.clone();
     if found.is_unstarted() {
-        let daemon = begin(found, prompt).await?;
+        let daemon = begin(found, prompt, claude).await?;
         return Ok(json!({ "task_id": id, "dispatched": true, "queued_count": 0, "daemon": daemon }));
     }
-    add(found, prompt).await
+    add(found, prompt, claude).await
 }
 
 /// Puts it behind what waits already, with somebody there to tell it.
-async fn add(found: &mut Found<'_>, prompt: &str) -> Result<Value, CliError> {
+async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
     let queue = found.repository.queue().await?;
     let config = &found.repository.project.config;
     let sent = send(&queue, &found.task, prompt, config).await?;
     found.reload().await?;
     let served = found.task.queue == MAIN_QUEUE && !found.task.state.is_terminal();
-    let daemon = if served { found.repository.serve().await? } else { None };
+    let daemon = if served { found.repository.serve(claude).await? } else { None };
     let dispatched =
         sent.dispatched || (daemon.is_some() && sent.position == 1 && !found.task.state.is_claimed());
     let waiting = sent.queued_count - u32::from(dispatched);
@@ -98,7 +102,7 @@ pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> 
         if !["created", "running", "exited"].contains(&status) || landed {
             continue;
         }
-        match add(&mut found, &args.prompt).await {
+        match add(&mut found, &args.prompt, &args.claude).await {
             Ok(result) => results.push(result),
             Err(error) => {
                 refused.push(

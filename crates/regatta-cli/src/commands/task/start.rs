@@ -1,8 +1,10 @@
 //! `regatta task start`: gives a task its prompt, and has it run.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use regatta_core::state::TaskState;
+use regatta_engine::agents::{AgentProfile, Brief, Kind, SessionPlan, invocation};
 use regatta_engine::clock;
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use crate::commands::send::send;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
-use crate::parallel::{Found, Repositories, session_name, started_pid};
+use crate::parallel::{ClaudeBin, Found, Repositories, session_name, started_pid};
+use crate::project::this_program;
 use crate::ui::Ui;
 
 /// How long its process is waited for; preparing its lane may take longer.
@@ -34,6 +37,8 @@ pub(crate) struct Args {
     /// Start nothing: show what would be started.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    claude: ClaudeBin,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -62,20 +67,57 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             "session_name": session_name(&found.task),
             "log_path": document.log_path,
             "cwd": document.worktree_path,
-            "prompt": args.prompt,
+            "command": command(&found, document.session_id.as_deref(), &args)?,
+            "stdin": args.prompt,
             "would_start_daemon": found.repository.queue().await?.takers.daemon().is_none(),
         }));
         return Ok(Exit::Ok);
     }
-    let daemon = begin(&mut found, &args.prompt).await?;
+    let daemon = begin(&mut found, &args.prompt, &args.claude).await?;
     drop(lock);
     wait_for_process(&mut found).await?;
     ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
     Ok(Exit::Ok)
 }
 
+/// Program and arguments, as they would be now. The prompt goes to standard input.
+fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<String>, CliError> {
+    let (spec, project) = (&found.task.spec, &found.repository.project);
+    let Some(agent) = project.config.agents.get(&spec.agent) else { return Ok(Vec::new()) };
+    let profile = AgentProfile::of(&spec.agent, agent);
+    let exe = args.claude.program().map(PathBuf::from);
+    let regatta = this_program().map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
+    let brief = Brief {
+        task: &spec.id,
+        attempt: found.task.attempts + 1,
+        prompt: &args.prompt,
+        guidance: None,
+        follow_up: None,
+        model: spec.model.as_deref(),
+        max_usd: None,
+        persona: spec.persona.as_deref(),
+        read_only: spec.read_only,
+        bounds: &spec.bounds,
+        run_dir: &project.repo.state_dir.join("runs").join(spec.id.as_str()),
+        session: session.map_or(SessionPlan::New("NEW"), SessionPlan::Resume),
+        reports: true,
+        answers: true,
+        pull_request: !spec.land && spec.id.is_prd(),
+        is_root: rustix::process::geteuid().is_root(),
+        exe: exe.as_deref().filter(|_| profile.kind == Kind::Claude),
+        regatta: &regatta,
+    };
+    let invocation = invocation(&profile, &brief, &|name| std::env::var_os(name).is_some());
+    let invocation = invocation.map_err(|why| CliError::refused(why.to_string()))?;
+    Ok(invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect())
+}
+
 /// Has it run with this prompt; the daemon that was started for it, if one was.
-pub(crate) async fn begin(found: &mut Found<'_>, prompt: &str) -> Result<Option<Value>, CliError> {
+pub(crate) async fn begin(
+    found: &mut Found<'_>,
+    prompt: &str,
+    claude: &ClaudeBin,
+) -> Result<Option<Value>, CliError> {
     let project = &found.repository.project;
     if found.is_unstarted() {
         let spec = plain_order(project, &found.task.spec.id, &found.task.spec.title, prompt)?;
@@ -92,7 +134,7 @@ pub(crate) async fn begin(found: &mut Found<'_>, prompt: &str) -> Result<Option<
         let queue = found.repository.queue().await?;
         send(&queue, &found.task, prompt, &project.config).await?;
     }
-    let daemon = found.repository.serve().await;
+    let daemon = found.repository.serve(claude).await;
     let daemon = daemon.map_err(|error| {
         let id = &found.task.spec.id;
         CliError {
@@ -116,7 +158,7 @@ async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
 async fn has_turn(found: &Found<'_>) -> Result<bool, CliError> {
     let counts = found.store.counts(None).await?;
     let busy = counts.iter().filter(|(state, _)| ["claimed", "running", "judging"].contains(&state.as_str()));
-    Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers as u64)
+    Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
 }
 
 /// Until its agent runs, or it has come to rest, or there is no turn for it yet.

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::parallel::Repositories;
 use crate::parallel::registry::Registry;
+use crate::parallel::{ClaudeBin, Repositories};
 use crate::render::shown::redactor;
 use crate::ui::Ui;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let mut found = repositories.find(&registry, &args.task_id).await?;
     let moving =
         found.task.queue == MAIN_QUEUE && ["running", "awaiting-merge"].contains(&found.status(&registry));
-    let daemon = if moving { found.repository.serve().await? } else { None };
+    let daemon = if moving { found.repository.serve(&ClaudeBin::default()).await? } else { None };
     let held = found.task.state.is_claimed();
     let prompts = found.store.prompts(&found.task.spec.id).await?;
     let queued = prompts.iter().any(|prompt| prompt.state == PromptState::Queued);

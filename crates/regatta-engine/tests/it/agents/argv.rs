@@ -46,6 +46,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         session: SessionPlan::New(UUID),
         reports: false,
         answers: false,
+        pull_request: false,
         is_root: false,
         exe: None,
         regatta: Path::new("/bin/regatta"),
@@ -155,6 +156,11 @@ fn a_reporting_agent_is_told_how() {
     let silent = start(&profile(Kind::Claude), &brief(&task));
     assert!(!argv(&silent).contains(&"--append-system-prompt"));
     let reports = start(&profile(Kind::Claude), &Brief { reports: true, ..brief(&task) });
+    let words = |invocation: &Invocation| argv(invocation).join(" ");
+    assert!(words(&reports).contains("Do not switch branches, push, merge"), "{reports:?}");
+    let asked = Brief { reports: true, pull_request: true, ..brief(&task) };
+    let asked = words(&start(&profile(Kind::Claude), &asked));
+    assert!(asked.contains("`git push origin HEAD:refs/heads/regatta/add-oauth`"), "{asked}");
     let argv = argv(&reports);
     let at = argv.iter().position(|arg| *arg == "--append-system-prompt").unwrap();
     for needed in ["regatta done --verdict pass --summary", "regatta progress", "regatta stuck", "lane"] {
