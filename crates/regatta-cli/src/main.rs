@@ -7,6 +7,7 @@ mod crew;
 mod error;
 mod exit;
 mod parallel;
+mod mcp;
 mod project;
 mod queue;
 #[cfg(test)]

@@ -50,6 +50,19 @@ impl Ui {
         }
     }
 
+    /// For a text that is not shown here: no colours, no width.
+    pub(crate) fn plain() -> Self {
+        Self {
+            json: false,
+            color: false,
+            quiet: true,
+            verbose: false,
+            terminal: false,
+            outlives_reader: false,
+            kept: None,
+        }
+    }
+
     /// A line on standard output.
     pub(crate) fn line(&self, text: impl AsRef<str>) {
         self.out(&format!("{}\n", text.as_ref()));

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
-use regatta_store::{ContextEntry, Member, Message, MessageKind, Posted, SessionId, TaskRecord};
+use regatta_store::{
+    BOARD_QUEUE, ContextEntry, LEADER_ROLE, Member, Message, MessageKind, Posted, SessionId, Store,
+    StoreError, TaskQuery, TaskRecord,
+};
 use serde::Serialize;
 
 use crate::documents::TaskDocument;
@@ -217,4 +220,47 @@ impl From<&ContextEntry> for ContextDocument {
             at: entry.at,
         }
     }
+}
+
+/// Members by name, then the agents at work.
+pub async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, StoreError> {
+    let members = store.members().await?;
+    let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
+    let mut crew: Vec<MemberDocument> =
+        members.iter().map(|member| MemberDocument::of(member, leader.as_ref())).collect();
+    let states = ["claimed", "running"].map(str::to_owned).into();
+    for brief in store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await? {
+        let is_held = members.iter().any(|member| member.is_there && member.tasks.contains(&brief.id));
+        if !is_held {
+            crew.push(MemberDocument::of_agent(&brief.id, brief.updated_at));
+        }
+    }
+    Ok(crew)
+}
+
+/// The tasks of the board, and those that members hold of other queues.
+pub async fn board(
+    store: &dyn Store,
+    status: Option<&str>,
+) -> Result<Vec<(TaskRecord, BoardTaskDocument)>, StoreError> {
+    let states: Vec<String> = match status {
+        None => Vec::new(),
+        Some("in_progress") => vec!["running".to_owned()],
+        Some("completed") => ["done", "landed"].map(str::to_owned).into(),
+        Some(name) => vec![name.to_owned()],
+    };
+    let members = store.members().await?;
+    let query =
+        TaskQuery { queue: Some(BOARD_QUEUE.to_owned()), states: states.clone(), ..TaskQuery::default() };
+    let mut tasks = store.tasks(&query).await?;
+    let elsewhere: Vec<_> = members.iter().flat_map(|member| member.tasks.iter().cloned()).collect();
+    let query = TaskQuery { ids: Some(elsewhere), states, ..TaskQuery::default() };
+    let held = store.tasks(&query).await?;
+    tasks.extend(held.into_iter().filter(|task| task.queue != BOARD_QUEUE));
+    tasks.sort_by_key(|task| task.seq);
+    let shown = |task: TaskRecord| {
+        let document = BoardTaskDocument::of(&task, &members);
+        (task, document)
+    };
+    Ok(tasks.into_iter().map(shown).collect())
 }

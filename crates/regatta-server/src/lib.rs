@@ -6,3 +6,4 @@
 pub mod crew;
 pub mod documents;
 pub mod plans;
+pub mod mcp;

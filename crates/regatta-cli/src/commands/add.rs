@@ -31,50 +31,60 @@ const TRIES: u32 = 1000;
 pub(crate) struct Args {
     /// What is to be done; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present = "prd")]
-    prompt: Option<String>,
+    pub(crate) prompt: Option<String>,
     /// Its id.
     #[arg(long, value_name = "ID", conflicts_with = "prd")]
-    id: Option<TaskId>,
+    pub(crate) id: Option<TaskId>,
     /// What it depends on: ids with commas between them.
     #[arg(long, value_name = "IDS")]
-    deps: Option<String>,
+    pub(crate) deps: Option<String>,
     /// The agent that does it: an entry of `agents` in regatta.yaml.
     #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The model.
     #[arg(long, value_name = "NAME")]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// What kind of work it is; may be given more than once. `models.labels` in regatta.yaml may choose the model by it.
     #[arg(long = "label", value_name = "NAME")]
-    labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// Dollars that all its attempts together may cost.
     #[arg(long, value_name = "N")]
-    budget_usd: Option<f64>,
+    pub(crate) budget_usd: Option<f64>,
     /// Tokens that all its attempts together may read and write.
     #[arg(long, value_name = "N")]
-    budget_tokens: Option<u64>,
+    pub(crate) budget_tokens: Option<u64>,
     /// Higher starts first.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
-    priority: Option<i32>,
+    pub(crate) priority: Option<i32>,
     /// One line for people; the prompt's first line where none is given.
     #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
+    pub(crate) title: Option<String>,
     /// Land what passes, also where regatta.yaml does not say so.
     #[arg(long)]
-    land: bool,
+    pub(crate) land: bool,
     /// Do what the requirement document PRD-N*.md says, wherever in the repository it is: by claude's own command
     /// `/implement-prd PRD-N` where that is there, else with the document as the prompt. Tasks that its line
     /// `Depends on:` names, and that are stored, are waited for.
     #[arg(long, value_name = "N")]
-    prd: Option<String>,
+    pub(crate) prd: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
     let prompt = args.prompt.as_deref().map(read_prompt).transpose()?;
+    let (queue, spec, warnings) = put_in_queue(&args, prompt, &project).await?;
+    tell(&queue, &[spec], &warnings, ui).await
+}
+
+/// The task as it is in the daemon's queue then.
+pub(crate) async fn put_in_queue(
+    args: &Args,
+    prompt: Option<String>,
+    project: &Project,
+) -> Result<(Queue, TaskSpec, Vec<Diagnostic>), CliError> {
     let document = args.prd.as_deref().map(|text| prd::find(&project.repo.toplevel, text)).transpose()?;
     let wanted = args.id.clone().or_else(|| document.as_ref().map(|document| document.id.clone()));
-    let mut order = Order { args: &args, prompt: prompt.unwrap_or_default(), title: args.title.clone() };
+    let mut order = Order { args, prompt: prompt.unwrap_or_default(), title: args.title.clone() };
     if let Some(document) = &document {
         order.title = order.title.or_else(|| Some(document.title.clone()));
         let agent = args.agent.as_ref().unwrap_or(&project.config.default_agent);
@@ -84,7 +94,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     // Whatever is wrong is said before anything is made.
     let first = wanted.clone().unwrap_or_else(|| generic(1));
-    let (_, mut warnings) = order.spec(&project, &first)?;
+    let (_, mut warnings) = order.spec(project, &first)?;
     let store = project.create_store().await?;
     let deps = match (&args.deps, &document) {
         (Some(text), _) => dependencies(text, store.as_ref(), wanted.as_ref()).await?,
@@ -92,7 +102,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         (None, None) => Vec::new(),
     };
     let make = |id: &TaskId| -> Result<TaskSpec, CliError> {
-        let (spec, _) = order.spec(&project, id)?;
+        let (spec, _) = order.spec(project, id)?;
         Ok(TaskSpec { deps: deps.clone(), ..spec })
     };
     let spec = match wanted {
@@ -103,10 +113,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             }
             spec
         }
-        None => put_generic(&project, store.as_ref(), make).await?,
+        None => put_generic(project, store.as_ref(), make).await?,
     };
-    let queue = Queue::of(&project, store).await?;
-    tell(&queue, &[spec], &warnings, ui).await
+    let queue = Queue::of(project, store).await?;
+    Ok((queue, spec, warnings))
 }
 
 /// What the task will be, but for its id.

@@ -31,7 +31,7 @@ const MANY: usize = 20;
 /// nothing is changed. Dependencies may be tasks of the same call or tasks that are stored already. What passes is
 /// landed where the task says `auto_land: true`, or regatta.yaml says `land: { auto: true }`; else it stays on its
 /// branch regatta/ID.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Task files, plans, directories (their *.md, save README.md), or an ID for tasks/ID.md or parcels/ID.md.
     #[arg(required = true, value_name = "FILE|ID|DIR")]
@@ -58,20 +58,65 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
-    let found = files::find(&project, &args.what).await?;
-    let mut loaded = load(&project, &found.files).await?;
+    let mut loaded = parsed(&project, &args).await?;
+    let (queue, warnings) = put_in_queue(&args, &project, &mut loaded).await?;
+    tell(&queue, &loaded.tasks, &warnings, ui).await
+}
+
+/// Puts what was parsed into the daemon's queue, adjusted as the command line says.
+async fn put_in_queue(
+    args: &Args,
+    project: &Project,
+    loaded: &mut Loaded,
+) -> Result<(Queue, Vec<Diagnostic>), CliError> {
+    let store = project.create_store().await?;
+    adjust(&mut loaded.tasks, args, store.as_ref()).await?;
+    let warnings = warnings(project, loaded);
+    let queue = Queue::of(project, store).await?;
+    enqueue(&queue, &loaded.tasks, args.replace).await?;
+    Ok((queue, warnings))
+}
+
+/// What a program orders: files by their names, or the text of one.
+pub(crate) enum Ordered {
+    Files(Vec<String>),
+    Text(String),
+}
+
+/// Puts work into the daemon's queue, and says what is there then.
+pub(crate) async fn put(
+    project: &Project,
+    ordered: Ordered,
+    replace: bool,
+) -> Result<ChangesDocument, CliError> {
+    let mut args = Args { replace, ..Args::default() };
+    let mut loaded = match ordered {
+        Ordered::Files(what) => {
+            args.what = what;
+            parsed(project, &args).await?
+        }
+        Ordered::Text(text) => {
+            let mut loaded = load(project, &[(PathBuf::from("plan"), text.into_bytes())]).await?;
+            // There is no file to be looked at later.
+            loaded.tasks.iter_mut().for_each(|spec| spec.source = String::new());
+            loaded
+        }
+    };
+    let (queue, warnings) = put_in_queue(&args, project, &mut loaded).await?;
+    document(&queue, &loaded.tasks, &warnings).await
+}
+
+/// Finds and parses what the command line names.
+async fn parsed(project: &Project, args: &Args) -> Result<Loaded, CliError> {
+    let found = files::find(project, &args.what).await?;
+    let loaded = load(project, &found.files).await?;
     for (id, path) in &found.ids {
         if !loaded.tasks.iter().any(|spec| spec.id.folded() == id.folded()) {
             return Err(CliError::usage(format!("{} holds no task {id}; nothing was changed", shown(path)))
                 .hinted(format!("correct its `id`, or give the path: regatta enqueue {}", shown(path))));
         }
     }
-    let store = project.create_store().await?;
-    adjust(&mut loaded.tasks, &args, store.as_ref()).await?;
-    let warnings = warnings(&project, &loaded);
-    let queue = Queue::of(&project, store).await?;
-    enqueue(&queue, &loaded.tasks, args.replace).await?;
-    tell(&queue, &loaded.tasks, &warnings, ui).await
+    Ok(loaded)
 }
 
 /// Parses the files. Stored tasks are looked up only where the files alone do not explain themselves.
@@ -249,6 +294,19 @@ fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
     all
 }
 
+/// What is in the queue now, as a document.
+pub(crate) async fn document(
+    queue: &Queue,
+    tasks: &[TaskSpec],
+    warnings: &[Diagnostic],
+) -> Result<ChangesDocument, CliError> {
+    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
+    let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
+    let tasks = stored.iter().map(|task| ChangedDocument { task: task.into(), salvaged: None }).collect();
+    let daemon = queue.takers.daemon_document();
+    Ok(ChangesDocument { tasks, refused: Vec::new(), daemon, warnings: warnings.to_vec() })
+}
+
 /// What is in the queue now, and who takes it.
 pub(crate) async fn tell(
     queue: &Queue,
@@ -256,14 +314,12 @@ pub(crate) async fn tell(
     warnings: &[Diagnostic],
     ui: &Ui,
 ) -> Result<Exit, CliError> {
-    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
-    let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
     if ui.json {
-        let tasks = stored.iter().map(|task| ChangedDocument { task: task.into(), salvaged: None }).collect();
-        let daemon = queue.takers.daemon_document();
-        ui.document(&ChangesDocument { tasks, refused: Vec::new(), daemon, warnings: warnings.to_vec() });
+        ui.document(&document(queue, tasks, warnings).await?);
         return Ok(Exit::Ok);
     }
+    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
+    let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
     for warning in warnings {
         ui.note(warning.to_string());
     }

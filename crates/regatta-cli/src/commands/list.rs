@@ -97,6 +97,26 @@ fn states(word: &str) -> Vec<String> {
     }
 }
 
+/// At most `limit` tasks in a state, as documents: those that changed last.
+pub(crate) async fn documents(
+    project: &Project,
+    store: &dyn Store,
+    status: &str,
+    limit: usize,
+) -> Result<Vec<TaskDocument>, CliError> {
+    let states = match status {
+        "completed" => ["done", "landed"].map(str::to_owned).into(),
+        "in_progress" => vec!["running".to_owned()],
+        word if ["all", "active"].contains(&word) || TaskState::NAMES.contains(&word) => states(word),
+        word => {
+            return Err(CliError::usage(format!("there is no state {word:?}"))
+                .hinted(format!("all, active, completed, {}", TaskState::NAMES.join(", "))));
+        }
+    };
+    let query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
+    Ok(Seen::load(store, &project.repo.state_dir, &query).await?.documents())
+}
+
 /// A line about the tasks that are not shown; empty where all are.
 async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, CliError> {
     if query.limit == 0 || n_shown < query.limit {

@@ -21,6 +21,7 @@ pub(crate) mod land;
 pub(crate) mod lane;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod msg;
 pub(crate) mod new;
 pub(crate) mod orchestrator;
@@ -114,6 +115,7 @@ pub(crate) enum Command {
     Msg(msg::MsgCommand),
     #[command(subcommand)]
     Ctx(ctx::CtxCommand),
+    Mcp(mcp::Args),
     Config(config::Args),
     Completions(completions::Args),
     Version(version::Args),
@@ -177,6 +179,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Discover(args) => repo::discover(args, global, ui).map(|()| Exit::Ok),
         Command::Msg(command) => msg::run(command, global, ui).await,
         Command::Ctx(command) => ctx::run(command, global, ui).await,
+        Command::Mcp(args) => mcp::run(args, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),
         Command::Version(args) => version::run(&args, ui),

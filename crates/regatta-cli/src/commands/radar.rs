@@ -82,7 +82,11 @@ fn nothing(ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Result<Sighting, CliError> {
+pub(crate) async fn look_now(
+    store: &dyn Store,
+    lanes: &Lanes,
+    project: &Project,
+) -> Result<Sighting, CliError> {
     let looked = look(store, lanes, &project.target()?, Arc::new(AtomicBool::new(false))).await;
     looked.map(|look| look.sighting).map_err(|error| match error {
         RadarError::Git(error) => error.into(),
@@ -95,7 +99,7 @@ async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Result
     })
 }
 
-fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
+pub(crate) fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
     if !only.is_empty() {
         sighting.findings.retain(|finding| only.iter().any(|task| finding.other(task).is_some()));
         sighting.unread.retain(|(task, _)| only.contains(task));

@@ -11,6 +11,7 @@ use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::suspicion::Suspicion;
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
 use regatta_engine::holds::why_held;
@@ -43,20 +44,19 @@ pub(crate) struct Args {
     task: String,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
-    let store = project.store().await?;
-    let task = find_task(store.as_ref(), &args.task).await?;
-    show(&project, &store, &task, ui).await
+/// Everything there is to say about a task.
+struct Seen {
+    attempts: Vec<Attempt>,
+    salvages: Vec<Salvage>,
+    held: Option<String>,
+    sighting: Option<Sighting>,
+    prompts: Vec<Prompt>,
+    suspicions: Vec<Suspicion>,
+    budget: Option<Account>,
+    next: Option<String>,
 }
 
-/// Everything about this task.
-pub(crate) async fn show(
-    project: &Project,
-    store: &Arc<dyn Store>,
-    task: &TaskRecord,
-    ui: &Ui,
-) -> Result<Exit, CliError> {
+async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, CliError> {
     let attempts = store.attempts(&task.spec.id).await?;
     let salvages = salvages_of(&project.repo, &task.spec.id)?;
     let sessions = store.sessions().await?;
@@ -78,29 +78,57 @@ pub(crate) async fn show(
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));
     if let Some(sighting) = &mut sighting {
-        forget_what_is_over(store.as_ref(), sighting, &task.spec.id).await?;
+        forget_what_is_over(store, sighting, &task.spec.id).await?;
     }
     let prompts = store.prompts(&task.spec.id).await?;
-    let redactor = redactor(&project.config);
     let suspicions = match &task.state {
-        TaskState::Running { .. } => open_suspicions(store.as_ref(), &task.spec.id, task.attempts).await?,
+        TaskState::Running { .. } => open_suspicions(store, &task.spec.id, task.attempts).await?,
         _ => Vec::new(),
     };
-    let budget = budget(store.as_ref(), project, &task.spec).await?;
+    let budget = budget(store, project, &task.spec).await?;
+    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next })
+}
+
+/// The same as a document, without secrets.
+pub(crate) async fn document(
+    project: &Project,
+    store: &dyn Store,
+    task: &TaskRecord,
+) -> Result<StatusDocument, CliError> {
+    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next } =
+        look(project, store, task).await?;
+    let redactor = redactor(&project.config);
+    let budget = budget.as_ref().map(BudgetDocument::from);
+    let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
+    let salvage = salvages.iter().map(salvage_document).collect();
+    let lane = lane(attempts.last()).map(Path::to_owned);
+    let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
+    let prompts = prompts.iter().map(shown).collect();
+    let surroundings = Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget };
+    Ok(StatusDocument::new(task, &attempts, surroundings))
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.store().await?;
+    let task = find_task(store.as_ref(), &args.task).await?;
+    show(&project, &store, &task, ui).await
+}
+
+/// Everything about this task.
+pub(crate) async fn show(
+    project: &Project,
+    store: &Arc<dyn Store>,
+    task: &TaskRecord,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
     if ui.json {
-        let budget = budget.as_ref().map(BudgetDocument::from);
-        let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
-        let salvage = salvages.iter().map(salvage_document).collect();
-        let lane = lane(attempts.last()).map(Path::to_owned);
-        let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
-        let prompts = prompts.iter().map(shown).collect();
-        ui.document(&StatusDocument::new(
-            task,
-            &attempts,
-            Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget },
-        ));
+        ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);
     }
+    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next } =
+        look(project, store.as_ref(), task).await?;
+    let redactor = redactor(&project.config);
     let has_branch = project.repo.branch_tip(&task.spec.id.branch())?.is_some();
     ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
     for attempt in &attempts {

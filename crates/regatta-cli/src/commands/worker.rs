@@ -146,7 +146,7 @@ async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
 }
 
 /// What a worker says is kept and shown: secrets of its environment and of its lane's `.env` stay out.
-fn without_secrets(word: Word) -> Word {
+pub(crate) fn without_secrets(word: Word) -> Word {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let dirs = [std::env::var_os("REGATTA_LANE").map(PathBuf::from), std::env::current_dir().ok()];

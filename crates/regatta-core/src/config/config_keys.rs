@@ -55,6 +55,7 @@ pub static CONFIG_KEYS: &[Key] = &[
         "",
         "What makes an agent that runs look as if it needed a person. It is told, and never stopped for it.",
     ),
+    Key::new("mcp", Kind::Section(ATTACH_KEYS), "", "Regatta's own MCP server for its agents. Servers of yours are `mcp` below an agent or in a task."),
     Key::new("limits", Kind::Section(LIMIT_KEYS), "", "What may happen at once."),
     Key::new("budget", Kind::Section(BUDGET_KEYS), "", "What agents may use, in dollars and in tokens."),
     Key::new("profiles", Kind::Rows(PROFILE_KEYS), "none", "Accounts to rotate through. The variable, and `--profiles`, are names of these with commas between them: only those, in that order; `none` is none of them.")
@@ -209,6 +210,16 @@ static RADAR_KEYS: &[Key] = &[
         "Whether an agent is told, at the start of its next attempt, with whose work its own would conflict.",
     )
     .env("REGATTA_RADAR_TELL"),
+];
+
+static ATTACH_KEYS: &[Key] = &[
+    Key::new(
+        "attach",
+        Kind::Bool,
+        "true",
+        "Whether claude and codex are given `regatta mcp` as the server `regatta`, where they report with `regatta done`: `done`, `progress`, `ask` and others as tools of theirs.",
+    )
+    .env("REGATTA_MCP_ATTACH"),
 ];
 
 static WATCH_KEYS: &[Key] = &[

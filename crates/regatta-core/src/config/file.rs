@@ -128,6 +128,7 @@ impl Config {
             ("radar.enabled", Value::Bool(on)) => self.radar.enabled = *on,
             ("radar.interval", Value::Duration(span)) => self.radar.interval = *span,
             ("radar.tell", Value::Bool(on)) => self.radar.tell = *on,
+            ("mcp.attach", Value::Bool(on)) => self.mcp.attach = *on,
             ("watch.enabled", Value::Bool(on)) => self.watch.enabled = *on,
             ("watch.same_command", Value::Int(n)) => self.watch.same_command = count(*n),
             ("watch.silence", Value::Duration(span)) => self.watch.silence = *span,

@@ -42,6 +42,8 @@ pub struct Config {
     pub radar: Radar,
     /// What makes an agent that runs look as if it needed a person.
     pub watch: Watch,
+    /// Regatta's own MCP server for its agents.
+    pub mcp: Mcp,
     /// What may happen at once.
     pub limits: Limits,
     /// What agents may use.
@@ -332,6 +334,19 @@ pub struct Radar {
     pub tell: bool,
 }
 
+/// Regatta's own MCP server for its agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mcp {
+    /// Whether agents that can be given one are.
+    pub attach: bool,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { attach: true }
+    }
+}
+
 /// What makes an agent that runs look as if it needed a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Watch {
@@ -411,6 +426,7 @@ impl Default for Config {
             land: Land::default(),
             radar: Radar::default(),
             watch: Watch::default(),
+            mcp: Mcp::default(),
             limits: Limits::default(),
             budget: Budget::default(),
             profiles: Vec::new(),

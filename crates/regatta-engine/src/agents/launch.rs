@@ -29,6 +29,12 @@ pub const GUIDANCE_VAR: &str = "REGATTA_GUIDANCE";
 /// Where it finds what somebody said after the task was ordered.
 pub(super) const FOLLOW_UP_VAR: &str = "REGATTA_FOLLOW_UP";
 
+/// The name under which agents know Regatta's own MCP server.
+pub(super) const OWN_SERVER: &str = "regatta";
+/// What that server is started with: whose it is, and where the store is.
+pub(super) const OWN_SERVER_VARS: [&str; 5] =
+    ["REGATTA_STORE", "REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", "REGATTA_LANE"];
+
 /// Which program speaks, and therefore how it is started and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -153,6 +159,8 @@ pub struct Brief<'a> {
     pub session: SessionPlan<'a>,
     /// The agent is asked to report with `regatta done`.
     pub reports: bool,
+    /// It is given Regatta's own MCP server, where it can take one and reports.
+    pub attach: bool,
     /// A verdict in its last words counts too.
     pub answers: bool,
     /// Its work does not land: it may push its branch and open a pull request for it.
@@ -184,6 +192,13 @@ impl<'a> Brief<'a> {
     pub(super) fn servers(&self) -> impl Iterator<Item = (&'a str, &'a McpServer)> + use<'a> {
         let servers = (!self.read_only).then_some(&self.bounds.mcp);
         servers.into_iter().flatten().map(|(name, server)| (name.as_str(), server))
+    }
+}
+
+impl Brief<'_> {
+    /// Whether Regatta's own server is among its servers. A server of the user's by that name takes its place.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attach && self.reports && !self.bounds.mcp.contains_key(OWN_SERVER)
     }
 }
 

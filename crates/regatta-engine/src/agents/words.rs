@@ -28,6 +28,18 @@ Use `--verdict warn` if it works with reservations, `--verdict block` if the tas
 Run it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
 If only a person can help (access, a decision, missing facts), run `regatta stuck \"<what you need>\"` and stop.";
 
+const BY_TOOL_TOO: &str = "\
+The MCP server `regatta` has the same as tools: `progress`, `done` and `stuck`. Use whichever you like, and `done` only once. \
+With `ask` and `send_message` you reach other agents and people, with `get_context` what all of you know.";
+
+const BY_TOOL: &str = "\
+You report with the tools of the MCP server `regatta`; commands that write outside this directory do not work here. \
+While you work, tell people where you are with the tool `progress`, now and then.
+When you are finished, your last action is the tool `done` with the verdict `pass` and a summary of one or two sentences. \
+Use `warn` if it works with reservations, `block` if the task cannot be done as asked, and say why in the summary. \
+Call it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
+If only a person can help (access, a decision, missing facts), call the tool `stuck` and stop.";
+
 const BY_ANSWER: &str = "\
 When you are finished, the last line of your answer is `{\"verdict\":\"pass\",\"summary\":\"<one or two sentences>\"}`. \
 Say `warn` instead of `pass` if it holds with reservations, `block` if the task cannot be done as asked, and why in the summary.";
@@ -39,6 +51,8 @@ const READ_ONLY: &str = "This task is read-only: look, run nothing that writes, 
 pub(super) enum Report {
     /// It runs `regatta done`.
     Command,
+    /// It may run nothing that writes, and calls `done` of Regatta's own server.
+    Tool,
     /// It may run nothing, and says it in its answer.
     Answer,
 }
@@ -46,8 +60,10 @@ pub(super) enum Report {
 /// The rules of the house, where there are any to tell.
 pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
     let how = match report {
-        Report::Command => BY_COMMAND,
-        Report::Answer => BY_ANSWER,
+        Report::Command if brief.is_attached() => format!("{BY_COMMAND}\n{BY_TOOL_TOO}"),
+        Report::Command => BY_COMMAND.to_owned(),
+        Report::Tool => BY_TOOL.to_owned(),
+        Report::Answer => BY_ANSWER.to_owned(),
     };
     let branches = if brief.pull_request { one_push(&brief.task.branch()) } else { NO_PUSH.to_owned() };
     let rules = brief.reports.then(|| format!("{PLACE}{branches}\n\n{how}"));
@@ -67,6 +83,7 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     let finish = match (brief.reports, report) {
         (false, _) => "",
         (true, Report::Command) => " When it holds, finish with `regatta done` as before.",
+        (true, Report::Tool) => " When it holds, finish with the tool `done` as before.",
         (true, Report::Answer) => " When it holds, finish with the verdict as before.",
     };
     format!(
@@ -85,6 +102,7 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
     let finish = match (brief.reports, report) {
         (false, _) => String::new(),
         (true, Report::Command) => " Finish with `regatta done` as before.".to_owned(),
+        (true, Report::Tool) => " Finish with the tool `done` as before.".to_owned(),
         (true, Report::Answer) => " Finish with the verdict as before.".to_owned(),
     };
     let guidance = brief.guidance.map_or_else(String::new, headed);

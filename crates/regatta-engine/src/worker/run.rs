@@ -50,6 +50,7 @@ impl Worker {
             run_dir: &site.run_dir,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
+            attach: ctx.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
             pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),

@@ -4,7 +4,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_server::crew::MemberDocument;
-use regatta_store::{LEADER_ROLE, RequestId, Step};
+use regatta_store::{LEADER_ROLE, Member, RequestId, Step, Store};
 
 use crate::cli::Global;
 use crate::commands::task::held::held;
@@ -30,9 +30,24 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let (_, store) = open(global).await?;
     let who = As { name: args.name.or(args.who.name) };
     let member = who.member(store.as_ref()).await?;
+    let member = beat(store.as_ref(), &member, args.task.as_deref()).await?;
+    if ui.json {
+        ui.document(&member);
+    } else if !ui.quiet {
+        ui.line(format!("{} was heard", member.name));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The member is there; with a task that it holds, that is running.
+pub(crate) async fn beat(
+    store: &dyn Store,
+    member: &Member,
+    task: Option<&str>,
+) -> Result<MemberDocument, CliError> {
     store.renew(&member.session).await?;
-    if let Some(text) = &args.task {
-        let (task, claim) = held(store.as_ref(), &member, text).await?;
+    if let Some(text) = task {
+        let (task, claim) = held(store, member, text).await?;
         if matches!(task.state, TaskState::Claimed { .. }) {
             let attempts = store.attempts(&task.spec.id).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
@@ -43,11 +58,6 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         }
     }
     let member = there(&store.members().await?, &member.name)?;
-    if ui.json {
-        let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
-        ui.document(&MemberDocument::of(&member, leader.as_ref()));
-    } else if !ui.quiet {
-        ui.line(format!("{} was heard", member.name));
-    }
-    Ok(Exit::Ok)
+    let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
+    Ok(MemberDocument::of(&member, leader.as_ref()))
 }

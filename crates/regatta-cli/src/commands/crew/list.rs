@@ -2,7 +2,7 @@
 
 use regatta_engine::clock;
 use regatta_server::crew::MemberDocument;
-use regatta_store::{LEADER_ROLE, Store, TaskQuery};
+pub(crate) use regatta_server::crew::crew;
 
 use crate::cli::Global;
 use crate::crew::open;
@@ -55,20 +55,4 @@ fn row(member: &MemberDocument, now: regatta_core::time::Timestamp) -> [String; 
         ago(member.since, now),
         by,
     ]
-}
-
-/// Members by name, then the agents at work.
-pub(crate) async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, CliError> {
-    let members = store.members().await?;
-    let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
-    let mut crew: Vec<MemberDocument> =
-        members.iter().map(|member| MemberDocument::of(member, leader.as_ref())).collect();
-    let states = ["claimed", "running"].map(str::to_owned).into();
-    for brief in store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await? {
-        let is_held = members.iter().any(|member| member.is_there && member.tasks.contains(&brief.id));
-        if !is_held {
-            crew.push(MemberDocument::of_agent(&brief.id, brief.updated_at));
-        }
-    }
-    Ok(crew)
 }

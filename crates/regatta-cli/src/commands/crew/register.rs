@@ -145,7 +145,7 @@ fn span(text: &str) -> Result<Duration, CliError> {
 }
 
 /// The process that stands for a member: the one that was named, or whoever ran this command.
-fn process(pid: Option<u32>) -> Result<NodeInfo, CliError> {
+pub(crate) fn process(pid: Option<u32>) -> Result<NodeInfo, CliError> {
     let pid = pid.unwrap_or_else(std::os::unix::process::parent_id);
     let identity = Identity::of(pid).ok().filter(Identity::is_alive);
     let Some(identity) = identity else {

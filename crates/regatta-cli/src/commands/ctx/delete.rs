@@ -1,7 +1,7 @@
 //! `regatta ctx delete`: takes a value away.
 
 use regatta_engine::clock;
-use regatta_store::{ContextWrite, RequestId};
+use regatta_store::{ContextWrite, RequestId, Store};
 use serde_json::json;
 
 use super::{as_leader, missing, refused};
@@ -29,7 +29,17 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let (_, store) = open(global).await?;
-    let store = store.as_ref();
+    let version = delete(&args, store.as_ref()).await?;
+    match ui.json {
+        true => ui.document(&json!({ "key": args.key, "deleted": true, "version": version })),
+        false if ui.quiet => {}
+        false => ui.line(format!("{} is gone", args.key)),
+    }
+    Ok(Exit::Ok)
+}
+
+/// Takes it away, and says in which version it is gone.
+pub(crate) async fn delete(args: &Args, store: &dyn Store) -> Result<u64, CliError> {
     let entry = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
     let write = ContextWrite {
         key: args.key.clone(),
@@ -39,11 +49,5 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         by: args.who.author(store).await?.name.to_string(),
     };
     let written = store.set_context(&write, &RequestId::fresh(), clock::now()).await;
-    let version = written.map_err(|error| refused(error, &args.key))?;
-    match ui.json {
-        true => ui.document(&json!({ "key": args.key, "deleted": true, "version": version })),
-        false if ui.quiet => {}
-        false => ui.line(format!("{} is gone", args.key)),
-    }
-    Ok(Exit::Ok)
+    written.map_err(|error| refused(error, &args.key))
 }

@@ -2,7 +2,7 @@
 
 use regatta_engine::clock;
 use regatta_server::crew::ContextDocument;
-use regatta_store::{ContextWrite, RequestId};
+use regatta_store::{ContextWrite, RequestId, Store};
 
 use super::{as_leader, missing, refused};
 use crate::cli::Global;
@@ -34,21 +34,26 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let value = given(&args.value)?;
     let (_, store) = open(global).await?;
-    let store = store.as_ref();
+    let entry = write(&Args { value, ..args }, store.as_ref()).await?;
+    if ui.json {
+        ui.document(&entry);
+    } else if !ui.quiet {
+        ui.line(format!("{} is in version {}", entry.key, entry.version));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Writes it, and says what is there now.
+pub(crate) async fn write(args: &Args, store: &dyn Store) -> Result<ContextDocument, CliError> {
     let write = ContextWrite {
         key: args.key.clone(),
-        value: Some(value),
+        value: Some(args.value.clone()),
         if_version: args.if_version,
         leader: as_leader(store, args.epoch).await?,
         by: args.who.author(store).await?.name.to_string(),
     };
     let written = store.set_context(&write, &RequestId::fresh(), clock::now()).await;
     let version = written.map_err(|error| refused(error, &args.key))?;
-    if ui.json {
-        let now = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
-        ui.document(&ContextDocument { value: write.value, version, ..ContextDocument::from(&now) });
-    } else if !ui.quiet {
-        ui.line(format!("{} is in version {version}", args.key));
-    }
-    Ok(Exit::Ok)
+    let now = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
+    Ok(ContextDocument { value: write.value, version, ..ContextDocument::from(&now) })
 }

@@ -61,8 +61,16 @@ struct Shown {
     waiting: Option<String>,
 }
 
-pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+/// The train as it is now.
+struct Picture {
+    target: String,
+    tip: Option<String>,
+    cars: Vec<Shown>,
+    tests: Vec<TestNow>,
+    landed: Vec<TaskBrief>,
+}
+
+async fn picture(project: &Project) -> Result<Picture, CliError> {
     let target = project.target()?;
     let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
     // Before the first run there is no store, and no train either.
@@ -80,20 +88,33 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         landed.truncate(RECENT);
     }
     let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
+    Ok(Picture { target, tip, cars, tests, landed })
+}
+
+/// The same as a document.
+pub(crate) async fn train(project: &Project) -> Result<Value, CliError> {
+    let Picture { target, tip, cars, tests, landed } = picture(project).await?;
     let land = &project.config.land;
+    Ok(json!({
+        "target": target,
+        "tip": tip,
+        "gate": land.test_command,
+        "slots": land.parallel,
+        "strategy": land.strategy,
+        "cars": cars.iter().map(|shown| document(shown, &tests)).collect::<Vec<_>>(),
+        "tests": tests,
+        "landed": landed.iter().map(landed_document).collect::<Vec<_>>(),
+    }))
+}
+
+pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
     if ui.json {
-        ui.document(&json!({
-            "target": target,
-            "tip": tip,
-            "gate": land.test_command,
-            "slots": land.parallel,
-            "strategy": land.strategy,
-            "cars": cars.iter().map(|shown| document(shown, &tests)).collect::<Vec<_>>(),
-            "tests": tests,
-            "landed": landed.iter().map(landed_document).collect::<Vec<_>>(),
-        }));
+        ui.document(&train(&project).await?);
         return Ok(Exit::Ok);
     }
+    let Picture { target, tip, cars, tests, landed } = picture(&project).await?;
+    let land = &project.config.land;
     let now = clock::now();
     let gate = land.test_command.as_ref().map_or_else(
         || "no gate".to_owned(),

@@ -2,7 +2,7 @@
 
 use regatta_core::crew::Role;
 use regatta_engine::templates::Text;
-use regatta_store::{MessageKind, Recipients};
+use regatta_store::{MessageKind, Recipients, Store};
 
 use super::post::{post, tell, text, unusable};
 use super::wait::{Wanted, until};
@@ -11,6 +11,7 @@ use crate::commands::crew::register::role;
 use crate::crew::{As, open};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::project::Project;
 use crate::ui::Ui;
 
 /// Ask everybody for help. Whoever knows answers with `regatta msg reply`.
@@ -38,17 +39,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let question = text(&args.question)?;
     let (project, store) = open(global).await?;
-    let template = Text::Help.load(&project.repo.state_dir).map_err(unusable)?;
-    let author = args.who.author(store.as_ref()).await?.name;
-    let said = template.render(|name| match name {
-        "from" => author.to_string(),
-        "question" => question.clone(),
-        _ => args.context.clone().unwrap_or_default(),
-    });
+    let said = worded(&project, store.as_ref(), &args.who, &question, args.context.as_deref()).await?;
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
     // Who waits has an inbox for the answer.
     let reader = if args.wait { Some(args.who.reader(store.as_ref()).await?) } else { None };
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Help, said.trim_end(), None).await?;
+    let posted = post(store.as_ref(), &args.who, to, MessageKind::Help, &said, None).await?;
     match reader {
         None => Ok(tell(&posted, ui)),
         Some(reader) => {
@@ -56,4 +51,22 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             until(&project, store.as_ref(), &reader, &wanted, args.timeout.as_deref(), ui).await
         }
     }
+}
+
+/// A question in the words of the template `help`.
+pub(crate) async fn worded(
+    project: &Project,
+    store: &dyn Store,
+    who: &As,
+    question: &str,
+    context: Option<&str>,
+) -> Result<String, CliError> {
+    let template = Text::Help.load(&project.repo.state_dir).map_err(unusable)?;
+    let author = who.author(store).await?.name;
+    let said = template.render(|name| match name {
+        "from" => author.to_string(),
+        "question" => question.to_owned(),
+        _ => context.unwrap_or_default().to_owned(),
+    });
+    Ok(said.trim_end().to_owned())
 }

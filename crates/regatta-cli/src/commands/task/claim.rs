@@ -1,5 +1,6 @@
 //! `regatta task claim`: takes a task.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::config::parse_duration;
@@ -18,7 +19,7 @@ use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::find_task;
+use crate::project::{Project, find_task};
 use crate::ui::Ui;
 
 /// So many tasks are looked at in one go.
@@ -60,33 +61,46 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let (project, opened) = open(global).await?;
     let store = opened.as_ref();
     let member = args.who.member(store).await?;
-    let taken = match &args.task {
-        Some(text) => named(store, &member, text).await?,
-        None if args.wait => wait(store, &member, patience(args.timeout.as_deref())?).await?,
-        None => next(store, &member).await?.ok_or_else(|| nothing(&member))?,
-    };
-    let (id, attempt) = (&taken.claim.task, taken.claim.attempt);
-    let lane = match args.lane {
-        true => Some(lane::make(&project, &opened, &member, &taken.claim).await?),
-        false => None,
-    };
-    let task = BoardTaskDocument::of(&store.task(id).await?, &store.members().await?);
+    let claimed = take(&args, &project, &opened, &member).await?;
+    let (id, task) = (&claimed.task.task.id, &claimed.task);
     if ui.json {
-        ui.document(&ClaimDocument { task, attempt, token: taken.token, lane });
+        ui.document(&claimed);
         return Ok(Exit::Ok);
     }
     ui.line(format!("{id} is yours: {}", crate::render::shown::clean_line(&task.task.title)));
     if task.description != task.task.title {
         ui.line(crate::render::shown::clean(&task.description));
     }
-    ui.line(format!("token {}", taken.token));
-    if let Some(lane) = &lane {
+    ui.line(format!("token {}", claimed.token));
+    if let Some(lane) = &claimed.lane {
         ui.line(format!("lane {}", lane.display()));
     }
     if !ui.quiet {
         ui.note(format!("when it is done: regatta task complete {id} --result \"…\""));
     }
     Ok(Exit::Ok)
+}
+
+/// Takes what was asked for, with its lane if one is wanted.
+pub(crate) async fn take(
+    args: &Args,
+    project: &Project,
+    opened: &Arc<dyn Store>,
+    member: &Member,
+) -> Result<ClaimDocument, CliError> {
+    let store = opened.as_ref();
+    let taken = match &args.task {
+        Some(text) => named(store, member, text).await?,
+        None if args.wait => wait(store, member, patience(args.timeout.as_deref())?).await?,
+        None => next(store, member).await?.ok_or_else(|| nothing(member))?,
+    };
+    let (id, attempt) = (&taken.claim.task, taken.claim.attempt);
+    let lane = match args.lane {
+        true => Some(lane::make(project, opened, member, &taken.claim).await?),
+        false => None,
+    };
+    let task = BoardTaskDocument::of(&store.task(id).await?, &store.members().await?);
+    Ok(ClaimDocument { task, attempt, token: taken.token, lane })
 }
 
 fn nothing(member: &Member) -> CliError {

@@ -1,5 +1,7 @@
 //! `regatta task complete`: hands a task in.
 
+use std::sync::Arc;
+
 use regatta_core::attempt::Attempt;
 use regatta_core::crew::{MemberName, Template};
 use regatta_core::state::{BlockReason, TaskState};
@@ -8,7 +10,8 @@ use regatta_engine::clock;
 use regatta_engine::context::{fresh_token, token_hash};
 use regatta_engine::templates::Text;
 use regatta_store::{
-    Claim, ClaimRequest, Member, MessageKind, Outcome, Recipients, RequestId, Store, StoreError, Word,
+    Claim, ClaimRequest, Member, MessageKind, Outcome, Recipients, RequestId, Store, StoreError, TaskRecord,
+    Word,
 };
 
 use super::held::{Held, believe, held, not_held, record, settle, tell};
@@ -43,11 +46,27 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let (project, opened) = open(global).await?;
+    let member = args.held.who.member(opened.as_ref()).await?;
+    let task = complete(&args, &project, &opened, &member).await?;
+    let id = &task.spec.id;
+    let text = match matches!(task.state, TaskState::Landing { .. }) {
+        true => format!("is in the train; a daemon lands it, or `regatta land {id}`"),
+        false => format!("is {}", task.state.name()),
+    };
+    tell(opened.as_ref(), id, &text, ui).await
+}
+
+/// Hands the task in, tells whoever is to be told, and says what became of it.
+pub(crate) async fn complete(
+    args: &Args,
+    project: &Project,
+    opened: &Arc<dyn Store>,
+    member: &Member,
+) -> Result<TaskRecord, CliError> {
     let store = opened.as_ref();
-    let member = args.held.who.member(store).await?;
-    let report = args.tell.as_ref().map(|_| report(&project)).transpose()?;
-    let before = take_up_again(store, &member, &args.held.task).await?;
-    let (task, claim) = held(store, &member, &args.held.task).await?;
+    let report = args.tell.as_ref().map(|_| report(project)).transpose()?;
+    let before = take_up_again(store, member, &args.held.task).await?;
+    let (task, claim) = held(store, member, &args.held.task).await?;
     let (id, verdict) = (&task.spec.id, args.verdict);
     let statement = Statement { verdict, summary: args.result.clone(), metrics: Metrics::default() };
     believe(store, &claim, args.held.token.as_deref(), Word::Done(statement.clone())).await?;
@@ -59,9 +78,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     (attempt.verdict, attempt.summary) = (Some(verdict), args.result.clone());
     let in_lane = attempt.base.is_some() && matches!(verdict, Verdict::Pass | Verdict::Warn);
     if in_lane {
-        lane::hand_in(&project, &opened, &member, &claim, attempt, statement).await?;
+        lane::hand_in(project, opened, member, &claim, attempt, statement).await?;
     } else {
-        end(store, &member, &claim, attempt, &args).await?;
+        end(store, member, &claim, attempt, args).await?;
     }
     if let (Some(to), Some(report)) = (&args.tell, report) {
         let text = report.render(|name| match name {
@@ -74,13 +93,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let to = Recipients::One(to.clone());
         post(store, &args.held.who, to, MessageKind::Direct, &text, None).await?;
     }
-    let state = store.task(id).await?.state;
-    let landing = matches!(state, TaskState::Landing { .. });
-    let text = match landing {
-        true => format!("is in the train; a daemon lands it, or `regatta land {id}`"),
-        false => format!("is {}", state.name()),
-    };
-    tell(store, id, &text, ui).await
+    Ok(store.task(id).await?)
 }
 
 fn report(project: &Project) -> Result<Template, CliError> {

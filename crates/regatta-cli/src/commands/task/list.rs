@@ -3,7 +3,8 @@
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_server::crew::BoardTaskDocument;
-use regatta_store::{BOARD_QUEUE, Store, TaskQuery, TaskRecord};
+pub(crate) use regatta_server::crew::board;
+use regatta_store::TaskRecord;
 
 use super::parallel;
 use crate::cli::Global;
@@ -53,33 +54,6 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let rows: Vec<[String; 6]> = board.iter().map(|(record, task)| row(record, task)).collect();
     ui.out(&table(&["  TASK", "STATE", "FOR", "HELD BY", "UPDATED", "WHAT"], &rows));
     Ok(Exit::Ok)
-}
-
-/// The tasks of the board, and those that members hold of other queues.
-pub(crate) async fn board(
-    store: &dyn Store,
-    status: Option<&str>,
-) -> Result<Vec<(TaskRecord, BoardTaskDocument)>, CliError> {
-    let states: Vec<String> = match status {
-        None => Vec::new(),
-        Some("in_progress") => vec!["running".to_owned()],
-        Some("completed") => ["done", "landed"].map(str::to_owned).into(),
-        Some(name) => vec![name.to_owned()],
-    };
-    let members = store.members().await?;
-    let query =
-        TaskQuery { queue: Some(BOARD_QUEUE.to_owned()), states: states.clone(), ..TaskQuery::default() };
-    let mut tasks = store.tasks(&query).await?;
-    let elsewhere: Vec<_> = members.iter().flat_map(|member| member.tasks.iter().cloned()).collect();
-    let query = TaskQuery { ids: Some(elsewhere), states, ..TaskQuery::default() };
-    let held = store.tasks(&query).await?;
-    tasks.extend(held.into_iter().filter(|task| task.queue != BOARD_QUEUE));
-    tasks.sort_by_key(|task| task.seq);
-    let shown = |task: TaskRecord| {
-        let document = BoardTaskDocument::of(&task, &members);
-        (task, document)
-    };
-    Ok(tasks.into_iter().map(shown).collect())
 }
 
 fn row(record: &TaskRecord, task: &BoardTaskDocument) -> [String; 6] {

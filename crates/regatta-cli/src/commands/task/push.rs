@@ -59,8 +59,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    push(args, &Naming { prefix: "TASK-", width: 3, first: 1 }, global, ui).await
+    push(args, &NUMBERED, global, ui).await
 }
+
+/// TASK-001, TASK-002 and so on.
+pub(crate) const NUMBERED: Naming = Naming { prefix: "TASK-", width: 3, first: 1 };
 
 /// How a task is named whose id is not given.
 pub(crate) struct Naming {
@@ -76,21 +79,7 @@ pub(crate) async fn push(args: Args, naming: &Naming, global: &Global, ui: &Ui) 
         );
     }
     let (project, store) = open(global).await?;
-    let deps = match &args.deps {
-        Some(text) => dependencies(text, store.as_ref(), args.id.as_ref()).await?,
-        None => Vec::new(),
-    };
-    let make = |id: &TaskId| spec(&args, &project, id, deps.clone());
-    let spec = match &args.id {
-        Some(id) => {
-            let spec = make(id);
-            if !put(store.as_ref(), &spec).await? {
-                return Err(there_already(&[store.task(id).await?]));
-            }
-            spec
-        }
-        None => put_numbered(&project, store.as_ref(), naming, make).await?,
-    };
+    let spec = put_on_board(&args, naming, &project, store.as_ref()).await?;
     if let Some(name) = &args.assign
         && !ui.quiet
         && !store.members().await?.iter().any(|member| member.name.is(name) && member.is_there)
@@ -98,6 +87,30 @@ pub(crate) async fn push(args: Args, naming: &Naming, global: &Global, ui: &Ui) 
         ui.note(format!("{name} is not there yet: it waits until `regatta crew register {name}`"));
     }
     tell(store.as_ref(), &spec.id, "is on the board", ui).await
+}
+
+/// The task as it is on the board then.
+pub(crate) async fn put_on_board(
+    args: &Args,
+    naming: &Naming,
+    project: &Project,
+    store: &dyn Store,
+) -> Result<TaskSpec, CliError> {
+    let deps = match &args.deps {
+        Some(text) => dependencies(text, store, args.id.as_ref()).await?,
+        None => Vec::new(),
+    };
+    let make = |id: &TaskId| spec(args, project, id, deps.clone());
+    match &args.id {
+        Some(id) => {
+            let spec = make(id);
+            if !put(store, &spec).await? {
+                return Err(there_already(&[store.task(id).await?]));
+            }
+            Ok(spec)
+        }
+        None => put_numbered(project, store, naming, make).await,
+    }
 }
 
 fn spec(args: &Args, project: &Project, id: &TaskId, deps: Vec<TaskId>) -> TaskSpec {

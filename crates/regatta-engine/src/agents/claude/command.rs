@@ -26,6 +26,11 @@ const DEFAULTS: [(&str, &str); 4] = [
 const READING_TOOLS: &str = "Read,Glob,Grep,WebFetch,WebSearch";
 /// With these it can still report.
 const REPORTING_TOOLS: &str = "Bash(regatta done:*),Bash(regatta progress:*),Bash(regatta stuck:*)";
+/// The same, as tools of Regatta's own server.
+const OWN_REPORTING_TOOLS: &str =
+    "mcp__regatta__done,mcp__regatta__progress,mcp__regatta__stuck,mcp__regatta__heartbeat";
+/// All tools of that server: none of them changes a file.
+const OWN_TOOLS: &str = "mcp__regatta";
 /// Denied outright: a denial beats whatever the project's own settings allow.
 const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit,EnterWorktree";
 
@@ -68,7 +73,13 @@ pub(in crate::agents) fn invocation(
             None => READING_TOOLS.to_owned(),
         };
         let report = if brief.reports { REPORTING_TOOLS } else { "" };
-        add(&["--permission-mode", "dontAsk", &format!("--allowedTools={}", both(&allowed, report))]);
+        let own = match (brief.is_attached(), &permissions.allow) {
+            (false, _) => "",
+            (true, Some(_)) => OWN_REPORTING_TOOLS,
+            (true, None) => OWN_TOOLS,
+        };
+        let allowed = both(&both(&allowed, report), own);
+        add(&["--permission-mode", "dontAsk", &format!("--allowedTools={allowed}")]);
     }
     // A denial holds whatever the mode.
     let denied = both(if brief.read_only { WRITING_TOOLS } else { "" }, &rules(&permissions.deny));
@@ -78,10 +89,11 @@ pub(in crate::agents) fn invocation(
     // Servers named in the lane's .mcp.json would run without anyone's consent.
     add(&["--strict-mcp-config"]);
     let mut files = Vec::new();
-    if brief.servers().next().is_some() {
+    if brief.servers().next().is_some() || brief.is_attached() {
         let file = brief.run_dir.join("mcp.json");
         add(&[&format!("--mcp-config={}", file.display())]);
-        files.push((file, servers::as_json(brief.servers())));
+        let own = brief.is_attached().then_some(brief.regatta);
+        files.push((file, servers::as_json(brief.servers(), own)));
     }
     if let Some(persona) = brief.persona {
         add(&["--agent", persona]);

@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use regatta_core::bounds::{McpServer, Sandbox};
 use serde_json::Value;
 
-use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
+use crate::agents::launch::{
+    AgentProfile, Brief, Flags, Invocation, OWN_SERVER, OWN_SERVER_VARS, Refusal, SessionPlan, program,
+};
 use crate::agents::words::{self, Report};
 
 /// Reset times are printed in local time.
@@ -34,10 +36,15 @@ pub(in crate::agents) fn invocation(
         _ if brief.read_only => Some(Sandbox::ReadOnly),
         said => said,
     };
-    // The sandbox keeps codex from everything that writes outside the lane, and `regatta done` does.
+    // The sandbox keeps codex from everything that writes outside the lane, and `regatta done` does. Its servers are
+    // outside of it.
     let is_kept_in = matches!(sandbox, Some(Sandbox::ReadOnly | Sandbox::Workspace));
-    let report = if is_kept_in { Report::Answer } else { Report::Command };
-    if is_kept_in && brief.reports && !brief.answers {
+    let report = match (is_kept_in, brief.is_attached()) {
+        (false, _) => Report::Command,
+        (true, true) => Report::Tool,
+        (true, false) => Report::Answer,
+    };
+    if report == Report::Answer && brief.reports && !brief.answers {
         return Err(match brief.read_only {
             true => Refusal::cannot_report("codex"),
             false => Refusal::sandbox_cannot_report("codex"),
@@ -60,6 +67,9 @@ pub(in crate::agents) fn invocation(
     for (name, server) in brief.servers() {
         add(&["-c", &format!("mcp_servers.{name}={}", server_setting(name, server, &mut handed)?)]);
     }
+    if brief.is_attached() {
+        add(&["-c", &format!("mcp_servers.{OWN_SERVER}={}", own_setting(brief))]);
+    }
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
@@ -77,6 +87,16 @@ pub(in crate::agents) fn invocation(
     let mut invocation = Invocation::new(profile, argv, words::prompt_with_rules(brief, report), &defaults);
     invocation.env_set.extend(handed);
     Ok(invocation)
+}
+
+/// Regatta's own server. Codex hands the named variables on, and asks nobody about its tools: they change no file, and
+/// nobody is there to be asked. A call may wait for an answer of somebody else.
+fn own_setting(brief: &Brief<'_>) -> String {
+    let command = Value::from(brief.regatta.to_string_lossy());
+    let variables = OWN_SERVER_VARS.map(|name| format!("\"{name}\"")).join(",");
+    format!(
+        "{{command={command},args=[\"mcp\"],env_vars=[{variables}],tool_timeout_sec=660,default_tools_approval_mode=\"approve\"}}"
+    )
 }
 
 /// A server as codex's settings have it, in TOML. Values of variables and headers may be secret and stay out of the

@@ -45,6 +45,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         run_dir: Path::new("/run"),
         session: SessionPlan::New(UUID),
         reports: false,
+        attach: false,
         answers: false,
         pull_request: false,
         is_root: false,

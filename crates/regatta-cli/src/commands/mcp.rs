@@ -1,0 +1,145 @@
+//! `regatta mcp`: Regatta as a server of the Model Context Protocol.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::crew::{MemberName, Role};
+use regatta_core::id::TaskId;
+use regatta_engine::context::token_hash;
+use regatta_engine::crew::Watch;
+use regatta_server::mcp::{Authority, Server, http, stdio};
+use regatta_store::Store;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::crew::register::role;
+use crate::cli::Global;
+use crate::crew::{member_name, open};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::mcp::{Commands, door};
+use crate::ui::Ui;
+
+/// Whoever registers over HTTP and calls nothing for so long has left.
+const LEASE: Duration = Duration::from_secs(600);
+/// Between two looks for those who have.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Serve Regatta's tools to an agent by the Model Context Protocol, over standard input and output or over HTTP.
+///
+/// Started in the environment of an attempt (REGATTA_TASK, REGATTA_ATTEMPT, REGATTA_TOKEN) it offers what a worker may do
+/// and nothing else; Regatta attaches it to claude and codex by itself. Else it is a person's: `regatta setup claude` and
+/// `regatta setup codex` tell their agent about it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Join the crew under this name, as long as the server runs.
+    #[arg(long, value_name = "NAME", value_parser = member_name, conflicts_with = "http")]
+    name: Option<MemberName>,
+    /// What for.
+    #[arg(long, value_name = "ROLE", default_value = "general", value_parser = role, requires = "name")]
+    role: Role,
+    /// Serve over HTTP: a port of the loopback, or an address with a port. Whoever comes needs the token.
+    #[arg(long, value_name = "ADDR", value_parser = door::address)]
+    http: Option<SocketAddr>,
+    /// With --http: the name by which other machines reach this one; may be repeated. Without it only the loopback is served.
+    #[arg(long = "host", value_name = "NAME", requires = "http")]
+    hosts: Vec<String>,
+    /// With --http: the file of the token, for nobody else to read. It is made where it is not there;
+    /// .regatta/mcp.token where none is named.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let authority = authority()?;
+    if authority != Authority::Operator && (args.name.is_some() || args.http.is_some()) {
+        return Err(CliError::usage(
+            "--name and --http are for a person's server, and this is that of an attempt",
+        ));
+    }
+    match args.http {
+        Some(address) => over_http(args, address, global, ui).await,
+        None => over_streams(args, authority, global).await,
+    }
+}
+
+async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, CliError> {
+    let (project, store) = open(global).await?;
+    let commands = Arc::new(Commands { project, store: store.clone(), lease: None });
+    if let Some(name) = &args.name {
+        commands.join(name, &args.role).await?;
+    }
+    let server = Server::new(store, commands.clone(), authority, args.name);
+    let served = tokio::select! {
+        served = stdio::serve(server) => served,
+        signal = tokio::signal::ctrl_c() => signal.map_err(|error| error.to_string()),
+    };
+    commands.leave().await;
+    served.map(|()| Exit::Ok).map_err(|why| {
+        CliError::new(Exit::CannotWork, why)
+            .hinted("start it from an agent: it speaks a protocol, not with people")
+    })
+}
+
+async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    door::check_reach(address, &args.hosts)?;
+    let (project, store) = open(global).await?;
+    let token_file = args.token_file.unwrap_or_else(|| project.repo.state_dir.join("mcp.token"));
+    let token = door::token(&token_file)?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        CliError::new(Exit::CannotWork, format!("listening on {address}: {error}"))
+            .hinted("choose another port; 0 is one that is free")
+    })?;
+    let bound = listener.local_addr().map_err(|error| CliError::new(Exit::CannotWork, error.to_string()))?;
+    let url = format!("http://{bound}{}", http::PATH);
+    match ui.json {
+        true => ui.object(&json!({ "url": url, "token_file": token_file })),
+        false => ui.line(format!("{url} (token in {})", token_file.display())),
+    }
+    let commands = Arc::new(Commands { project, store: store.clone(), lease: Some(LEASE) });
+    let watching = tokio::spawn(watch(store.clone()));
+    let make = move || Server::new(store.clone(), commands.clone(), Authority::Operator, None);
+    let end = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    let served = http::serve(listener, http::Door { token, hosts: args.hosts }, make, end).await;
+    watching.abort();
+    served
+        .map(|()| Exit::Ok)
+        .map_err(|error| CliError::new(Exit::CannotWork, format!("serving {url}: {error}")))
+}
+
+/// Sees who has left.
+async fn watch(store: Arc<dyn Store>) {
+    let mut watch = Watch::default();
+    loop {
+        // What cannot be seen now is seen the next time.
+        let _ = watch.look(store.as_ref()).await;
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whose server this is: that of the attempt whose environment it is in, or a person's.
+fn authority() -> Result<Authority, CliError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let names = ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN"];
+    let [task, attempt, token] = names.map(variable);
+    match (task, attempt, token) {
+        (None, None, None) => Ok(Authority::Operator),
+        (Some(task), Some(attempt), Some(token)) => {
+            let task =
+                TaskId::parse(&task).map_err(|error| CliError::usage(format!("REGATTA_TASK {error}")))?;
+            let attempt = attempt
+                .parse()
+                .map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+            Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
+        }
+        // Half an attempt's environment must not make a person's server of it.
+        _ => Err(CliError::usage(
+            "of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN some are set and some are not",
+        )
+        .hinted("an agent that Regatta starts has all of them, a person none")),
+    }
+}

@@ -1,0 +1,87 @@
+//! Where an HTTP server listens, and the token that opens it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use regatta_engine::context::fresh_token;
+
+use crate::error::CliError;
+
+/// A token that somebody made up has at least so many characters.
+const SHORTEST: usize = 16;
+
+/// The address that `text` means: a port of the loopback, or an address with a port.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim();
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    let text = text.replacen("localhost", "127.0.0.1", 1);
+    text.parse()
+        .map_err(|_| "is neither a port nor an address with a port, such as 127.0.0.1:7420".to_owned())
+}
+
+/// Whether other machines reach an address, which has to be wanted.
+pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), CliError> {
+    if address.ip().is_loopback() || !hosts.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "{address} is reached from other machines, and what they say is not encrypted"
+    ))
+    .hinted("listen on 127.0.0.1, or say --host NAME, by which they reach this machine"))
+}
+
+/// The token in a file of one's own; it is made where it is not there yet.
+pub(crate) fn token(path: &Path) -> Result<String, CliError> {
+    let failed = |error: std::io::Error| CliError::io("reading the token in", path, &error);
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return make(path),
+        Err(error) => return Err(failed(error)),
+    };
+    let meta = file.metadata().map_err(failed)?;
+    if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 {
+        return Err(CliError::refused(format!("others may read the token in {}", path.display()))
+            .hinted(format!("chmod 600 {}", path.display())));
+    }
+    let mut text = String::new();
+    file.take(4096).read_to_string(&mut text).map_err(failed)?;
+    let token = text.trim();
+    if token.len() < SHORTEST || !token.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(CliError::usage(format!(
+            "{} holds no token: one word of at least {SHORTEST} letters and digits",
+            path.display()
+        ))
+        .hinted("take the file away: then one is made"));
+    }
+    Ok(token.to_owned())
+}
+
+fn make(path: &Path) -> Result<String, CliError> {
+    let failed = |error: std::io::Error| CliError::io("writing the token to", path, &error);
+    let token = fresh_token();
+    let mut file =
+        std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    writeln!(file, "{token}").map_err(failed)?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_the_loopbacks_unless_it_says_otherwise() {
+        assert_eq!(address("7420").unwrap().to_string(), "127.0.0.1:7420");
+        assert_eq!(address("localhost:0").unwrap().to_string(), "127.0.0.1:0");
+        assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        assert!(address("example.org:80").is_err() && address("").is_err());
+        let all = address("0.0.0.0:80").unwrap();
+        assert!(check_reach(all, &[]).is_err());
+        assert!(check_reach(all, &["box".to_owned()]).is_ok());
+        assert!(check_reach(address("80").unwrap(), &[]).is_ok());
+    }
+}

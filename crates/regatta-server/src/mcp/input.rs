@@ -1,0 +1,60 @@
+//! What comes in: read, bounded, and refused with a sentence.
+
+use regatta_core::crew::{MemberName, Role};
+use regatta_core::id::TaskId;
+
+use super::{Refusal, Speaker};
+
+/// The most that all arguments of one call may hold, in bytes.
+pub(super) const MOST: usize = 1024 * 1024;
+
+/// A text that is not empty and not too long.
+pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Refusal> {
+    if text.trim().is_empty() {
+        return Err(Refusal::new(format!("`{field}` is empty"), "say something"));
+    }
+    bounded(field, text, most)
+}
+
+/// A text that is not too long.
+pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, Refusal> {
+    match text.len() > most {
+        true => Err(Refusal::new(
+            format!("`{field}` has {} bytes, and at most {most} are taken", text.len()),
+            "put it into a file and name that",
+        )),
+        false => Ok(text),
+    }
+}
+
+/// A member's name.
+pub(super) fn name(field: &str, text: &str) -> Result<MemberName, Refusal> {
+    MemberName::parse(text)
+        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "list_instances shows who is there"))
+}
+
+/// The same, where there may be none.
+pub(super) fn maybe_name(field: &str, text: Option<&str>) -> Result<Option<MemberName>, Refusal> {
+    text.map(|text| name(field, text)).transpose()
+}
+
+/// A role.
+pub(super) fn role(text: &str) -> Result<Role, Refusal> {
+    Role::parse(text).map_err(|why| Refusal::new(format!("`role` {text:?} {why}"), "for example: developer"))
+}
+
+/// A task's id.
+pub(super) fn id(field: &str, text: &str) -> Result<TaskId, Refusal> {
+    TaskId::parse(text)
+        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "letters, digits, '.', '_' and '-'"))
+}
+
+/// Task ids.
+pub(super) fn ids(field: &str, texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
+    texts.iter().map(|text| id(field, text)).collect()
+}
+
+/// For whom somebody speaks: as they say, or as they registered here.
+pub(super) fn speaker(said: Option<&str>, registered: Option<MemberName>) -> Result<Speaker, Refusal> {
+    Ok(Speaker { name: maybe_name("as", said)?.or(registered) })
+}

@@ -1,0 +1,168 @@
+//! The board: tasks that members take by hand.
+
+use regatta_core::verdict::Verdict;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::crew::count;
+use crate::crew::board;
+use crate::mcp::answer::{Answer, Told};
+use crate::mcp::{ClaimOrder, CompleteOrder, PushOrder, Refusal, Server, input};
+
+/// So many tasks are listed where nothing else is said, and at most.
+const LISTED: usize = 100;
+const MOST_LISTED: usize = 500;
+/// The longest result, in bytes: it is shown and told.
+const LONGEST_RESULT: usize = 64 * 1024;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Push {
+    /// What it is, in one line.
+    title: String,
+    /// What is to be done, at length.
+    description: Option<String>,
+    /// Its id; TASK-001 and so on where it is left out.
+    id: Option<String>,
+    /// Higher is taken first.
+    #[serde(default)]
+    priority: i32,
+    /// Only this member takes it.
+    assignee: Option<String>,
+    /// Only members of this role take it.
+    role: Option<String>,
+    /// Ids of tasks that have to be done before.
+    #[serde(default, alias = "depends_on")]
+    deps: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// The task; the next one for you where it is left out.
+    #[serde(alias = "task_id", alias = "id")]
+    task: Option<String>,
+    /// Make a git worktree for it, whose work is checked and landed when you complete it.
+    #[serde(default)]
+    lane: bool,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Complete {
+    /// The task.
+    #[serde(alias = "task_id", alias = "id")]
+    task: String,
+    /// What came of it.
+    #[serde(default)]
+    result: String,
+    /// pass, warn, block or unknown; pass where it is left out.
+    verdict: Option<String>,
+    /// The token that claim_task gave: refused if the task has changed hands since.
+    token: Option<String>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTasks {
+    /// Only in this state: pending, claimed, running, judging, landing, done, landed, failed, cancelled, skipped, parked,
+    /// blocked; `active` for all in which something may still happen, `completed` for done and landed.
+    status: Option<String>,
+    /// Only tasks of the board, with whom each is for and who holds it.
+    #[serde(default)]
+    board: bool,
+    /// At most so many: 100, unless said otherwise.
+    limit: Option<usize>,
+}
+
+#[tool_router(router = board_tools, vis = "pub(super)")]
+impl Server {
+    /// Put a task on the board, for whoever claims it, for a role, or for one member. No agent is started for it; `enqueue` does that.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn push_task(&self, Parameters(args): Parameters<Push>) -> Told {
+        let order = PushOrder {
+            title: input::text("title", args.title, 1000)?,
+            description: args.description,
+            id: args.id.as_deref().map(|text| input::id("id", text)).transpose()?,
+            priority: priority(args.priority)?,
+            role: args.role.as_deref().map(input::role).transpose()?,
+            assignee: input::maybe_name("assignee", args.assignee.as_deref())?,
+            deps: input::ids("deps", &args.deps)?,
+        };
+        let task = self.host.push(order).await?;
+        Ok(Answer::said(format!("{} is on the board", task.task.id), &task))
+    }
+
+    /// Take a task from the board: the next one for you, or the one that is named. Nobody else gets it while you hold it.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn claim_task(&self, Parameters(args): Parameters<Claim>) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let claim = self.host.claim(ClaimOrder { who, task: args.task, lane: args.lane }).await?;
+        let id = claim.task.task.id.clone();
+        Ok(Answer::found(format!("{id} is yours; complete_task when it is done"), &claim))
+    }
+
+    /// Hand in a task that you hold, with what came of it.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn complete_task(&self, Parameters(args): Parameters<Complete>) -> Told {
+        let order = CompleteOrder {
+            who: input::speaker(args.who.as_deref(), self.registered())?,
+            task: args.task,
+            result: input::bounded("result", args.result, LONGEST_RESULT)?,
+            verdict: verdict(args.verdict.as_deref().unwrap_or("pass"))?,
+            token: args.token,
+        };
+        let task = self.host.complete(order).await?;
+        Ok(Answer::said(format!("{} is {}", task.task.id, task.task.state), &task))
+    }
+
+    /// List tasks by state: those that agents work on, and those of the board.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn list_tasks(&self, Parameters(args): Parameters<ListTasks>) -> Told {
+        let limit = args.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
+        let status = args.status.as_deref().unwrap_or("all");
+        if args.board {
+            let status = Some(status).filter(|status| *status != "all");
+            let mut found = board(self.store.as_ref(), status).await?;
+            let left_out = found.len().saturating_sub(limit);
+            let tasks: Vec<_> = found.drain(left_out..).map(|(_, task)| task).collect();
+            let text = format!("{} of the board{}", count(tasks.len(), "task"), more(left_out));
+            return Ok(Answer::found(text, &json!({ "tasks": tasks, "left_out": left_out })));
+        }
+        let tasks = self.host.tasks(status, limit + 1).await?;
+        let is_more = tasks.len() > limit;
+        let tasks = &tasks[..tasks.len().min(limit)];
+        let text = format!(
+            "{}{}",
+            count(tasks.len(), "task"),
+            if is_more { ", and more that changed before" } else { "" }
+        );
+        Ok(Answer::found(text, &json!({ "tasks": tasks, "more": is_more })))
+    }
+}
+
+fn more(left_out: usize) -> String {
+    if left_out == 0 { String::new() } else { format!(", and {left_out} older ones") }
+}
+
+pub(super) fn priority(n: i32) -> Result<i32, Refusal> {
+    match (-9999..=9999).contains(&n) {
+        true => Ok(n),
+        false => Err(Refusal::new(format!("`priority` {n} is not between -9999 and 9999"), "0 is usual")),
+    }
+}
+
+pub(super) fn verdict(text: &str) -> Result<Verdict, Refusal> {
+    text.parse().map_err(|error: regatta_core::verdict::NoVerdict| {
+        Refusal::new(format!("`verdict` {error}"), "pass, warn, block or unknown")
+    })
+}

@@ -1,0 +1,122 @@
+//! What the whole crew knows.
+
+use regatta_store::{ContextQuery, MAX_CONTEXT_KEY, MAX_CONTEXT_VALUE};
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::crew::count;
+use crate::crew::ContextDocument;
+use crate::mcp::answer::{Answer, Told};
+use crate::mcp::{ContextOrder, Refusal, Server, input};
+
+/// So many keys are listed.
+const MOST_KEYS: usize = 1000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    /// The key.
+    key: String,
+    /// The value, of at most 64 KiB.
+    value: String,
+    /// Only if it is in this version; 0 if it is not there.
+    if_version: Option<u64>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    /// The key.
+    key: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Delete {
+    /// The key.
+    key: String,
+    /// Only if it is in this version.
+    if_version: Option<u64>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListKeys {
+    /// Only keys that begin with this.
+    #[serde(default)]
+    prefix: String,
+}
+
+#[tool_router(router = context_tools, vis = "pub(super)")]
+impl Server {
+    /// Write a value that everybody of the crew can read, agents too.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn set_context(&self, Parameters(args): Parameters<Set>) -> Told {
+        let order = ContextOrder {
+            who: input::speaker(args.who.as_deref(), self.registered())?,
+            key: input::text("key", args.key, MAX_CONTEXT_KEY)?,
+            value: Some(input::bounded("value", args.value, MAX_CONTEXT_VALUE)?),
+            if_version: args.if_version,
+        };
+        let entry = self.host.write_context(order).await?;
+        Ok(Answer::said(format!("{} is in version {}", entry.key, entry.version), &entry))
+    }
+
+    /// Read a value that somebody of the crew wrote.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn get_context(&self, Parameters(args): Parameters<Get>) -> Told {
+        match self.store.context(&args.key).await? {
+            Some(entry) => {
+                let value = entry.value.clone().unwrap_or_default();
+                Ok(Answer::said(value, &ContextDocument::from(&entry)))
+            }
+            None => Err(Refusal::new(
+                format!("there is no value {:?}", args.key),
+                "list_context_keys shows what there is",
+            )),
+        }
+    }
+
+    /// Take a value away.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = true,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn delete_context(&self, Parameters(args): Parameters<Delete>) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let order = ContextOrder { who, key: args.key, value: None, if_version: args.if_version };
+        let entry = self.host.write_context(order).await?;
+        Ok(Answer::said(format!("{} is gone", entry.key), &entry))
+    }
+
+    /// List the keys of what the crew knows, with their versions.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn list_context_keys(&self, Parameters(args): Parameters<ListKeys>) -> Told {
+        let found = self.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
+        let keys: Vec<_> = found
+            .iter()
+            .take(MOST_KEYS)
+            .map(
+                |entry| json!({ "key": entry.key, "version": entry.version, "by": entry.by, "at": entry.at }),
+            )
+            .collect();
+        let left_out = found.len() - keys.len();
+        Ok(Answer::found(count(found.len(), "key"), &json!({ "keys": keys, "left_out": left_out })))
+    }
+}

@@ -1,0 +1,120 @@
+//! Who is there.
+
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::crew::crew;
+use crate::mcp::answer::{Answer, Told};
+use crate::mcp::{Authority, Refusal, Server, input};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Register {
+    /// Your name: letters, digits, '.', '_' and '-'.
+    name: String,
+    /// What you are there for: leader, architect, developer, tester, general, reviewer, or any other word.
+    role: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Heartbeat {
+    /// The task that you hold and work on now.
+    #[serde(alias = "current_task", alias = "task_id")]
+    task: Option<String>,
+    /// What you are at, in a few words.
+    status: Option<String>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListInstances {
+    /// Those who have left, too.
+    #[serde(default)]
+    all: bool,
+}
+
+#[tool_router(router = crew_tools, vis = "pub(super)")]
+impl Server {
+    /// Join the crew under a name, with a role. You are there as long as this server is.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn register_instance(&self, Parameters(args): Parameters<Register>) -> Told {
+        let name = input::name("name", &args.name)?;
+        let role = input::role(args.role.as_deref().unwrap_or("general"))?;
+        if let Some(before) = self.registered()
+            && !before.is(&name)
+            && self.store.members().await?.iter().any(|member| member.is_there && member.name.is(&before))
+        {
+            return Err(Refusal::new(
+                format!("this server speaks for {before} already"),
+                "a second member needs a server of its own, or speaks through `as`",
+            ));
+        }
+        let member = self.host.register(&name, &role).await?;
+        self.remember(member.name.clone());
+        Ok(Answer::said(format!("{} is in the crew as {}", member.name, member.role), &member))
+    }
+
+    /// Say that you are still there and, with `task`, which task you work on.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn heartbeat(&self, Parameters(args): Parameters<Heartbeat>) -> Told {
+        if let Authority::Worker { task, attempt, .. } = &self.authority {
+            return self.worker_heartbeat(task, *attempt, args.status).await;
+        }
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let member = self.host.heartbeat(&who, args.task.as_deref()).await?;
+        Ok(Answer::said(format!("{} was heard", member.name), &member))
+    }
+
+    /// See who is there: members of the crew and agents at work, their roles, and what each is busy with.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn list_instances(&self, Parameters(args): Parameters<ListInstances>) -> Told {
+        let mut found = crew(self.store.as_ref()).await?;
+        found.retain(|member| args.all || member.status != "gone");
+        Ok(Answer::found(count(found.len(), "instance"), &json!({ "instances": found })))
+    }
+
+    /// Health of Regatta here: its store, how many tasks are in each state, who is there, and whether a daemon takes work.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn server_status(&self) -> Told {
+        let counts = self.store.counts(None).await?;
+        let tasks: serde_json::Map<_, _> = counts.into_iter().map(|(state, n)| (state, n.into())).collect();
+        let here = crew(self.store.as_ref()).await?.iter().filter(|one| one.status != "gone").count();
+        let takers = self.host.takers().await?;
+        let (who, name) = match &self.authority {
+            Authority::Operator => ("operator", self.registered().map(|name| name.to_string())),
+            Authority::Worker { task, .. } => ("worker", Some(task.to_string())),
+        };
+        let document = json!({
+            "status": "ok",
+            "version": env!("CARGO_PKG_VERSION"),
+            "store": self.store.describe(),
+            "authority": who,
+            "name": name,
+            "tasks": tasks,
+            "instances": here,
+            "queue": takers,
+        });
+        Ok(Answer::found("Regatta is up", &document))
+    }
+}
+
+/// `3 tasks`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}

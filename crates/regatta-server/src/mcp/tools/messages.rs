@@ -1,0 +1,289 @@
+//! What members and agents tell each other.
+
+use std::time::Duration;
+
+use regatta_store::{InboxQuery, MAX_MESSAGE, Mark, Message, MessageKind, Recipients, StoreError};
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::crew::count;
+use crate::crew::MessageDocument;
+use crate::mcp::answer::{Answer, Told};
+use crate::mcp::{InboxOrder, PostOrder, Refusal, Server, input};
+
+/// Who waits looks by itself this often; a message wakes it before.
+const LOOK: Duration = Duration::from_secs(5);
+/// So long is waited where nothing else is said, and at most: clients give a call up after a while.
+const PATIENCE: u64 = 30;
+const MOST_PATIENCE: u64 = 600;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendMessage {
+    /// A member's name, or the id of a task whose agent is meant; everybody where it is left out.
+    #[serde(alias = "to_name")]
+    to: Option<String>,
+    /// What to say.
+    #[serde(alias = "text")]
+    content: String,
+    /// The number of the message it answers.
+    reply_to: Option<u64>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Poll {
+    /// Those that were shown before, too.
+    #[serde(default)]
+    all: bool,
+    /// Leave new ones new.
+    #[serde(default)]
+    peek: bool,
+    /// Read for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wait {
+    /// Wait no longer than so many seconds: 30 unless said otherwise, 600 at most.
+    #[serde(alias = "timeout_s")]
+    timeout: Option<u64>,
+    /// Only messages from this one.
+    from: Option<String>,
+    /// Only answers to this message.
+    reply_to: Option<u64>,
+    /// Read for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct One {
+    /// The message's number.
+    #[serde(alias = "id")]
+    message_id: u64,
+    /// Of this member's inbox; of the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Help {
+    /// The question.
+    question: String,
+    /// What one has to know to answer it.
+    context: Option<String>,
+    /// Only those of this role are asked.
+    role: Option<String>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Ask {
+    /// The question.
+    question: String,
+    /// What one has to know to answer it.
+    context: Option<String>,
+    /// Ask this member, or the agent of this task; everybody where it is left out.
+    to: Option<String>,
+    /// Wait no longer than so many seconds for an answer: 30 unless said otherwise, 600 at most. 0 does not wait.
+    #[serde(alias = "timeout_s")]
+    timeout: Option<u64>,
+    /// Speak for this member; the one that registered here where it is left out.
+    #[serde(rename = "as")]
+    who: Option<String>,
+}
+
+#[tool_router(router = message_tools, vis = "pub(super)")]
+impl Server {
+    /// Send a message to a member or to the agent of a task; without `to`, to everybody who is there.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn send_message(&self, Parameters(args): Parameters<SendMessage>) -> Told {
+        let to = input::maybe_name("to", args.to.as_deref())?;
+        let order = PostOrder {
+            who: input::speaker(args.who.as_deref(), self.registered())?,
+            kind: if to.is_some() { MessageKind::Direct } else { MessageKind::Broadcast },
+            to: to.map_or(Recipients::Everybody, Recipients::One),
+            text: input::text("content", args.content, MAX_MESSAGE)?,
+            context: None,
+            reply_to: args.reply_to,
+        };
+        self.posted(order).await
+    }
+
+    /// Look into your inbox: new messages, each once.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn poll_messages(&self, Parameters(args): Parameters<Poll>) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let reader = self.host.reader(&who).await?;
+        let order = InboxOrder { reader, all: args.all, peek: args.peek, from: None, reply_to: None };
+        Ok(told(&self.host.inbox(&order).await?))
+    }
+
+    /// Wait until a new message arrives, and read it. Says so if none came in time; then wait again, or go on.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn wait_for_message(&self, Parameters(args): Parameters<Wait>) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let reader = self.host.reader(&who).await?;
+        let from = input::maybe_name("from", args.from.as_deref())?;
+        let order = InboxOrder { reader, all: false, peek: false, from, reply_to: args.reply_to };
+        Ok(told(&self.next_messages(&order, patience(args.timeout)).await?))
+    }
+
+    /// Take a message out of your inbox.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn dismiss_message(&self, Parameters(args): Parameters<One>) -> Told {
+        self.mark(args, Mark::Dismissed, "dismissed").await
+    }
+
+    /// Mark a message of your inbox as read.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn mark_read(&self, Parameters(args): Parameters<One>) -> Told {
+        self.mark(args, Mark::Read, "read").await
+    }
+
+    /// Ask everybody for help, and go on; the answers come into your inbox.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn request_help(&self, Parameters(args): Parameters<Help>) -> Told {
+        let order = PostOrder {
+            who: input::speaker(args.who.as_deref(), self.registered())?,
+            to: args
+                .role
+                .as_deref()
+                .map(input::role)
+                .transpose()?
+                .map_or(Recipients::Everybody, Recipients::Role),
+            kind: MessageKind::Help,
+            text: input::text("question", args.question, MAX_MESSAGE)?,
+            context: args.context,
+            reply_to: None,
+        };
+        self.posted(order).await
+    }
+
+    /// Ask the crew, or one of it, a question and wait for the answer. If none comes in time, decide yourself or call `stuck`.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn ask(&self, Parameters(args): Parameters<Ask>) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let to = input::maybe_name("to", args.to.as_deref())?;
+        // Who waits has an inbox for the answer.
+        let reader = self.host.reader(&who).await?;
+        let posted = self
+            .host
+            .post(PostOrder {
+                who,
+                to: to.map_or(Recipients::Everybody, Recipients::One),
+                kind: MessageKind::Help,
+                text: input::text("question", args.question, MAX_MESSAGE)?,
+                context: args.context,
+                reply_to: None,
+            })
+            .await?;
+        if posted.to.is_empty() {
+            let text = "nobody is there to answer it: decide yourself, or call `stuck`";
+            return Ok(Answer::said(text, &json!({ "question": posted.id, "asked": [], "messages": [] })));
+        }
+        let order = InboxOrder { reader, all: false, peek: false, from: None, reply_to: Some(posted.id) };
+        let found = self.next_messages(&order, patience(args.timeout)).await?;
+        let messages: Vec<_> = found.iter().map(MessageDocument::from).collect();
+        let document = json!({ "question": posted.id, "asked": posted.to, "messages": messages });
+        Ok(match found.is_empty() {
+            true => Answer::said(
+                format!("no answer to {} yet: wait_for_message waits longer, with reply_to", posted.id),
+                &document,
+            ),
+            false => Answer::found("answered", &document),
+        })
+    }
+}
+
+impl Server {
+    async fn posted(&self, order: PostOrder) -> Told {
+        let posted = self.host.post(order).await?;
+        let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
+        let text = match names.as_slice() {
+            [] => "nobody is there to read it".to_owned(),
+            names => format!("message {} is in the inbox of {}", posted.id, names.join(", ")),
+        };
+        Ok(Answer::said(text, &posted))
+    }
+
+    async fn mark(&self, args: One, mark: Mark, word: &str) -> Told {
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let reader = self.host.reader(&who).await?;
+        let marked = self.store.mark(&reader, &[args.message_id], mark, self.host.now()).await;
+        marked.map_err(|error| match error {
+            StoreError::NotFound(what) => {
+                Refusal::new(format!("there is no {what}"), "poll_messages with `all` shows what there is")
+            }
+            error => error.into(),
+        })?;
+        let document = json!({ "message_id": args.message_id, word: true });
+        Ok(Answer::said(format!("message {} is {word}", args.message_id), &document))
+    }
+
+    /// Messages that are new and wanted, as soon as there are some; none if the time is over.
+    async fn next_messages(&self, order: &InboxOrder, patience: Duration) -> Result<Vec<Message>, Refusal> {
+        let deadline = Instant::now() + patience;
+        let mut changes = self.store.subscribe().await?;
+        let new = InboxQuery { unread: true, ..InboxQuery::default() };
+        loop {
+            changes.borrow_and_update();
+            // A look first: while nothing is new, nobody is held up by whoever waits.
+            if !self.store.inbox(&order.reader, &new).await?.is_empty() {
+                let found = self.host.inbox(order).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            self.host.heard(&order.reader).await;
+            tokio::select! {
+                more = changes.changed() => if more.is_err() {
+                    return Err(Refusal::new("the store stopped telling of changes", "`regatta doctor` looks at it"));
+                },
+                () = tokio::time::sleep(left.min(LOOK)) => {}
+            }
+        }
+    }
+}
+
+fn patience(said: Option<u64>) -> Duration {
+    Duration::from_secs(said.unwrap_or(PATIENCE).min(MOST_PATIENCE))
+}
+
+fn told(messages: &[Message]) -> Answer {
+    let documents: Vec<_> = messages.iter().map(MessageDocument::from).collect();
+    let document = json!({ "messages": documents });
+    match messages.is_empty() {
+        true => Answer::said("no new messages", &document),
+        false => Answer::found(count(messages.len(), "message"), &document),
+    }
+}

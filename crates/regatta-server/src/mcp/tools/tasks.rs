@@ -1,0 +1,143 @@
+//! What agents are ordered to do, and how far they are.
+
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::board::priority;
+use super::crew::count;
+use crate::mcp::answer::{Answer, Told};
+use crate::mcp::{Authority, EnqueueOrder, Refusal, Server, input};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Enqueue {
+    /// What one agent is to do, all it has to know included: it sees the repository and this text, nothing else.
+    prompt: Option<String>,
+    /// With `prompt`: its id, short and telling; GEN-001 and so on where it is left out.
+    id: Option<String>,
+    /// With `prompt`: one line for people.
+    title: Option<String>,
+    /// With `prompt`: ids of tasks whose work it needs. It starts when they are landed or done.
+    #[serde(default)]
+    deps: Vec<String>,
+    /// With `prompt`: the entry of `agents` in regatta.yaml that does it.
+    agent: Option<String>,
+    /// With `prompt`: higher starts first.
+    priority: Option<i32>,
+    /// With `prompt`: land what passes, also where regatta.yaml does not say so.
+    #[serde(default)]
+    land: bool,
+    /// Instead of `prompt`: the Markdown of a task file or of a whole plan.
+    plan: Option<String>,
+    /// Instead of `prompt`: task files, plans, directories of them, or ids of files in tasks/.
+    #[serde(default)]
+    files: Vec<String>,
+    /// With `plan` or `files`: start over what is there already and nobody is at.
+    #[serde(default)]
+    replace: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Status {
+    /// The task, or the beginning of its id; an agent's own where it is left out.
+    #[serde(alias = "task_id", alias = "id")]
+    task: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Radar {
+    /// Only what concerns this task.
+    #[serde(alias = "task_id", alias = "id")]
+    task: Option<String>,
+}
+
+#[tool_router(router = task_tools, vis = "pub(super)")]
+impl Server {
+    /// Have something done by an agent of its own, in a git worktree of its own, side by side with others. Returns at once; a daemon (`regatta daemon`) starts it.
+    #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> Told {
+        let order = order(args)?;
+        let changes = self.host.enqueue(order).await?;
+        let ids: Vec<String> = changes.tasks.iter().map(|changed| changed.task.id.to_string()).collect();
+        let takers = self.host.takers().await?;
+        Ok(Answer::said(
+            format!("enqueued {}: {}; {takers}", count(ids.len(), "task"), ids.join(", ")),
+            &changes,
+        ))
+    }
+
+    /// Everything about one task: state, attempts, verdicts, evidence, cost, where its work is, and what to do next.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn status(&self, Parameters(args): Parameters<Status>) -> Told {
+        let task = match (args.task, &self.authority) {
+            (Some(task), _) => task,
+            (None, Authority::Worker { task, .. }) => task.to_string(),
+            (None, Authority::Operator) => {
+                return Err(Refusal::new("`task` is missing", "list_tasks shows what there is"));
+            }
+        };
+        let status = self.host.status(&task).await?;
+        let reason = status.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        Ok(Answer::found(format!("{} is {}{reason}", status.id, status.state), &status))
+    }
+
+    /// Whose work would conflict, before it lands: between agents that run, work that waits, and the target branch.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn radar(&self, Parameters(args): Parameters<Radar>) -> Told {
+        match self.host.radar(args.task.as_deref()).await? {
+            None => Ok(Answer::said("nothing is under way", &json!({ "findings": [] }))),
+            Some(seen) => {
+                let n = seen.findings.len();
+                Ok(Answer::found(format!("{} of tasks that share files", count(n, "pair")), &seen))
+            }
+        }
+    }
+
+    /// The train: what waits to land on the target branch, in which order, what is under test, and what landed last.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn land_status(&self) -> Told {
+        let picture = self.host.land_status().await?;
+        let cars = picture["cars"].as_array().map_or(0, Vec::len);
+        Ok(Answer::found(format!("{} in the train", count(cars, "car")), &picture))
+    }
+}
+
+fn order(args: Enqueue) -> Result<EnqueueOrder, Refusal> {
+    let ways = [args.prompt.is_some(), args.plan.is_some(), !args.files.is_empty()];
+    if ways.iter().filter(|way| **way).count() != 1 {
+        return Err(Refusal::new(
+            "say exactly one of `prompt`, `plan` and `files`",
+            "`prompt` for one task, `plan` for the Markdown of several",
+        ));
+    }
+    if let Some(prompt) = args.prompt {
+        return Ok(EnqueueOrder::Prompt {
+            prompt: input::text("prompt", prompt, input::MOST)?,
+            id: args.id.as_deref().map(|text| input::id("id", text)).transpose()?,
+            title: args.title,
+            deps: input::ids("deps", &args.deps)?,
+            agent: args.agent,
+            priority: args.priority.map(priority).transpose()?,
+            land: args.land,
+        });
+    }
+    let of_prompt =
+        args.id.is_some() || args.title.is_some() || !args.deps.is_empty() || args.agent.is_some();
+    if of_prompt || args.priority.is_some() || args.land {
+        return Err(Refusal::new(
+            "`id`, `title`, `deps`, `agent`, `priority` and `land` go with `prompt`",
+            "write them into the front matter of the plan",
+        ));
+    }
+    Ok(match args.plan {
+        Some(text) => {
+            EnqueueOrder::Plan { text: input::text("plan", text, input::MOST)?, replace: args.replace }
+        }
+        None => EnqueueOrder::Files { what: args.files, replace: args.replace },
+    })
+}
