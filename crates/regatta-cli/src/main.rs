@@ -13,6 +13,7 @@ mod queue;
 #[cfg(test)]
 mod reference;
 mod render;
+mod setup;
 mod top;
 mod ui;
 

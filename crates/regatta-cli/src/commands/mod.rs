@@ -38,6 +38,7 @@ pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod salvage;
 pub(crate) mod send;
+pub(crate) mod setup;
 pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod task;
@@ -116,6 +117,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Ctx(ctx::CtxCommand),
     Mcp(mcp::Args),
+    Setup(setup::Args),
     Config(config::Args),
     Completions(completions::Args),
     Version(version::Args),
@@ -180,6 +182,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Msg(command) => msg::run(command, global, ui).await,
         Command::Ctx(command) => ctx::run(command, global, ui).await,
         Command::Mcp(args) => mcp::run(args, global, ui).await,
+        Command::Setup(args) => setup::run(args, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),
         Command::Version(args) => version::run(&args, ui),

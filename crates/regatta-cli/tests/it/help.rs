@@ -44,6 +44,8 @@ const COMMANDS: &[&str] = &[
     "repo",
     "msg",
     "ctx",
+    "mcp",
+    "setup",
     "config",
     "completions",
     "version",

@@ -1,0 +1,116 @@
+//! `regatta setup claude|codex`: tells an agent of yours about Regatta.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::{Project, shown};
+use crate::setup::places::{Agent, Scope, place};
+use crate::setup::{Done, Step, files, json_servers, toml_servers};
+use crate::ui::{Style, Ui};
+
+/// Tell your own claude or codex about Regatta: a skill, commands and the MCP server, so that you can say "run these in
+/// parallel" inside of it.
+///
+/// Only files of Regatta's own are written; one that you edited, or that is yours, is left alone and named. It can be run
+/// again at any time, after an upgrade too, and --remove takes away what it wrote.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which.
+    #[arg(value_enum)]
+    agent: Agent,
+    /// For everybody who works on this repository: files in it, to be committed. This is the default.
+    #[arg(long, conflicts_with = "user")]
+    project: bool,
+    /// For you alone, in every repository.
+    #[arg(long)]
+    user: bool,
+    /// Take away what it wrote.
+    #[arg(long)]
+    remove: bool,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let scope = if args.user { Scope::User } else { Scope::Project };
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("HOME")
+        .ok_or_else(|| CliError::usage("HOME is not set").hinted("set it, or use --project"))?;
+    let repository = match scope {
+        Scope::Project => Project::open(global)?.repo.toplevel,
+        Scope::User => home.clone(),
+    };
+    let place = place(args.agent, scope, &repository, &home, &variable);
+    let mut steps = Vec::new();
+    for (path, text) in &place.files {
+        let path = place.root.join(path);
+        steps.push(match args.remove {
+            true => files::take_away(&path, &place.root, args.dry_run)?,
+            false => files::put(&path, text, args.dry_run)?,
+        });
+    }
+    steps.extend(server(&args, scope, &repository, &place.root)?);
+    let kept = steps.iter().filter(|step| step.done == Done::Kept).count();
+    if ui.json {
+        ui.document(&json!({ "files": steps, "dry_run": args.dry_run, "by_hand": by_hand(&args, scope) }));
+    } else {
+        steps.iter().for_each(|step| line(step, args.dry_run, ui));
+        if let Some(command) = by_hand(&args, scope).filter(|_| !ui.quiet) {
+            ui.note(format!("for the MCP server run: {command}"));
+        }
+    }
+    Ok(if kept == 0 { Exit::Ok } else { Exit::Refused })
+}
+
+/// The server in the agent's settings.
+fn server(args: &Args, scope: Scope, repository: &Path, root: &Path) -> Result<Option<Step>, CliError> {
+    let (remove, dry) = (args.remove, args.dry_run);
+    Ok(match (args.agent, scope) {
+        (Agent::Claude, Scope::Project) => {
+            Some(json_servers::change(&repository.join(".mcp.json"), remove, dry)?)
+        }
+        // Claude keeps them among what it writes itself, all the time.
+        (Agent::Claude, Scope::User) => None,
+        (Agent::Codex, Scope::Project) => {
+            Some(toml_servers::change(&repository.join(".codex/config.toml"), remove, dry)?)
+        }
+        (Agent::Codex, Scope::User) => Some(toml_servers::change(&root.join("config.toml"), remove, dry)?),
+    })
+}
+
+/// What only the agent's own program should do.
+fn by_hand(args: &Args, scope: Scope) -> Option<&'static str> {
+    match (args.agent, scope, args.remove) {
+        (Agent::Claude, Scope::User, false) => Some("claude mcp add --scope user regatta -- regatta mcp"),
+        (Agent::Claude, Scope::User, true) => Some("claude mcp remove --scope user regatta"),
+        _ => None,
+    }
+}
+
+fn line(step: &Step, dry: bool, ui: &Ui) {
+    let (word, style) = match step.done {
+        Done::Written => ("wrote", Style::Good),
+        Done::Replaced => ("replaced", Style::Good),
+        Done::Current => ("is current:", Style::Dim),
+        Done::Removed => ("removed", Style::Good),
+        Done::Absent => ("is not there:", Style::Dim),
+        Done::Kept => ("left alone", Style::Wait),
+    };
+    let would = match (dry, step.done) {
+        (true, Done::Written) => "would write",
+        (true, Done::Replaced) => "would replace",
+        (true, Done::Removed) => "would remove",
+        _ => word,
+    };
+    let why = step.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    let text = format!("{} {}{why}", ui.paint(style, would), shown(&step.path));
+    match step.done {
+        Done::Kept => ui.note(text),
+        _ => ui.line(text),
+    }
+}

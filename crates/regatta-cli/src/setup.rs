@@ -1,0 +1,8 @@
+//! What Regatta puts where an agent of a person's looks for skills, commands and servers.
+
+pub(crate) mod files;
+pub(crate) mod json_servers;
+pub(crate) mod places;
+pub(crate) mod toml_servers;
+
+pub(crate) use files::{Done, Step};

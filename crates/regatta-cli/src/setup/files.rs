@@ -1,0 +1,157 @@
+//! Files of ours among those of the user's.
+//!
+//! Invariant: a file is replaced or removed only if it is, to the last byte, as Regatta wrote it: its last line has the hash
+//! of all above it. Everything else is the user's, and stays.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use regatta_engine::context::token_hash as sha256;
+
+use crate::error::CliError;
+
+const BEGIN: &str = "<!-- written by `regatta setup`, which replaces it while nobody has edited it; sha256 ";
+const END: &str = " -->\n";
+
+/// What is done with a file, or was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Done {
+    /// It was not there.
+    Written,
+    /// It was an older one of ours.
+    Replaced,
+    /// It is as it should be.
+    Current,
+    /// It was ours.
+    Removed,
+    /// It is not there.
+    Absent,
+    /// It is the user's, or was edited by them.
+    Kept,
+}
+
+/// One file, and what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Step {
+    pub(crate) path: PathBuf,
+    pub(crate) done: Done,
+    /// What is in the way, and what to do.
+    pub(crate) why: Option<String>,
+}
+
+impl Step {
+    pub(crate) fn of(path: &Path, done: Done) -> Self {
+        Self { path: path.to_owned(), done, why: None }
+    }
+
+    pub(crate) fn kept(path: &Path, why: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), done: Done::Kept, why: Some(why.into()) }
+    }
+}
+
+/// A text with our mark.
+pub(crate) fn marked(text: &str) -> String {
+    let text = text.trim_end().to_owned() + "\n\n";
+    let hash = sha256(&text);
+    format!("{text}{BEGIN}{hash}{END}")
+}
+
+/// Whether a text is as we wrote it, whichever version of us.
+pub(crate) fn is_ours(text: &str) -> bool {
+    let Some((above, mark)) = text.rfind(BEGIN).map(|at| text.split_at(at)) else { return false };
+    let hash = mark.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
+    hash.is_some_and(|hash| hash == sha256(above))
+}
+
+/// Puts a file of ours in its place.
+pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, CliError> {
+    let text = marked(text);
+    let done = match found(path)? {
+        Found::Nothing => Done::Written,
+        Found::Ours(there) if there == text => return Ok(Step::of(path, Done::Current)),
+        Found::Ours(_) => Done::Replaced,
+        Found::Users => return Ok(Step::kept(path, in_the_way(path))),
+    };
+    if !dry {
+        write(path, &text)?;
+    }
+    Ok(Step::of(path, done))
+}
+
+/// Takes a file of ours away, and the directories that are empty then, up to `root`.
+pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, CliError> {
+    match found(path)? {
+        Found::Nothing => Ok(Step::of(path, Done::Absent)),
+        Found::Users => Ok(Step::kept(path, "it was edited, or is yours: remove it yourself if you want to")),
+        Found::Ours(_) => {
+            if !dry {
+                fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?;
+                let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(root) && *dir != root);
+                for dir in above {
+                    // One that is not empty is somebody's.
+                    if fs::remove_dir(dir).is_err() {
+                        break;
+                    }
+                }
+            }
+            Ok(Step::of(path, Done::Removed))
+        }
+    }
+}
+
+fn in_the_way(path: &Path) -> String {
+    format!("it was edited, or is yours; `mv {0} {0}.mine` makes room for Regatta's", path.display())
+}
+
+enum Found {
+    Nothing,
+    Ours(String),
+    Users,
+}
+
+fn found(path: &Path) -> Result<Found, CliError> {
+    // A link leads to a file of somebody else's.
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(CliError::io("looking at", path, &error)),
+        Ok(meta) if !meta.is_file() => return Ok(Found::Users),
+        Ok(_) => {}
+    }
+    let bytes = fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if is_ours(&text) => Found::Ours(text),
+        _ => Found::Users,
+    })
+}
+
+/// Writes a file whole or not at all.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::io("writing", path, &error);
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = dir.join(format!(".{name}.{}", std::process::id()));
+    let mut file = fs::File::create(&aside).map_err(failed)?;
+    if let Ok(meta) = fs::metadata(path) {
+        // It may be private.
+        file.set_permissions(meta.permissions()).map_err(failed)?;
+    }
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&aside, path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_ours_until_a_byte_of_it_changes() {
+        let text = marked("---\nname: x\n---\n\nDo it.\n");
+        assert!(is_ours(&text));
+        assert!(!is_ours(&text.replace("Do it", "Do that")));
+        assert!(!is_ours(&format!("{text}more\n")) && !is_ours(&format!(" {text}")));
+        assert!(!is_ours("Do it.\n") && !is_ours(""));
+    }
+}

@@ -1,0 +1,79 @@
+//! Which files of ours an agent looks for, and where.
+
+use std::path::{Path, PathBuf};
+
+/// The agents that can be told about Regatta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Agent {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+}
+
+/// For whom: everybody who works on this repository, or one user in every repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Project,
+    User,
+}
+
+/// A directory of the agent's, and what belongs into it.
+pub(crate) struct Place {
+    pub(crate) root: PathBuf,
+    /// Paths below it, and texts.
+    pub(crate) files: Vec<(PathBuf, String)>,
+}
+
+const SKILL: &str = include_str!("texts/skill.md");
+
+/// Name, what it does, what it takes, and its text.
+const COMMANDS: [(&str, &str, &str, &str); 3] = [
+    (
+        "regatta-run",
+        "Split work into tasks and have Regatta's agents do them in parallel",
+        "what is to be done",
+        include_str!("texts/run.md"),
+    ),
+    (
+        "regatta-report",
+        "What Regatta's agents did, and what needs you",
+        "since when",
+        include_str!("texts/report.md"),
+    ),
+    ("regatta-review", "Judge the work of one Regatta task", "ID", include_str!("texts/review.md")),
+];
+
+/// Where the agent's files go. `home` is the user's, `variable` reads the environment.
+pub(crate) fn place(
+    agent: Agent,
+    scope: Scope,
+    repository: &Path,
+    home: &Path,
+    variable: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Place {
+    let root = match (agent, scope) {
+        (Agent::Claude, Scope::Project) => repository.join(".claude"),
+        (Agent::Claude, Scope::User) => variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude")),
+        (Agent::Codex, Scope::Project) => repository.join(".agents"),
+        (Agent::Codex, Scope::User) => variable("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
+    };
+    let mut files = vec![(PathBuf::from("skills/regatta/SKILL.md"), SKILL.to_owned())];
+    for (name, what, takes, text) in COMMANDS {
+        files.push(match agent {
+            Agent::Claude => (
+                PathBuf::from(format!("commands/{name}.md")),
+                format!("---\ndescription: {what}\nargument-hint: \"[{takes}]\"\n---\n\n{text}"),
+            ),
+            // Codex has no commands of one's own, but every skill can be called by its name: `$regatta-run …`.
+            Agent::Codex => (
+                PathBuf::from(format!("skills/{name}/SKILL.md")),
+                format!(
+                    "---\nname: {name}\ndescription: {what}. Use it when it is called by its name, as ${name}.\n---\n\n{}",
+                    text.replace("$ARGUMENTS", "(what was said beside the name of this skill)")
+                ),
+            ),
+        });
+    }
+    Place { root, files }
+}

@@ -1,0 +1,93 @@
+//! Regatta's server in codex's `config.toml`: a block of our own at its end, and nothing else of it touched.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::files::{Done, Step, write};
+use crate::error::CliError;
+
+/// The block. It ends the file, so that it is no part of a table of the user's.
+const BLOCK: &str = "\
+# Written by `regatta setup codex`.
+[mcp_servers.regatta]
+command = \"regatta\"
+args = [\"mcp\"]
+tool_timeout_sec = 660
+# End of what `regatta setup codex` wrote.
+";
+
+/// Puts the server in, or takes it out.
+pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(CliError::io("reading", path, &error)),
+    };
+    let (text, done) = match changed(&text, remove) {
+        Ok((None, done)) => return Ok(Step::of(path, done)),
+        Ok((Some(text), done)) => (text, done),
+        Err(why) => return Ok(Step::kept(path, why)),
+    };
+    if !dry {
+        match text.is_empty() {
+            false => write(path, &text)?,
+            true => fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?,
+        }
+    }
+    Ok(Step::of(path, done))
+}
+
+/// The new text, where it is another one.
+fn changed(text: &str, remove: bool) -> Result<(Option<String>, Done), String> {
+    let has_block = text.contains(BLOCK);
+    let rest = text.replacen(BLOCK, "", 1);
+    let names_it = rest.lines().any(|line| {
+        let line: String = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let line = line.replace(['"', '\''], "");
+        line.starts_with("[mcp_servers.regatta]")
+            || line.starts_with("mcp_servers.regatta")
+            || line.starts_with("mcp_servers=")
+    });
+    match (remove, has_block) {
+        (true, true) => {
+            let rest = rest.trim_end();
+            let rest = if rest.is_empty() { String::new() } else { format!("{rest}\n") };
+            Ok((Some(rest), Done::Removed))
+        }
+        (false, true) => Ok((None, Done::Current)),
+        _ if names_it => {
+            Err("it has settings for a server `regatta`, or one list of all servers; add `command = \"regatta\"` and `args = [\"mcp\"]` there, or change it yourself".to_owned())
+        }
+        (true, false) => Ok((None, Done::Absent)),
+        (false, false) => {
+            let rest = text.trim_end();
+            let gap = if rest.is_empty() { "" } else { "\n\n" };
+            Ok((Some(format!("{rest}{gap}{BLOCK}")), Done::Written))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_comes_and_goes_and_the_rest_stays() {
+        let mine = "model = \"x\"\n\n[features]\nplugins = false\n";
+        let (with, done) = changed(mine, false).unwrap();
+        let with = with.unwrap();
+        assert!(done == Done::Written && with.starts_with(mine.trim_end()) && with.ends_with(BLOCK));
+        assert_eq!(changed(&with, false).unwrap(), (None, Done::Current));
+        assert_eq!(changed(&with, true).unwrap(), (Some(mine.to_owned()), Done::Removed));
+        assert_eq!(changed(BLOCK, true).unwrap(), (Some(String::new()), Done::Removed));
+        assert_eq!(changed(mine, true).unwrap(), (None, Done::Absent));
+        for other in [
+            "[mcp_servers.regatta]\ncommand = \"x\"\n",
+            "[ mcp_servers . \"regatta\" ]\n",
+            "mcp_servers = {}\n",
+        ] {
+            assert!(changed(other, false).is_err(), "{other}");
+        }
+    }
+}
