@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Edition;
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::time::Timestamp;
@@ -83,6 +84,9 @@ pub struct Attempt {
     /// The follow-up it was started with, if one; see [`Prompt`](crate::prompt::Prompt).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u32>,
+    /// What it looked at, where it is a link of a chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Edition>,
 }
 
 impl Attempt {
@@ -113,6 +117,7 @@ impl Attempt {
             tokens_out: 0,
             charged: false,
             prompt: None,
+            judged: None,
         }
     }
 }

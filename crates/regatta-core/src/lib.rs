@@ -8,6 +8,7 @@ pub mod attempt;
 pub mod bounds;
 pub mod budget;
 pub mod causes;
+pub mod chain;
 pub mod commit_message;
 pub mod config;
 pub mod crew;

@@ -124,6 +124,8 @@ impl Notification {
                 let reason = format!("{}: {detail} (until {until})", why.as_str());
                 (NotifyKind::Parked, "parked", Some(reason), None)
             }
+            // Nobody is needed for it: the chain goes on by itself.
+            EventBody::Blocked { reason: BlockReason::Changes, .. } => return None,
             EventBody::Blocked { reason, detail } => {
                 let kind = match reason {
                     BlockReason::NeedsInput => NotifyKind::NeedsInput,

@@ -128,6 +128,8 @@ pub enum BlockReason {
     Budget,
     /// Credentials, a missing program, a rule of the repository.
     Policy,
+    /// A link of a chain wants something changed: its builder is told, and it looks again.
+    Changes,
 }
 
 impl BlockReason {
@@ -140,6 +142,7 @@ impl BlockReason {
             BlockReason::NeedsInput => "needs-input",
             BlockReason::Budget => "budget",
             BlockReason::Policy => "policy",
+            BlockReason::Changes => "changes",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through
 //! the store, and never polls: workers that end, the store that changed, a timer, a signal.
 
+mod chains;
 mod within_budget;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +15,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::TaskState;
+use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::writes::first_overlap;
 use regatta_store::{ClaimRequest, Operation, Ready, ReadyKey, RequestId, StoreError, TaskQuery};
@@ -202,6 +203,7 @@ pub(crate) struct Engine {
     notifier: Notifier,
     radar: Watch,
     budgets: Budgets,
+    chains: chains::Chains,
     /// Something was begun since nothing was left to do; true at first, since somebody may not have been told.
     worked: bool,
 }
@@ -213,6 +215,7 @@ impl Engine {
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
             radar: Watch::new(),
             budgets: Budgets::new(),
+            chains: chains::Chains::default(),
             worked: duty == Duty::Queue,
             ctx,
             queue,
@@ -321,6 +324,7 @@ impl Engine {
             if self.stopping.is_none() {
                 self.obey_cancels().await?;
                 self.ring_timers().await?;
+                self.advance_chains().await?;
                 self.watch_budgets().await?;
                 if !self.failed_fast {
                     self.start_what_may().await?;
@@ -745,9 +749,12 @@ impl Engine {
     }
 
     fn note(&mut self, event: &Event) {
+        self.chains.heard(event);
         let Some(task) = &event.task else { return };
         let ours = self.reserved.contains_key(task);
         match &event.body {
+            // The chain goes on by itself.
+            EventBody::Blocked { reason: BlockReason::Changes, .. } => drop(self.reserved.remove(task)),
             EventBody::Failed { .. } | EventBody::Blocked { .. } if ours => {
                 self.failed_fast |= self.ctx.options.fail_fast;
                 self.reserved.remove(task);

@@ -146,10 +146,17 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         (None, None) => Judgement::Bad {
             verdict: Verdict::Unknown,
             by: "none",
-            why: format!(
-                "no verdict was found (verdict_adapter {}); finish with `regatta done --verdict pass --summary …`",
-                facts.spec.verdict_adapter.as_str()
-            ),
+            why: match facts.spec.verdict_adapter {
+                VerdictAdapter::JsonResult => {
+                    "no verdict was found; the answer has to end with a line such as \
+                     {\"verdict\":\"pass\",\"summary\":\"…\"}, where the verdict is pass, warn or block"
+                        .to_owned()
+                }
+                adapter => format!(
+                    "no verdict was found (verdict_adapter {}); finish with `regatta done --verdict pass --summary …`",
+                    adapter.as_str()
+                ),
+            },
         },
     }
 }

@@ -102,7 +102,7 @@ impl Text {
             Text::Plan => &["id", "goal", "agents", "schema"],
             Text::Build => &["id", "title", "prompt"],
             Text::Verify | Text::Review | Text::Accept => {
-                &["id", "chain", "title", "prompt", "base", "head", "diff", "checks", "summary"]
+                &["id", "chain", "title", "prompt", "base", "head", "diff", "changes", "checks", "summary"]
             }
             Text::Feedback => &["chain", "link", "role", "round", "rounds", "feedback"],
         }

@@ -382,6 +382,9 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
                 )
             }
             BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
+            BlockReason::Changes => format!(
+                "nothing: its builder is told, and then it looks again; `regatta logs {id}` shows what it said"
+            ),
             BlockReason::Policy => format!("put right what it names (`regatta doctor` looks), then {again}"),
         },
     })

@@ -7,6 +7,7 @@ mod bounds;
 mod broadcast;
 mod budgets;
 mod cancel;
+mod chain;
 mod completions;
 mod config;
 mod crew;

@@ -49,8 +49,8 @@ fn what_does_not_fit_is_told_all_at_once_and_by_its_place() {
         r#"{"tasks":[{"id":"a","prompt":"x","deps":["bee"]},{"id":"a","prompt":" "},{"id":"-x","prompt":"x"}]}"#,
         &[
             "tasks[0].deps: unknown dependency `bee`",
-            "tasks[1].prompt: the task \"a\" has no `prompt`",
             "tasks[1].id: duplicate task id `a`",
+            "tasks[1].prompt: the task \"a\" has no `prompt`",
             "tasks[2].id: task id \"-x\"",
         ],
     );

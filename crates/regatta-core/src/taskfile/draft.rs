@@ -12,6 +12,7 @@ use crate::config::yaml::quoted;
 use crate::config::{AgentKind, Config};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
+use crate::part::Link;
 use crate::spec::TaskSpec;
 use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
@@ -229,6 +230,13 @@ pub(super) fn checks(layers: &[&Fields], config: &Config) -> Vec<String> {
 /// Labels of the nearest layer that has any.
 pub(super) fn labels(layers: &[&Fields]) -> Vec<String> {
     layers.iter().find_map(|fields| fields.texts("labels")).map(texts).unwrap_or_default()
+}
+
+/// The links of its chain, each once and in their order.
+pub(super) fn links(layers: &[&Fields]) -> Vec<Link> {
+    let said = layers.iter().find_map(|fields| fields.texts("chain")).unwrap_or_default();
+    let said: BTreeSet<Link> = said.iter().filter_map(|spot| spot.value.parse().ok()).collect();
+    said.into_iter().collect()
 }
 
 /// What the task may use; the nearer layer wins.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diagnostic::{Report, nearest};
+use crate::chain::{Expanding, expand};
+use crate::diagnostic::{Pos, Report, nearest};
 use crate::graph;
 use crate::id::TaskId;
 use crate::spec::TaskSpec;
@@ -24,12 +25,26 @@ pub(super) fn connect(
     if settings.strict {
         overlaps(&drafts, reports);
     }
+    let places: BTreeMap<TaskId, (usize, Pos, String)> = drafts
+        .iter()
+        .filter_map(|draft| {
+            let id = draft.id.as_ref()?;
+            Some((id.value.clone(), (draft.n, id.pos, field(draft, "chain"))))
+        })
+        .collect();
     let specs = drafts.into_iter().filter_map(|draft| {
         let mut spec = draft.spec?;
         spec.deps = draft.deps.into_iter().map(|dep| dep.value).collect();
         Some(spec)
     });
-    (specs.collect(), limits)
+    let specs = specs.collect();
+    let mut wrong = |build: &TaskId, message: String, hint: Option<String>| {
+        if let Some((n, pos, path)) = places.get(build) {
+            reports[*n].error(*pos, path, message).hint = hint;
+        }
+    };
+    let mut with = Expanding { config: settings.config, known: settings.known_ids, wrong: &mut wrong };
+    (expand(specs, &mut with), limits)
 }
 
 /// The first task of a name keeps it; a later one has none from here on.

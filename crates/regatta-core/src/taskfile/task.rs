@@ -8,6 +8,7 @@ use crate::config::task_keys::{self, Place as Keys};
 use crate::config::yaml::{Node, quoted};
 use crate::diagnostic::{Pos, Report};
 use crate::id::TaskId;
+use crate::part::Part;
 use crate::spec::{TaskSpec, TimeLimits};
 use crate::writes::WritePath;
 
@@ -115,12 +116,19 @@ fn complete(
     });
     let attempts = draft::attempts(fields, report);
     let attempts = attempts.or_else(|| draft::attempts(common.defaults?, &mut Report::new("")));
-    let agent = match (fields.text("agent"), common.defaults.and_then(|defaults| defaults.text("agent"))) {
-        (None, Some(name)) => draft::agent(Some((name, fields.pos)), fields, settings, &mut Report::new("")),
-        (named, _) => {
-            draft::agent(named.map(|name| (name, fields.pos_of("agent"))), fields, settings, report)
-        }
-    };
+    let links = draft::links(&layers);
+    let chained = !links.is_empty();
+    let builder = config.roles.builder.agent.as_deref().filter(|_| chained);
+    let agent =
+        match (fields.text("agent"), common.defaults.and_then(|defaults| defaults.text("agent")).or(builder))
+        {
+            (None, Some(name)) => {
+                draft::agent(Some((name, fields.pos)), fields, settings, &mut Report::new(""))
+            }
+            (named, _) => {
+                draft::agent(named.map(|name| (name, fields.pos_of("agent"))), fields, settings, report)
+            }
+        };
 
     let read_only = flag("read_only").unwrap_or(false);
     let bounds = draft::bounds(&layers, config, agent.as_ref(), read_only, report);
@@ -140,6 +148,12 @@ fn complete(
     if checks.iter().any(|check| check.trim().is_empty()) {
         report.error(fields.pos_of("checks"), &fields.path_of("checks"), "a check is empty");
     }
+    let part = chained.then(|| Part::Builder { links, lands: land && !read_only });
+    if chained && read_only {
+        let message = "a task that is read_only makes nothing that a chain could look at";
+        report.error(fields.pos_of("chain"), &fields.path_of("chain"), message).hint =
+            Some("leave `chain` out, or `read_only`".into());
+    }
     let whole = count_errors(report) == n_errors;
     let spec = match (&id, prompt, agent) {
         (Some(id), Some(prompt), Some((agent, kind))) if whole => Some(TaskSpec {
@@ -147,7 +161,7 @@ fn complete(
             title: title(fields.text("title"), &prompt),
             prompt,
             agent,
-            model: text("model"),
+            model: text("model").or_else(|| config.roles.builder.model.clone().filter(|_| chained)),
             labels: draft::labels(&layers),
             budget: draft::budget(&layers),
             persona: text("persona"),
@@ -171,12 +185,12 @@ fn complete(
             },
             verdict_adapter: draft::verdict_adapter(&layers, config, kind),
             auto_commit: flag("auto_commit").unwrap_or(config.defaults.auto_commit),
-            land: land && !read_only,
+            land: land && !read_only && !chained,
             workdir: common.workdir.clone(),
             plan: common.plan.clone(),
             source: place.line(fields.pos),
             wanted: Default::default(),
-            part: None,
+            part,
         }),
         _ => None,
     };

@@ -7,6 +7,7 @@ mod account;
 pub mod by_hand;
 mod follow_up;
 mod gather;
+mod link;
 mod mail;
 mod planner;
 mod prepare;

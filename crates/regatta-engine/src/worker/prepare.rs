@@ -32,6 +32,7 @@ impl Worker {
         let mut history = until_answered(|| self.ctx.store.attempts(&task)).await?;
         // What went before: the claim has begun a record of this one already.
         history.retain(|attempt| attempt.n < self.claim.attempt);
+        self.look().await?;
         let tip = self.target_tip().await?;
         if !spec.read_only {
             // Whoever is taking its old lane away ends first; whoever comes later finds the task claimed.

@@ -35,11 +35,12 @@ impl Worker {
             (guidance, news) => guidance.or_else(|| news.clone()),
         };
         let mut environment = ctx.environment.clone();
-        let tier = self.tier();
+        let order = self.order(site).await?;
+        let tier = self.tier(self.rounds().await?);
         let brief = Brief {
             task: &spec.id,
             attempt: self.claim.attempt,
-            prompt: &spec.prompt,
+            prompt: &order,
             guidance: guidance.as_deref(),
             follow_up: self.claim.prompt.as_ref().map(|prompt| prompt.text.as_str()),
             model: tier.model.as_deref(),

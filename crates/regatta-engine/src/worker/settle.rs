@@ -126,6 +126,9 @@ impl Worker {
                 None => {}
             }
         }
+        if let Some(outcome) = self.not_content(&judgement, &heard.last_words).await? {
+            return self.put_away(site, outcome, "it wants something changed").await;
+        }
         self.bad(site, &judgement).await
     }
 
@@ -211,7 +214,7 @@ impl Worker {
             });
         } else if !spec.read_only {
             // An answer to a question is no change.
-            if self.claim.prompt.is_none() {
+            if self.claim.prompt.is_none() && !self.is_link() {
                 verdict = Verdict::Warn;
             }
             self.record.evidence.push(Evidence::Note { text: "it changed nothing".to_owned() });

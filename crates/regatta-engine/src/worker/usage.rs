@@ -10,11 +10,15 @@ use crate::meter::priced;
 
 impl Worker {
     /// The model this attempt is started with.
-    pub(super) fn tier(&self) -> Tier {
+    pub(super) fn tier(&self, rounds: u32) -> Tier {
         let Some(agent) = self.ctx.config.agents.get(&self.claim.spec.agent) else { return Tier::default() };
         let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
         let bounces = self.history.iter().filter(|attempt| attempt.evidence.iter().any(bounced)).count();
-        let failures = self.claim.charged.saturating_add(u32::try_from(bounces).unwrap_or(u32::MAX));
+        let failures = self
+            .claim
+            .charged
+            .saturating_add(u32::try_from(bounces).unwrap_or(u32::MAX))
+            .saturating_add(rounds);
         tier::choose(&self.claim.spec, agent, &self.ctx.config.models, failures)
     }
 

@@ -1,0 +1,170 @@
+//! Chains: a build, and behind it links that look at it. What they say gates the landing, goes back to the builder, and
+//! fails closed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use regatta_testkit::world::{task, text};
+use serde_json::{Value, json};
+
+use crate::plan::Scene;
+
+const APPROVE: &str = "I read it.\n{\"verdict\":\"approve\",\"summary\":\"It holds.\"}";
+const CHANGES: &str =
+    r#"{"verdict":"request-changes","summary":"It is not polite.","findings":["a.txt:1: say please"]}"#;
+const NONSENSE: &str = "Looks great to me! I would give it a {verdict: splendid}.";
+
+/// One task for claude with a whole chain.
+fn plan(scene: &Scene, keys: &str) -> PathBuf {
+    let keys = format!("agent: claude\nchecks: test -f a.txt\n{keys}");
+    scene.world.plan_with("defaults: { chain: true }\n", &task("a", &keys, "Greet people politely."))
+}
+
+fn approving(scene: &Scene) {
+    scene.answers("a.review", APPROVE);
+    scene.answers("a.accept", APPROVE);
+}
+
+fn sessions(scene: &Scene, id: &str) -> Vec<String> {
+    let mut sessions: Vec<String> = scene.starts(id).into_iter().map(|start| start[2].clone()).collect();
+    sessions.dedup();
+    sessions
+}
+
+fn attempts(scene: &Scene, id: &str) -> Vec<Value> {
+    let status = scene.world.regatta(["status", "--json", id]).exited(0);
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    status["attempts"].as_array().unwrap().clone()
+}
+
+#[test]
+fn work_lands_once_when_every_link_has_passed() {
+    let scene = Scene::new("");
+    approving(&scene);
+    let world = &scene.world;
+    let plan = plan(&scene, "");
+    world.regatta(["run", "--dry-run", &plan.display().to_string()]).exited(0).says("a.accept");
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"));
+    assert_eq!(world.commits_of("a.txt"), 1);
+    let told = scene.told("a.review", 1);
+    for part in
+        ["Greet people politely.", "+1", "work.diff", "Did a", "`test -f a.txt` ended with exit 0 (verify)"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let (review, accept) = (sessions(&scene, "a.review"), sessions(&scene, "a.accept"));
+    assert!(review.len() == 1 && accept.len() == 1 && review != accept && review != sessions(&scene, "a"));
+    world.assert_tidy();
+}
+
+#[test]
+fn what_a_reviewer_wants_changed_goes_back_into_the_builders_conversation() {
+    let scene = Scene::new("models: { escalation: [small, large] }\n");
+    approving(&scene);
+    scene.answers("a.review.1", CHANGES);
+    let world = &scene.world;
+    world.run(&plan(&scene, ""), &[]).exited(0);
+    world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
+    // The second edition landed, and only that.
+    assert_eq!(world.landed("a.txt").as_deref(), Some("2\n"));
+    let told = scene.told("a", 2);
+    assert!(
+        told.contains("It is not polite.\n- a.txt:1: say please") && told.contains("round 1 of 3"),
+        "{told}"
+    );
+    assert_eq!(sessions(&scene, "a").len(), 1, "the builder goes on with its conversation");
+    assert_eq!(sessions(&scene, "a.review").len(), 2, "each review is a fresh one");
+    assert_eq!(world.attempts("a.verify").0, 2, "whatever passed on the first edition looks at the second");
+    assert_eq!(world.attempts("a.accept").0, 1);
+    let models: Vec<Value> =
+        attempts(&scene, "a").iter().map(|attempt| attempt["model_asked"].clone()).collect();
+    assert_eq!(models, [json!("small"), json!("large")], "the model climbs with each round");
+    world.assert_tidy();
+}
+
+#[test]
+fn a_reviewer_that_answers_nonsense_lands_nothing() {
+    let scene = Scene::new("");
+    approving(&scene);
+    scene.answers("a.review", NONSENSE);
+    let world = &scene.world;
+    world.run(&plan(&scene, "max_attempts: 2"), &[]).exited(1).says("blocked");
+    world.assert_states(["a done", "a.accept pending", "a.review blocked", "a.verify done"]);
+    assert!(text(&world.task("a.review")["reason"]).starts_with("verdict: no verdict was found"));
+    assert_eq!(world.landed("a.txt"), None);
+    assert_eq!(world.attempts("a.review"), (2, 2));
+    assert_eq!(sessions(&scene, "a.review").len(), 1, "it is asked again in the same conversation");
+    assert!(scene.told("a.review", 2).contains("no verdict was found; the answer has to end with"));
+    assert_eq!(world.attempts("a").0, 1, "the builder has nothing to do with it");
+    // A person looks, and another reviewer answers.
+    scene.answers("a.review", APPROVE);
+    world.run(&plan(&scene, "max_attempts: 2"), &["--resume"]).exited(0);
+    world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
+    assert_eq!(world.attempts("a").0, 1);
+}
+
+#[test]
+fn work_goes_back_as_often_as_is_allowed_and_then_waits_for_a_person() {
+    let scene = Scene::new("chain: { rounds: 2 }\n");
+    approving(&scene);
+    scene.answers("a.accept", CHANGES);
+    let world = &scene.world;
+    let notes = world.outside("told");
+    world.config(&format!(
+        "chain: {{ rounds: 2 }}\nnotify: [{{ on: [blocked], command: [sh, -c, \"cat >>{}; echo >>{}\"] }}]\n",
+        notes.display(),
+        notes.display()
+    ));
+    world.run(&plan(&scene, ""), &[]).exited(1);
+    world.assert_states(["a done", "a.accept blocked", "a.review done", "a.verify done"]);
+    let reason = text(&world.task("a.accept")["reason"]).to_owned();
+    assert!(reason.starts_with("verdict: It is not polite.; a was told 2 times"), "{reason}");
+    assert_eq!((world.attempts("a").0, world.attempts("a.accept").0), (3, 3));
+    assert_eq!(world.landed("a.txt"), None);
+    let told = fs::read_to_string(&notes).unwrap();
+    assert_eq!(
+        told.lines().filter(|line| line.contains("a.accept")).count(),
+        1,
+        "a person is told once: {told}"
+    );
+    // A person has a word, and it goes on.
+    scene.answers("a.accept", APPROVE);
+    world.regatta(["send", "a", "Say please."]).exited(0);
+    world.run(&plan(&scene, ""), &["--resume"]).exited(0);
+    world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("4\n"));
+}
+
+#[test]
+fn checks_that_fail_on_the_joined_work_are_told_to_the_builder() {
+    let scene = Scene::new("");
+    approving(&scene);
+    let world = &scene.world;
+    // It fails only where it is run a second time on the first edition.
+    let seen = world.outside("seen").display().to_string();
+    let check =
+        format!("checks: 'if [ -e {seen} ] && grep -q 1 a.txt; then echo too few; exit 1; fi; touch {seen}'");
+    let keys = format!("agent: claude\nchain: [verify]\n{check}");
+    world.run(&world.plan_with("", &task("a", &keys, "x")), &[]).exited(0);
+    world.assert_states(["a landed", "a.verify done"]);
+    assert!(scene.told("a", 2).contains("ended with exit 1:\ntoo few"), "{}", scene.told("a", 2));
+    assert_eq!(world.landed("a.txt").as_deref(), Some("2\n"));
+}
+
+#[test]
+fn who_depends_on_a_build_waits_for_its_whole_chain() {
+    let scene = Scene::new("");
+    approving(&scene);
+    scene.answers("a.accept", NONSENSE);
+    let world = &scene.world;
+    let tasks = task("a", "agent: claude\nchain: true\nmax_attempts: 1", "x")
+        + &task("b", "agent: claude\ndeps: a", "y");
+    let plan = world.plan_with("", &tasks);
+    world.run(&plan, &[]).exited(1);
+    world.assert_states(["a done", "a.accept blocked", "a.review done", "a.verify done", "b pending"]);
+    scene.answers("a.accept", APPROVE);
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done", "b landed"]);
+}

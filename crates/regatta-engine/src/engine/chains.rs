@@ -1,0 +1,222 @@
+//! Chains, driven: what `core::chain::decide` says of each that something happened to is done through the store.
+//!
+//! Every step carries a request made of what it is for, so that doing it again, after a crash or beside another engine,
+//! changes nothing.
+
+use std::collections::BTreeSet;
+
+use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::chain::{self, Action, At, Build, Edition, Picture, SPEAKER, Seen};
+use regatta_core::commit_message::commit_message;
+use regatta_core::event::Event;
+use regatta_core::id::TaskId;
+use regatta_core::part::{Link, Part};
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::train::{LandRequest, Strategy};
+use regatta_core::verdict::Verdict;
+use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskQuery, TaskRecord};
+
+use super::{Engine, EngineError};
+use crate::clock;
+use crate::persist::until_answered;
+use crate::templates::Text;
+
+/// So much of what a builder is told is in the event log.
+const BEGINNING: usize = 80;
+
+/// Chains that this engine knows of, by their builds.
+#[derive(Default)]
+pub(super) struct Chains {
+    known: BTreeSet<TaskId>,
+    /// Those that something happened to since they were last looked at.
+    stirred: BTreeSet<TaskId>,
+    looked: bool,
+}
+
+impl Chains {
+    /// Something happened to a task.
+    pub(super) fn heard(&mut self, event: &Event) {
+        let Some(task) = &event.task else { return };
+        if let Some((build, _)) = Link::of_id(task) {
+            self.known.insert(build.clone());
+            self.stirred.insert(build);
+        }
+        if self.known.contains(task) {
+            self.stirred.insert(task.clone());
+        }
+    }
+}
+
+/// A chain as the store has it.
+struct Found {
+    build: TaskRecord,
+    links: Vec<(Link, TaskRecord, Vec<Attempt>)>,
+    edition: Edition,
+    rounds: u32,
+    picture: Picture,
+}
+
+impl Engine {
+    /// Looks at every chain that something happened to, and does what follows.
+    pub(super) async fn advance_chains(&mut self) -> Result<(), EngineError> {
+        if !std::mem::replace(&mut self.chains.looked, true) {
+            let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
+            for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
+                if let Some(chain) = record.spec.part.as_ref().and_then(|part| part.chain(&record.spec.id)) {
+                    self.chains.known.insert(chain.clone());
+                    self.chains.stirred.insert(chain.clone());
+                }
+            }
+        }
+        for chain in std::mem::take(&mut self.chains.stirred) {
+            let Some(found) = self.find_chain(&chain).await? else {
+                self.chains.known.remove(&chain);
+                continue;
+            };
+            for action in chain::decide(&found.picture) {
+                match self.act(&found, action).await {
+                    Ok(()) => {}
+                    // Somebody changed it meanwhile, which stirs it again.
+                    Err(EngineError::Store(StoreError::Refused(_) | StoreError::Conflict(_))) => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The chain of a build; `None` where it is no chain, or none of ours.
+    async fn find_chain(&self, chain: &TaskId) -> Result<Option<Found>, EngineError> {
+        let store = &self.ctx.store;
+        let build = match until_answered(|| store.task(chain)).await {
+            Ok(build) => build,
+            Err(StoreError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Part::Builder { links: names, lands }) = build.spec.part.clone() else { return Ok(None) };
+        let prompts = until_answered(|| store.prompts(chain)).await?;
+        let mut links = Vec::new();
+        for link in names {
+            let Some(id) = link.task(chain) else { return Ok(None) };
+            let record = match until_answered(|| store.task(&id)).await {
+                Ok(record) => record,
+                Err(StoreError::NotFound(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let attempts = until_answered(|| store.attempts(&id)).await?;
+            links.push((link, record, attempts));
+        }
+        let ours = |record: &TaskRecord| record.queue == self.queue;
+        if !ours(&build) && !links.iter().any(|(_, record, _)| ours(record)) {
+            return Ok(None);
+        }
+        let head = match &build.state {
+            TaskState::Done { head, .. } => head.clone(),
+            _ => None,
+        };
+        let edition = Edition::of(head, &prompts);
+        let is_done = matches!(build.state, TaskState::Done { .. });
+        let picture = Picture {
+            build: if is_done { Build::Done(edition.clone()) } else { Build::Elsewhere },
+            lands,
+            links: links.iter().map(|(link, record, attempts)| seen(*link, record, attempts)).collect(),
+        };
+        Ok(Some(Found { build, links, edition, rounds: chain::rounds(&prompts), picture }))
+    }
+
+    async fn act(&self, found: &Found, action: Action) -> Result<(), EngineError> {
+        let (chain, at) = (&found.build.spec.id, clock::now());
+        let Edition { head, told } = &found.edition;
+        let request = |what: &str| {
+            RequestId(format!("chain-{what}-{chain}-{told}-{}", head.as_deref().unwrap_or("nothing")))
+        };
+        let store = &self.ctx.store;
+        match action {
+            Action::Restart(link) => {
+                let Some(id) = link.task(chain) else { return Ok(()) };
+                let (operation, request) =
+                    (Operation::Requeue { by: SPEAKER.to_owned() }, request(link.as_str()));
+                Ok(until_answered(|| store.operate(&id, &operation, &request, at)).await?)
+            }
+            Action::SendBack(link) => {
+                let said = found.links.iter().find(|(other, ..)| *other == link);
+                let last =
+                    said.and_then(|(_, _, attempts)| attempts.iter().rev().find(|attempt| is_block(attempt)));
+                let Some(last) = last else { return Ok(()) };
+                let text = self.feedback(found, link, &last.summary);
+                let beginning: String = format!("{link}: {}", last.summary).chars().take(BEGINNING).collect();
+                let prompt = NewPrompt {
+                    beginning: beginning.replace(char::is_control, " "),
+                    by: SPEAKER.to_owned(),
+                    queue: Some(self.queue.clone()),
+                    text,
+                };
+                let request = request(&format!("back-{link}-{}", last.n));
+                until_answered(|| store.send(chain, &prompt, &request, at)).await?;
+                Ok(())
+            }
+            Action::Land => {
+                let attempts = until_answered(|| store.attempts(chain)).await?;
+                let made = attempts.iter().rev().find(|made| made.base.is_some() && made.head == *head);
+                let Some(made) = made else {
+                    self.ctx
+                        .say(format!("{chain}: nobody knows which attempt made {head:?}; it is not landed"));
+                    return Ok(());
+                };
+                let operation = Operation::Land {
+                    by: SPEAKER.to_owned(),
+                    attempt: made.n,
+                    request: self.land_request(&found.build, made),
+                };
+                let request = request("land");
+                Ok(until_answered(|| store.operate(chain, &operation, &request, at)).await?)
+            }
+        }
+    }
+
+    fn land_request(&self, build: &TaskRecord, made: &Attempt) -> LandRequest {
+        // Its own commits may hold what must not be seen: then only its last tree lands.
+        let leaked = |evidence: &Evidence| matches!(evidence, Evidence::Note { text } if text.starts_with("brought-in files"));
+        LandRequest {
+            target: self.ctx.target.clone(),
+            strategy: if made.evidence.iter().any(leaked) { Strategy::Squash } else { self.ctx.strategy() },
+            base: made.base.clone().unwrap_or_default(),
+            head: made.head.clone().unwrap_or_default(),
+            message: commit_message(&build.spec, made.n, &made.summary),
+            verdict: made.verdict,
+            checked: !build.spec.checks.is_empty(),
+        }
+    }
+
+    /// What a builder is told, in the words of the project.
+    fn feedback(&self, found: &Found, link: Link, said: &str) -> String {
+        let template = Text::Feedback.load(&self.ctx.state_dir).unwrap_or_else(|fault| {
+            self.ctx.say(format!("{fault}; the builder is told in the usual words"));
+            Text::Feedback.standard()
+        });
+        template.render(|name| match name {
+            "chain" => found.build.spec.id.to_string(),
+            "link" => link.to_string(),
+            "role" => link.role().to_owned(),
+            "round" => (found.rounds + 1).to_string(),
+            "rounds" => self.ctx.config.chain.rounds.to_string(),
+            _ => said.to_owned(),
+        })
+    }
+}
+
+fn is_block(attempt: &Attempt) -> bool {
+    attempt.verdict == Some(Verdict::Block) && attempt.judged.is_some()
+}
+
+fn seen(link: Link, record: &TaskRecord, attempts: &[Attempt]) -> Seen {
+    let judged = attempts.iter().rev().find_map(|attempt| attempt.judged.clone());
+    let at = match &record.state {
+        TaskState::Done { .. } | TaskState::Landed { .. } => At::Passed,
+        TaskState::Blocked { reason: BlockReason::Changes, .. } => At::Asks,
+        TaskState::Blocked { .. } | TaskState::Failed { .. } => At::Stuck,
+        TaskState::Cancelled { .. } | TaskState::Skipped { .. } => At::Gone,
+        _ => At::Open,
+    };
+    Seen { link, at, judged }
+}
