@@ -6,8 +6,8 @@ mod commands;
 mod crew;
 mod error;
 mod exit;
-mod parallel;
 mod mcp;
+mod parallel;
 mod project;
 mod queue;
 #[cfg(test)]

@@ -5,5 +5,5 @@
 
 pub mod crew;
 pub mod documents;
-pub mod plans;
 pub mod mcp;
+pub mod plans;
