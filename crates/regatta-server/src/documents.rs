@@ -14,6 +14,7 @@ use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::TaskReport;
 use regatta_core::suspicion::Suspicion;
@@ -45,6 +46,12 @@ pub struct TaskDocument {
     pub agent: String,
     /// What kind of work it is.
     pub labels: Vec<String>,
+    /// Who plays its part, where it plans or is a link of a chain: `planner`, `builder`, `reviewer`.
+    pub role: Option<&'static str>,
+    /// The chain it belongs to, by the id of its build.
+    pub chain: Option<TaskId>,
+    /// Which link of that: `build`, `verify`, `review` or `accept`.
+    pub link: Option<&'static str>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
@@ -78,6 +85,12 @@ pub struct StatusDocument {
     pub agent: String,
     /// What kind of work it is.
     pub labels: Vec<String>,
+    /// Who plays its part, where it plans or is a link of a chain: `planner`, `builder`, `reviewer`.
+    pub role: Option<&'static str>,
+    /// The chain it belongs to, by the id of its build.
+    pub chain: Option<TaskId>,
+    /// Which link of that: `build`, `verify`, `review` or `accept`.
+    pub link: Option<&'static str>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
@@ -409,6 +422,9 @@ impl From<&TaskBrief> for TaskDocument {
             waiting_on: brief.waiting_on.clone(),
             agent: brief.agent.clone(),
             labels: brief.labels.clone(),
+            role: brief.part.as_ref().map(Part::role),
+            chain: brief.part.as_ref().and_then(|part| part.chain(&brief.id)).cloned(),
+            link: brief.part.as_ref().and_then(Part::link),
             branch: (!brief.read_only).then(|| brief.id.branch()),
             updated_at: brief.updated_at,
             held: None,
@@ -470,6 +486,9 @@ impl StatusDocument {
             waiting_on: task.waiting_on,
             agent: task.agent,
             labels: task.labels,
+            role: task.role,
+            chain: task.chain,
+            link: task.link,
             branch: task.branch,
             updated_at: task.updated_at,
             landed_commit: record.met().and_then(TaskReport::landed_commit),

@@ -7,6 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::profiles::{Cooling, Standing};
 use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
@@ -417,6 +418,8 @@ pub struct TaskBrief {
     pub agent: String,
     /// What kind of work it is.
     pub labels: Vec<String>,
+    /// The part it plays in something larger.
+    pub part: Option<Part>,
     /// Higher first.
     pub priority: i32,
     /// Reads only: no lane of its own, nothing to land.
@@ -438,6 +441,7 @@ impl From<&TaskRecord> for TaskBrief {
             title: record.spec.title.clone(),
             agent: record.spec.agent.clone(),
             labels: record.spec.labels.clone(),
+            part: record.spec.part.clone(),
             priority: record.spec.priority,
             read_only: record.spec.read_only,
             state: record.state.clone(),

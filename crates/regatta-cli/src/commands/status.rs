@@ -6,6 +6,7 @@ use std::sync::Arc;
 use regatta_core::attempt::Attempt;
 use regatta_core::budget::{Account, Scope, Spent};
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{TaskReport, describe_evidence};
@@ -239,6 +240,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));
     add("agent", task.spec.agent.clone());
     add("labels", clean_line(&task.spec.labels.join(", ")));
+    add("chain", chain(task));
     add("from", clean_line(&shown(Path::new(&task.spec.source))));
     let deps: Vec<&str> = task.spec.deps.iter().map(|dep| dep.as_str()).collect();
     add("after", deps.join(", "));
@@ -388,4 +390,18 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             BlockReason::Policy => format!("put right what it names (`regatta doctor` looks), then {again}"),
         },
     })
+}
+
+/// Its part in something larger, in a few words.
+fn chain(task: &TaskRecord) -> String {
+    match &task.spec.part {
+        None => String::new(),
+        Some(Part::Planner { .. }) => "plans".to_owned(),
+        Some(Part::Builder { links, lands }) => {
+            let links: Vec<&str> = links.iter().map(|link| link.as_str()).collect();
+            let end = if *lands { "then it lands" } else { "and it does not land by itself" };
+            format!("build, before {}; {end}", links.join(", "))
+        }
+        Some(Part::Link { chain, link }) => format!("{link} of {chain}"),
+    }
 }

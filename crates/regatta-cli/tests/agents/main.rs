@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod chain;
 mod conversations;
 mod crashes;
 mod refusals;

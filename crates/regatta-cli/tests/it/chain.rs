@@ -168,3 +168,94 @@ fn who_depends_on_a_build_waits_for_its_whole_chain() {
     world.run(&plan, &["--resume"]).exited(0);
     world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done", "b landed"]);
 }
+
+#[test]
+fn lists_say_which_link_of_which_chain() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    world.regatta(["enqueue", &plan(&scene, "").display().to_string()]).exited(0).says("enqueued a.accept");
+    let listed = world.regatta(["list", "--json"]).exited(0);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let tasks = listed["tasks"].as_array().unwrap_or_else(|| listed.as_array().unwrap());
+    let part = |task: &Value| {
+        [&task["id"], &task["chain"], &task["link"], &task["role"]].map(|word| text(word).to_owned())
+    };
+    let parts: Vec<_> = tasks.iter().map(part).collect();
+    assert_eq!(
+        parts,
+        [
+            ["a", "a", "build", "builder"],
+            ["a.verify", "a", "verify", "verifier"],
+            ["a.review", "a", "review", "reviewer"],
+            ["a.accept", "a", "accept", "accepter"],
+        ]
+    );
+    world
+        .regatta(["status", "a"])
+        .exited(0)
+        .says("build, before verify, review, accept; and it does not land by itself");
+    world.regatta(["status", "a.review"]).exited(0).says("review of a");
+}
+
+#[test]
+fn mistakes_in_chains_are_told_before_anything_runs() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let check = |tasks: &str, says: &str| {
+        let plan = world.plan_with("", tasks);
+        world.regatta(["validate", &plan.display().to_string()]).exited(2).says(says);
+    };
+    check(
+        &task("a", "chain: [build]", "x"),
+        "`chain` must be true, false, or a list of verify, review and accept",
+    );
+    check(&task("a", "chain: true\nread_only: true", "x"), "makes nothing that a chain could look at");
+    check(&task(&"a".repeat(62), "chain: true", "x"), "is too long to name the links");
+    check(
+        &(task("a", "chain: [review]", "x") + &task("A.review", "", "y")),
+        "the link `a.review` of its chain has the id of another task",
+    );
+    world.config("roles: { reviewer: { agent: sh } }\n");
+    check(&task("a", "chain: [review]", "x"), "takes what it is told for a script");
+    world.config("roles: { reviewer: { agent: nobody } }\n");
+    check(&task("a", "chain: [review]", "x"), "unknown agent \"nobody\"");
+}
+
+#[test]
+fn a_builder_without_a_conversation_is_told_nothing() {
+    let scene = Scene::new("roles: { reviewer: { agent: claude } }\n");
+    scene.answers("a.review", r#"{"verdict":"block","summary":"$(touch INJECTED); `touch INJECTED`"}"#);
+    let world = &scene.world;
+    let tasks = task("a", "chain: [review]", "echo x >a.txt");
+    world.run(&world.plan_with("defaults: { agent: sh }\n", &tasks), &[]).exited(1);
+    world.assert_states(["a done", "a.review blocked"]);
+    assert!(text(&world.task("a.review")["reason"]).contains("a has no conversation to go back to"));
+    assert_eq!(world.attempts("a").0, 1);
+}
+
+#[test]
+fn a_chain_that_is_killed_at_any_step_goes_on_and_lands_once() {
+    // Every step of every link on the way: four attempts of the first round, three of the second, and the train.
+    for (place, most) in [("claimed", 7), ("exited", 7), ("settled", 6), ("intended", 1), ("ref-moved", 1)] {
+        for time in (1..=most).step_by(2) {
+            let mut scene = Scene::new("");
+            approving(&scene);
+            scene.answers("a.review.1", CHANGES);
+            let plan = plan(&scene, "");
+            scene.world.env("REGATTA_FAILPOINT", format!("{place}:{time}"));
+            let died = scene.world.run(&plan, &[]);
+            assert_ne!(died.code, 0, "{place}:{time} was never reached");
+            scene.world.env("REGATTA_FAILPOINT", "");
+            scene.world.run(&plan, &["--resume"]).exited(0);
+            let world = &scene.world;
+            world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
+            assert_eq!(world.commits_of("a.txt"), 2, "{place}:{time}: one for each edition");
+            let prompts = world.regatta(["status", "--json", "a"]).exited(0);
+            let status: Value = serde_json::from_str(&prompts.stdout).unwrap();
+            assert!(
+                status["prompts"].as_array().unwrap().len() <= 1,
+                "{place}:{time}: told once: {status:#}"
+            );
+        }
+    }
+}

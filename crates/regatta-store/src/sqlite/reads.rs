@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use rusqlite::types::Value;
@@ -40,6 +41,8 @@ struct Head<'a> {
     agent: Cow<'a, str>,
     #[serde(default)]
     labels: Vec<String>,
+    #[serde(default)]
+    part: Option<Part>,
     read_only: bool,
 }
 
@@ -61,6 +64,7 @@ pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief
             title: head.title.into_owned(),
             agent: head.agent.into_owned(),
             labels: head.labels,
+            part: head.part,
             read_only: head.read_only,
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,

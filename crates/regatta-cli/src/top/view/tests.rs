@@ -50,6 +50,7 @@ fn brief(name: &str, title: &str, state: TaskState, since: i64) -> TaskBrief {
         priority: 0,
         read_only: false,
         labels: Vec::new(),
+        part: None,
         attempts: u32::from(!matches!(state, TaskState::Pending { .. } | TaskState::Skipped { .. })),
         state,
         waiting_on: Vec::new(),
