@@ -12,7 +12,7 @@ use regatta_core::id::TaskId;
 use regatta_core::prompt::PromptState;
 use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_server::documents::{ParallelTaskDocument, ProcessDocument, UNSTARTED_QUEUE, status};
-use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
+use regatta_store::{MAIN_QUEUE, Store, StoreError, TaskQuery, TaskRecord};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
@@ -223,6 +223,15 @@ impl Found<'_> {
         let note = registry.note(id).filter(|note| note.repo == self.repository.name);
         let destroyed = note.is_some_and(|note| note.destroyed_at.is_some());
         status(&self.task, destroyed, self.usual_lane().is_dir())
+    }
+
+    /// Starts the daemon again where that is gone although this task goes on.
+    pub(crate) async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<Value>, CliError> {
+        let moving = ["running", "awaiting-merge"].contains(&self.status(registry));
+        match moving && self.task.queue == MAIN_QUEUE {
+            true => self.repository.serve(&ClaudeBin::default()).await,
+            false => Ok(None),
+        }
     }
 
     /// Whether it was made and never started.

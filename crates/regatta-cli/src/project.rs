@@ -213,7 +213,7 @@ pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(&cwd).unwrap_or(path).display().to_string()
 }
 
-fn expand_home(text: &str) -> PathBuf {
+pub(crate) fn expand_home(text: &str) -> PathBuf {
     match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => PathBuf::from(text),

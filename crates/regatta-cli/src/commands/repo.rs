@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::{Entry, Registry};
 use crate::parallel::siblings;
-use crate::project::start_dir;
+use crate::project::{expand_home, start_dir};
 use crate::ui::Ui;
 
 /// Register repositories under names, so that one directory orders tasks for several of them.
@@ -82,7 +82,7 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
         return Err(CliError::usage(format!("{:?} is no name for a repository", args.name))
             .hinted("for example the name of its directory"));
     }
-    let Ok(path) = std::fs::canonicalize(&args.path) else {
+    let Ok(path) = std::fs::canonicalize(expand_home(&args.path.to_string_lossy())) else {
         return Err(CliError::not_found(format!("Path does not exist: {}", args.path.display()))
             .hinted("--path names the checkout of a repository"));
     };

@@ -433,6 +433,79 @@ fn a_missing_or_angry_gh_is_a_sentence_and_nothing_is_destroyed() {
 }
 
 #[test]
+fn a_registry_that_paw_made_is_gone_on_with_and_keeps_what_is_in_it() {
+    let planning = Planning::new();
+    let world = &planning.scene.world;
+    let dir = planning.dir.join(".claude/parallel-agents");
+    fs::create_dir_all(&dir).unwrap();
+    let entry = json!({ "name": "api", "path": world.root(), "default_branch": "main", "branch_prefix_prd": "prd/", "branch_prefix_generic": "task/" });
+    let monitoring = json!({ "mode": "wait", "event_granularity": "tool", "_comment_mode": "mine" });
+    let config = json!({ "version": 1, "worktree_root": ".claude/worktrees", "max_worktrees_per_repo": 9, "monitoring": monitoring, "repositories": [entry] });
+    fs::write(dir.join("config.json"), config.to_string()).unwrap();
+    let theirs = json!([{ "id": "GEN-041", "status": "exited" }]);
+    let state = json!({ "version": 1, "gen_seq": 41, "tasks": theirs, "more": [1] });
+    fs::write(dir.join("state.json"), state.to_string()).unwrap();
+    assert_eq!(planning.types(&["repo", "list"])["config"], config);
+    // Many at once get a number each, and nobody's word is lost.
+    let made: Vec<Running> = (0..6)
+        .map(|_| {
+            planning.begins(&["task", "create", "--type", "generic", "--repo", "api", "--description", "d"])
+        })
+        .collect();
+    let mut ids: Vec<String> = made
+        .into_iter()
+        .map(|running| {
+            let created: Value = serde_json::from_str(&running.wait().exited(0).stdout).unwrap();
+            text(&created["task"]["id"]).to_owned()
+        })
+        .collect();
+    ids.sort();
+    assert_eq!(ids, ["GEN-042", "GEN-043", "GEN-044", "GEN-045", "GEN-046", "GEN-047"]);
+    let state: Value = serde_json::from_slice(&fs::read(dir.join("state.json")).unwrap()).unwrap();
+    assert_eq!((&state["tasks"], &state["more"], &state["gen_seq"]), (&theirs, &json!([1]), &json!(47)));
+    assert_eq!(state["regatta"].as_object().unwrap().len(), 6);
+}
+
+#[test]
+fn a_branch_that_somebody_has_checked_out_stays_and_a_dead_daemon_is_replaced_by_whoever_asks() {
+    let planning = Planning::new();
+    planning.set_up();
+    let world = &planning.scene.world;
+    let barrier = world.barrier("one");
+    planning
+        .work("PRD-1", &format!("[ \"$REGATTA_ATTEMPT\" != 1 ] || {{ {}; }}\n{PASSES}", barrier.script()));
+    planning.create("PRD-1", "one");
+    planning.start("PRD-1", "/implement-prd PRD-1");
+    barrier.arrived();
+    let daemon = world.daemon_pid().unwrap();
+    regatta_testkit::daemon::signal(daemon, "KILL");
+    until("it is gone", || (!is_alive(daemon)).then_some(()));
+    let status = planning.status("PRD-1");
+    assert_eq!(
+        (&status["reaped"], &status["daemon"]["state"]),
+        (&json!(true), &json!("started")),
+        "{status:#}"
+    );
+    barrier.open();
+    planning.try_type(&["task", "wait", "--task-id", "PRD-1"]).exited(0);
+    assert_eq!(planning.status("PRD-1")["task"]["state"], "done");
+    assert_eq!(world.attempts("PRD-1").0, 1, "it was adopted");
+    world.repo().git(["switch", "--quiet", "regatta/PRD-1"]);
+    let done = planning.types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch"]);
+    assert_eq!(done["branch_deleted"], false);
+    assert!(text(&done["branch_delete_error"]).contains("is checked out in"), "{done:#}");
+    // Asked again when nobody is on it.
+    world.repo().git(["switch", "--quiet", "main"]);
+    let done = planning.types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch"]);
+    assert_eq!(
+        (&done["branch_deleted"], &done["branch_delete_error"]),
+        (&json!(true), &Value::Null),
+        "{done:#}"
+    );
+    world.regatta(["daemon", "stop", "--kill"]).exited(0);
+}
+
+#[test]
 fn another_program_plays_claude_where_one_is_named() {
     let planning = Planning::new();
     planning.set_up();

@@ -1,14 +1,13 @@
 //! `regatta task status`: one task, and the end of what its agent wrote.
 
 use regatta_core::prompt::PromptState;
-use regatta_store::MAIN_QUEUE;
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::parallel::Repositories;
 use crate::parallel::registry::Registry;
-use crate::parallel::{ClaudeBin, Repositories};
 use crate::render::shown::redactor;
 use crate::ui::Ui;
 
@@ -33,9 +32,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let mut found = repositories.find(&registry, &args.task_id).await?;
-    let moving =
-        found.task.queue == MAIN_QUEUE && ["running", "awaiting-merge"].contains(&found.status(&registry));
-    let daemon = if moving { found.repository.serve(&ClaudeBin::default()).await? } else { None };
+    let daemon = found.serve_if_moving(&registry).await?;
     let held = found.task.state.is_claimed();
     let prompts = found.store.prompts(&found.task.spec.id).await?;
     let queued = prompts.iter().any(|prompt| prompt.state == PromptState::Queued);

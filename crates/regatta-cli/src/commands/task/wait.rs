@@ -63,6 +63,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         }
         Err(why) => return Err(why),
     };
+    found.serve_if_moving(&registry).await?;
     let watched = watch(found, granularity, ui);
     let Some(timeout) = timeout else { return watched.await };
     match tokio::time::timeout(timeout, watched).await {
