@@ -22,10 +22,7 @@ pub(crate) struct Args {
     /// Which.
     #[arg(value_enum)]
     agent: Agent,
-    /// For everybody who works on this repository: files in it, to be committed. This is the default.
-    #[arg(long, conflicts_with = "user")]
-    project: bool,
-    /// For you alone, in every repository.
+    /// For you alone, in every repository. Else it is for everybody who works on this one: files in it, to be committed.
     #[arg(long)]
     user: bool,
     /// Take away what it wrote.
@@ -40,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let scope = if args.user { Scope::User } else { Scope::Project };
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("HOME")
-        .ok_or_else(|| CliError::usage("HOME is not set").hinted("set it, or use --project"))?;
+        .ok_or_else(|| CliError::usage("HOME is not set").hinted("it is where your own settings are"))?;
     let repository = match scope {
         Scope::Project => Project::open(global)?.repo.toplevel,
         Scope::User => home.clone(),

@@ -5,7 +5,9 @@ mod scene;
 mod chain;
 mod conversations;
 mod crashes;
+mod inspector;
 mod refusals;
+mod tools;
 mod work;
 
 /// The program under test.

@@ -142,7 +142,7 @@ impl World {
         ended(command)
     }
 
-    fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_regatta"));
         command.current_dir(dir).env_clear().envs(self.env()).env("TZ", "UTC").env("USER", "ada");
         command.args(args).stdin(Stdio::null());

@@ -79,6 +79,13 @@ fn items(parts: &[Part], asked: &Asked, serial: u64) -> Vec<Value> {
             "type": "custom_tool_call", "id": format!("ctc_{serial}_{at}"), "call_id": format!("call_{serial}_{at}"),
             "name": tool, "input": input, "status": "completed",
         }),
+        Part::Call { tool, input } if tool.starts_with("mcp__") => {
+            let (namespace, name) = tool.rsplit_once("__").expect("server and tool");
+            json!({
+                "type": "function_call", "id": format!("fc_{serial}_{at}"), "call_id": format!("call_{serial}_{at}"),
+                "namespace": namespace, "name": name, "arguments": input.to_string(), "status": "completed",
+            })
+        }
         Part::Call { tool, input } => json!({
             "type": "function_call", "id": format!("fc_{serial}_{at}"), "call_id": format!("call_{serial}_{at}"),
             "name": tool, "arguments": input.to_string(), "status": "completed",

@@ -19,6 +19,15 @@ pub enum Turn {
         /// What.
         text: String,
     },
+    /// A tool of an MCP server to call.
+    Call {
+        /// The server.
+        server: String,
+        /// Its tool.
+        tool: String,
+        /// The arguments, as JSON.
+        input: String,
+    },
     /// No answer but a status.
     Refuse(Refusal),
     /// The answer begins, and never goes on.
@@ -82,6 +91,11 @@ impl Turn {
         Turn::Run(command.to_owned())
     }
 
+    /// A tool of an MCP server.
+    pub fn call(server: &str, tool: &str, input: &Value) -> Self {
+        Turn::Call { server: server.to_owned(), tool: tool.to_owned(), input: input.to_string() }
+    }
+
     /// A file.
     pub fn write(path: &str, text: &str) -> Self {
         Turn::Write { path: path.to_owned(), text: text.to_owned() }
@@ -114,6 +128,7 @@ pub(super) fn parts(turn: &Turn, asked: &Asked) -> Vec<Part> {
         Turn::Refuse(_) => return Vec::new(),
         Turn::Run(command) => run(command, asked),
         Turn::Write { path, text } => write(path, text, asked),
+        Turn::Call { server, tool, input } => call(server, tool, input, asked),
     };
     let Some((tool, input)) = call else {
         return vec![Part::Text(format!("none of my tools can do that: {:?}", asked.tool_names()))];
@@ -131,6 +146,15 @@ fn run(command: &str, asked: &Asked) -> Option<(String, Value)> {
         input.insert("description".to_owned(), "what the script says".into());
     }
     Some((tool.to_owned(), input.into()))
+}
+
+/// Clients name the tools of servers alike; those that speak Responses let the model search for them first, and take a
+/// call without that too.
+fn call(server: &str, tool: &str, input: &str, asked: &Asked) -> Option<(String, Value)> {
+    let name = format!("mcp__{server}__{tool}");
+    let is_known = asked.dialect == Dialect::Responses || asked.has_tool(&name);
+    let input = serde_json::from_str(input).expect("arguments are JSON");
+    is_known.then_some((name, input))
 }
 
 fn write(path: &str, text: &str, asked: &Asked) -> Option<(String, Value)> {
