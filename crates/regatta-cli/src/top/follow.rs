@@ -24,7 +24,7 @@ const BACK: u64 = 512 * 1024;
 /// So much may wait to be read; of more the end is shown, and how much was left out.
 const BEHIND: u64 = 4 * 1024 * 1024;
 /// The end that is shown then.
-const CAUGHT_UP: u64 = 256 * 1024;
+const CAUGHT_UP: u64 = 64 * 1024;
 /// So many bytes a second are read for good: nobody reads faster, and reading them is work.
 const PACE: u64 = 2 * 1024 * 1024;
 /// And after each reading it rests so many times as long as that took, on a slow machine too.
@@ -40,6 +40,8 @@ pub(super) struct Follow<'a> {
     pub(super) attempt: u32,
     /// The attempt is over: nothing more comes.
     pub(super) over: bool,
+    /// Bytes that were left out because it wrote too fast.
+    pub(super) skipped: u64,
     path: PathBuf,
     tail: Tail,
     /// Nothing is read before that.
@@ -63,6 +65,7 @@ impl<'a> Follow<'a> {
             task: task.clone(),
             attempt,
             over: false,
+            skipped: 0,
             path: path.to_owned(),
             tail: Tail::open(path, begin)?,
             rests_until: None,
@@ -128,9 +131,9 @@ impl<'a> Follow<'a> {
         let skipped = begin.saturating_sub(self.tail.offset());
         self.tail = Tail::open(&self.path, begin)?;
         self.torn = true;
-        let skipped = skipped as f64 / 1_000_000.0;
-        let text =
-            format!("… {skipped:.1} MB skipped: it writes too fast; `regatta logs {}` has all", self.task);
+        self.skipped += skipped;
+        let (much, task) = (megabytes(skipped), &self.task);
+        let text = format!("… {much} skipped: it writes too fast; `regatta logs {task}` has all");
         Ok(Some((Style::Wait, text)))
     }
 
@@ -166,6 +169,11 @@ impl<'a> Follow<'a> {
         };
         entries.iter().flat_map(styled).collect()
     }
+}
+
+/// `33.5 MB`.
+pub(super) fn megabytes(n_bytes: u64) -> String {
+    format!("{:.1} MB", n_bytes as f64 / 1_000_000.0)
 }
 
 fn style(entry: &Entry) -> Style {
@@ -300,7 +308,7 @@ mod tests {
         let before = Instant::now();
         let shown = text(follow.more().await.unwrap());
         assert!(
-            shown[0].contains("33.3 MB skipped") && shown[0].contains("regatta logs noisy"),
+            shown[0].contains("33.5 MB skipped") && shown[0].contains("regatta logs noisy"),
             "{}",
             shown[0]
         );

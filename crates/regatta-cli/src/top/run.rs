@@ -294,7 +294,10 @@ impl Top<'_> {
                 }
                 lines = more(followed.as_mut()) => {
                     match lines {
-                        Ok(lines) => self.screen.reel.push(lines),
+                        Ok(lines) => {
+                            self.screen.reel.push(lines);
+                            self.screen.reel.skipped = followed.as_ref().map_or(0, |follow| follow.skipped);
+                        }
                         Err(error) => {
                             self.screen.say(Style::Bad, format!("the log cannot be read: {error}"));
                             followed = None;

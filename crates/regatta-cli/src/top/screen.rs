@@ -168,6 +168,8 @@ pub(super) struct Reel {
     pub(super) width: usize,
     /// How far up one can go, as of the last drawing.
     pub(super) most_up: usize,
+    /// Bytes of the log that were left out because it grows too fast.
+    pub(super) skipped: u64,
 }
 
 impl Reel {

@@ -57,7 +57,7 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
         }
     }
     let mut sums = |heading: &str, mut rows: Vec<Spending>, most: usize| {
-        rows.retain(|sum| sum.attempts > 0);
+        rows.retain(|sum| sum.attempts > 0 && (sum.usd > 0.0 || sum.tokens_in + sum.tokens_out > 0));
         rows.sort_by(|a, b| b.usd.total_cmp(&a.usd).then_with(|| a.key.cmp(&b.key)));
         if rows.is_empty() {
             return;

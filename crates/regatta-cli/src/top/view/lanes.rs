@@ -6,6 +6,7 @@ use regatta_core::time::Timestamp;
 use super::{Pen, row, rule, scrolled, transcript};
 use crate::render::state::mark;
 use crate::render::text::pad;
+use crate::top::follow::megabytes;
 use crate::top::model::{Group, Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
@@ -138,6 +139,9 @@ pub(super) fn title(model: &Model, screen: &Screen) -> String {
 /// The line above a transcript.
 pub(super) fn head(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &Screen) {
     let mut title = title(model, screen);
+    if screen.reel.skipped > 0 {
+        title.push_str(&format!(" · {} skipped", megabytes(screen.reel.skipped)));
+    }
     if screen.reel.up > 0 {
         title.push_str(&format!(" · {} lines below", screen.reel.up));
     }

@@ -213,7 +213,11 @@ fn keys(model: &Model, screen: &Screen, width: usize) -> Vec<(Style, String)> {
     });
     let spans =
         |(key, word): &(&str, &str)| [(Style::Strong, (*key).to_owned()), (Style::Dim, format!(" {word}  "))];
-    wanted.iter().chain(last).flat_map(spans).collect()
+    let mut line: Vec<(Style, String)> = wanted.iter().chain(last).flat_map(spans).collect();
+    if let Some((_, word)) = line.last_mut() {
+        word.truncate(word.trim_end().len());
+    }
+    line
 }
 
 /// A line across that says what is below it.
