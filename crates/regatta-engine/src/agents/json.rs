@@ -7,12 +7,20 @@ use serde_json::Value;
 use super::event::{AgentEvent, one_line};
 use super::lines::MAX_LINE;
 
-/// The line as an object; `None` where it is none, or was cut.
-fn object(line: &[u8]) -> Option<Value> {
+/// The line as JSON; `None` where it is none. A tool's output may have brought bytes along that are no text: they cost
+/// themselves, and not the event they stand in.
+pub(super) fn parse(line: &[u8]) -> Option<Value> {
     if line.len() > MAX_LINE {
         return None;
     }
-    serde_json::from_slice(line).ok().filter(Value::is_object)
+    match std::str::from_utf8(line) {
+        Ok(text) => serde_json::from_str(text).ok(),
+        Err(_) => serde_json::from_str(&String::from_utf8_lossy(line)).ok(),
+    }
+}
+
+fn object(line: &[u8]) -> Option<Value> {
+    parse(line).filter(Value::is_object)
 }
 
 /// What a line tells, by `event`, which says `None` to what it does not know: that is kept as it is.

@@ -18,6 +18,7 @@
 //! Processes are named by boot, pid and start time, and signals go through pidfds, so neither a reused pid
 //! nor a zombie is ever taken for what it was. Nothing here polls: pidfds and inotify wake the engine.
 
+mod closing;
 mod find;
 mod handle;
 pub(crate) mod identity;

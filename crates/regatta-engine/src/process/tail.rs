@@ -7,12 +7,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::closing;
 use super::wakeup::Wakeup;
 
 /// The longest line that is kept whole. Agents print single lines of more than a megabyte.
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// How much is kept of a line that is longer: nobody can read it as what it was meant to be.
+/// How much is kept of a line that is longer. One that began as a JSON object is closed there, so that what it begins
+/// with is understood: which tool has ended, and that the agent has.
 pub const KEPT_OF_LONGER: usize = 64 * 1024;
 
 /// About how much one call gives at most; a line that is longer comes alone.
@@ -25,7 +27,7 @@ const CHUNK: usize = 64 * 1024;
 pub struct Line {
     /// As it was written, which need not be UTF-8.
     pub bytes: Vec<u8>,
-    /// True if it was longer than [`LONGEST_LINE`]: only its beginning is here.
+    /// True if it was longer than [`LONGEST_LINE`]: only its beginning is here, closed where it is JSON.
     pub cut: bool,
     /// True if the file ends in it without a line feed. Only [`Tail::drain`] gives such a line.
     pub torn: bool,
@@ -148,6 +150,10 @@ impl Tail {
 
     fn take_line(&mut self, end: u64, torn: bool) -> Line {
         self.begin = end;
+        // A line that nobody finished says nothing, however long it is.
+        if self.cut && !torn {
+            closing::close(&mut self.partial);
+        }
         Line { bytes: std::mem::take(&mut self.partial), cut: std::mem::take(&mut self.cut), torn, end }
     }
 }

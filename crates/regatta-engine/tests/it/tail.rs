@@ -93,6 +93,37 @@ async fn a_line_that_is_too_long_is_cut_and_the_next_is_whole() {
 }
 
 #[tokio::test]
+async fn what_a_line_that_is_too_long_begins_with_is_understood() {
+    let mut log = Log::new();
+    let long = "x".repeat(LONGEST_LINE);
+    let tool = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":""#;
+    log.write(format!("{tool}{long}\"}}]}}}}\n"));
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":""#;
+    log.write(format!("{result}{long}\"}}\n"));
+    let mut decoder = regatta_engine::agents::decoder(regatta_engine::agents::Kind::Claude);
+    decoder
+        .line(br#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Read"}]}}"#);
+    let lines = drain_all(&mut log.tail());
+    decoder.line(&lines[0].bytes);
+    assert_eq!(decoder.open_tools(), 0, "its end was in the line");
+    decoder.line(&lines[1].bytes);
+    let exit = regatta_core::exit::Exit::Exited { code: 0 };
+    let ending = decoder.end(&exit, "", regatta_core::time::Timestamp::from_millis(0));
+    assert_eq!(ending.end, regatta_engine::agents::AgentEnd::Success);
+
+    // One that nobody finished says nothing.
+    let mut log = Log::new();
+    log.write(format!("{result}{long}"));
+    let lines = drain_all(&mut log.tail());
+    assert!(lines[0].torn && decoder_is_lost(&lines[0].bytes));
+}
+
+fn decoder_is_lost(line: &[u8]) -> bool {
+    let mut decoder = regatta_engine::agents::decoder(regatta_engine::agents::Kind::Claude);
+    matches!(&decoder.line(line)[..], [regatta_engine::agents::AgentEvent::Unknown { .. }])
+}
+
+#[tokio::test]
 async fn a_long_log_comes_in_batches_and_can_be_resumed_after_any_line() {
     let mut log = Log::new();
     log.write("\n".repeat(1_000_000));

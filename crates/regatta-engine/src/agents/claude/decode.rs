@@ -14,9 +14,8 @@ use crate::agents::calls::{Call, Calls, ended};
 use crate::agents::decoder::{Decoder, Ending};
 use crate::agents::edits::{Diff, Edit, edits};
 use crate::agents::event::{AgentEvent, FileChange, MAX_TEXT, clip, one_line};
-use crate::agents::json::{summary, text};
+use crate::agents::json::{parse, summary, text};
 use crate::agents::ledger::Ledger;
-use crate::agents::lines::MAX_LINE;
 use crate::agents::reset::from_epoch_seconds;
 
 /// Events that are understood and of no interest here; whatever else is unknown is shown as such.
@@ -56,12 +55,8 @@ impl Decoder for ClaudeDecoder {
         if line.trim_ascii().is_empty() {
             return Vec::new();
         }
-        let value = match line.len() {
-            0..=MAX_LINE => serde_json::from_slice(line).ok(),
-            _ => None,
-        };
         let mut events = Vec::new();
-        match value {
+        match parse(line) {
             Some(object @ Value::Object(_)) => self.event(&object, line, &mut events),
             // `--output-format json --verbose` prints the same events as one array.
             Some(Value::Array(values)) => {
@@ -270,7 +265,8 @@ fn is_refusal(answer: &Value) -> bool {
         " while in plan mode.",
     ];
     let words = answer.as_str().unwrap_or_default();
-    words.len() < 4096 && SIGNS.iter().any(|sign| words.contains(sign))
+    let by_rule = words.starts_with("Permission to use ") && words.ends_with(" has been denied.");
+    by_rule || words.len() < 4096 && SIGNS.iter().any(|sign| words.contains(sign))
 }
 
 /// What was to be done, put right by what claude says it did.

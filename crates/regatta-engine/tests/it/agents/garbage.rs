@@ -51,6 +51,42 @@ fn a_result_counts_even_between_garbage() {
 }
 
 #[test]
+fn bytes_that_are_no_text_cost_themselves_and_not_the_event_they_stand_in() {
+    let ends: [(Kind, &[&[u8]]); 4] = [
+        (Kind::Claude, &[b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"d\xff\xfene\"}"]),
+        (
+            Kind::Codex,
+            &[
+                b"{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"agent_message\",\"text\":\"d\xff\xfene\"}}",
+                b"{\"type\":\"turn.completed\",\"note\":\"\xc3\"}",
+            ],
+        ),
+        (
+            Kind::Gemini,
+            &[
+                b"{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"d\xff\xfene\",\"delta\":true}",
+                b"{\"type\":\"result\",\"status\":\"success\",\"note\":\"\xe2\x82\"}",
+            ],
+        ),
+        (
+            Kind::Opencode,
+            &[
+                b"{\"type\":\"text\",\"part\":{\"text\":\"d\xff\xfene\"}}",
+                b"{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\",\"note\":\"\x80\"}}",
+            ],
+        ),
+    ];
+    for (kind, lines) in ends {
+        let mut decoder = decoder(kind);
+        let told: Vec<AgentEvent> = lines.iter().flat_map(|line| decoder.line(line)).collect();
+        assert!(!told.iter().any(|event| matches!(event, AgentEvent::Unknown { .. })), "{told:?}");
+        let ending = decoder.end(&Exit::Exited { code: 0 }, "", recorded_at());
+        let said = ending.result_text.as_deref();
+        assert_eq!((&ending.end, said), (&AgentEnd::Success, Some("d\u{fffd}\u{fffd}ne")), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_result_that_does_not_say_it_went_well_did_not() {
     for line in [
         r#"{"type":"result"}"#,
