@@ -98,11 +98,11 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             return Judgement::RateLimited { until: *until, limit: *limit, why: message.clone() };
         }
         AgentEnd::AccountRefused { message, hint } => {
-            return Judgement::AccountRefused(format!("{message}; {hint}"));
+            return Judgement::AccountRefused(with_hint(message, hint));
         }
         AgentEnd::Budget { message } => return Judgement::Budget(message.clone()),
         AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
-        AgentEnd::Permanent { message, hint } => return Judgement::Permanent(format!("{message}; {hint}")),
+        AgentEnd::Permanent { message, hint } => return Judgement::Permanent(with_hint(message, hint)),
         AgentEnd::NoSession | AgentEnd::SessionExists => {
             return Judgement::Uncharged("the agent's conversation was not where it was expected".to_owned());
         }
@@ -159,6 +159,11 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             },
         },
     }
+}
+
+/// What is wrong, and what to do about it, as one sentence.
+fn with_hint(message: &str, hint: &str) -> String {
+    format!("{}; {hint}", message.trim_end_matches(['.', ' ']))
 }
 
 /// Whether the agent says that it was not its work that failed.
@@ -233,7 +238,12 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
                     why: ParkReason::RateLimited,
                     detail: why.clone(),
                 },
-                (_, _, None) => environment(why, so_far).0,
+                (_, _, None) => match environment(why, so_far).0 {
+                    Outcome::Park { until, detail, .. } => {
+                        Outcome::Park { until, why: ParkReason::RateLimited, detail }
+                    }
+                    given_up => given_up,
+                },
             };
             (outcome, class, false)
         }

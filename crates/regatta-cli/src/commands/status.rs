@@ -359,10 +359,16 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
         state if waits_for_a_word(state) => {
             format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` calls it off")
         }
-        TaskState::Parked { until, .. } => format!(
-            "nothing: {} takes it up at {until}; `regatta unpark {id}` does so now, `regatta cancel {id}` calls it off",
-            heir(task)
-        ),
+        TaskState::Parked { until, .. } => {
+            let whoever = match task.queue.as_str() {
+                MAIN_QUEUE | BOARD_QUEUE => heir(task),
+                _ => format!("its run, or {} once that is over,", heir(task)),
+            };
+            format!(
+                "nothing: {whoever} takes it up at {until}; `regatta unpark {id}` does so now, \
+                 `regatta cancel {id}` calls it off"
+            )
+        }
         TaskState::Blocked { reason, .. } => match reason {
             BlockReason::Conflict => format!(
                 "`regatta diff {id}` and `git log {branch}` show its work; merge {branch} by hand, \

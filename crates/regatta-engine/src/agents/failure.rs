@@ -2,11 +2,13 @@
 //!
 //! An agent's own folder recognises the cause by what that agent prints; what it means is said here, once.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use regatta_core::exit::Exit;
+use regatta_core::exit::{Exit, Limit};
 use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
+use serde_json::Value;
 
 use super::decoder::{AgentEnd, never_started, short_of_resources};
 use super::event::one_line;
@@ -86,7 +88,7 @@ impl Cause {
 
     /// How an attempt ends that ended with this.
     pub(super) fn end(self, message: &str, now: Timestamp, hints: &Hints) -> AgentEnd {
-        let message = one_line(message);
+        let message = one_line(&plain(message));
         let permanent = |hint: &str| AgentEnd::Permanent { message: message.clone(), hint: hint.to_owned() };
         let refused =
             |hint: &str| AgentEnd::AccountRefused { message: message.clone(), hint: hint.to_owned() };
@@ -107,6 +109,18 @@ impl Cause {
             Cause::Unknown => AgentEnd::Failed { message },
         }
     }
+}
+
+/// An error as people read it: where the server's answer was passed on as JSON, what it says.
+fn plain(message: &str) -> Cow<'_, str> {
+    let json = message.find('{').zip(message.rfind('}')).filter(|(begin, end)| begin < end);
+    let said = json.and_then(|(begin, end)| {
+        let answer: Value = serde_json::from_str(&message[begin..=end]).ok()?;
+        let words = answer.pointer("/error/message").or_else(|| answer.get("message"))?.as_str()?.trim();
+        let around = format!("{}{words}{}", &message[..begin], &message[end + 1..]);
+        (!words.is_empty()).then_some(around)
+    });
+    said.map_or(Cow::Borrowed(message), Cow::Owned)
 }
 
 /// What to tell people of one agent.
@@ -136,11 +150,21 @@ pub(super) fn unfinished(
         (Exit::NeverStarted { error }, _) => never_started(error, hints.install),
         // Stopped in the middle of a retry: the request's failure is the cause, the clock only the occasion.
         (Exit::TimedOut { .. }, Some(cause)) if cause != Cause::Unknown => {
-            cause.end(&format!("{exit} while {agent} kept retrying ({})", cause.word()), now, hints)
+            cause.end(&kept_retrying(exit, agent, cause.word()), now, hints)
         }
         (Exit::TimedOut { .. }, _) => AgentEnd::Failed { message: exit.to_string() },
         (Exit::Exited { code }, _) if *code != 0 && !spoke => refused_to_run(*code, exit, stderr, hints),
         _ => AgentEnd::Interrupted { message: format!("{exit}, and {agent} had not finished") },
+    }
+}
+
+/// What to say of an agent that was ended while it repeated a request.
+pub(super) fn kept_retrying(exit: &Exit, agent: &str, kind: &str) -> String {
+    match exit {
+        Exit::TimedOut { limit: Limit::Retries } => {
+            format!("{agent}'s requests were refused ({kind}), and repeating them could not help")
+        }
+        _ => format!("{exit} while {agent} kept retrying ({kind})"),
     }
 }
 

@@ -59,6 +59,9 @@ pub fn invocation(
         return Err(Refusal(refused.why));
     }
     let brief = &Brief { bounds: &bounds, ..*brief };
+    // Agents say in local time when an allowance is whole again, and some do not say where that is. Who wants them to
+    // live elsewhere says so in `env`.
+    let is_set = &|name: &str| name != "TZ" && is_set(name);
     match profile.kind {
         Kind::Claude => claude::invocation(profile, brief, is_set),
         Kind::Codex => codex::invocation(profile, brief, is_set),

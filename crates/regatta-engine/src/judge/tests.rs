@@ -231,6 +231,19 @@ fn failures_lead_where_the_table_of_classes_says() {
         let limited = Judgement::RateLimited { until: past, limit, why: "x".into() };
         assert_eq!(after(limited, 0, 0), "park until 60, rate-limited, free");
     }
+    // One without a time is still a limit to people, and no trouble of the machine's.
+    let unstated = Judgement::RateLimited { until: None, limit: RateLimit::Quota, why: "daily quota".into() };
+    let so_far = SoFar {
+        spec: &spec("t"),
+        charged: 0,
+        environment_failures: 2,
+        backoff: &Backoff::default(),
+        now: Timestamp::from_millis(0),
+        next: &Choice::Unbound,
+    };
+    let (outcome, ..) = after_failure(&unstated, &so_far);
+    let until = Timestamp::from_millis(240_000);
+    assert_eq!(outcome, Outcome::Park { until, why: ParkReason::RateLimited, detail: "daily quota".into() });
     assert_eq!(after(Judgement::Permanent("x".into()), 0, 0), "blocked policy, permanent, free");
     assert_eq!(after(Judgement::Budget("x".into()), 0, 0), "blocked budget, budget, free");
     assert_eq!(after(Judgement::NeedsInput("x".into()), 0, 0), "blocked needs-input, work, free");

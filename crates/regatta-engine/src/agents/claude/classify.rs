@@ -10,6 +10,7 @@ use regatta_core::time::Timestamp;
 
 use crate::agents::decoder::{AgentEnd, never_started, short_of_resources};
 use crate::agents::event::one_line;
+use crate::agents::failure::kept_retrying;
 use crate::agents::reset::reset_time;
 
 const INSTALL_HINT: &str =
@@ -101,10 +102,12 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
         (None, _) => "",
     };
     let message = one_line(&terminal.words);
-    if let "rate_limit" = kind {
+    // Of a key with a ceiling per month; claude has no kind of its own for it.
+    let ceiling = terminal.words.contains("You will regain access");
+    if kind == "rate_limit" || ceiling {
         let until = signs.rejected.flatten().or_else(|| reset_time(&terminal.words, now));
         // A 429 that names no quota is traffic, not a spent allowance: it passes within minutes.
-        return if until.is_some() || names_quota(&terminal.words) {
+        return if until.is_some() || ceiling || names_quota(&terminal.words) {
             AgentEnd::RateLimited { until, limit: RateLimit::Quota, message }
         } else {
             AgentEnd::Environment { message }
@@ -150,7 +153,7 @@ fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
 fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
     // Stopped in the middle of a retry: the request's failure is the cause, the clock or the person only the occasion.
     if let (Some(kind), Exit::TimedOut { .. } | Exit::Stopped { .. }) = (signs.retrying, exit) {
-        let message = format!("{exit} while claude kept retrying ({kind})");
+        let message = kept_retrying(exit, "claude", kind);
         match account_hint(kind) {
             Some(hint) => return AgentEnd::AccountRefused { message, hint: hint.to_owned() },
             None if matches!(exit, Exit::TimedOut { .. }) => return AgentEnd::Environment { message },
@@ -185,5 +188,7 @@ fn no_session(text: &str) -> bool {
 
 /// "You've hit your session limit": an allowance, where "exceed your rate limit" is traffic.
 fn names_quota(text: &str) -> bool {
-    text.contains("hit your") && text.contains("limit")
+    let says = |sign| text.contains(sign);
+    ["usage limit reached", "limit will reset", "out of extra usage"].into_iter().any(says)
+        || says("hit your") && says("limit")
 }

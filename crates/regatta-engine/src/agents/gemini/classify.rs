@@ -108,7 +108,8 @@ pub(super) fn cause(words: &str, now: Timestamp) -> Cause {
         Cause::Traffic(wait(&words))
     } else if says(&["overloaded", "unavailable", "internal server error", "\"internal\""]) {
         Cause::Overloaded
-    } else if says(&["fetch failed", "econnreset", "etimedout", "enotfound", "socket hang up"])
+    } else if says(&["fetch failed", "econnreset", "econnrefused", "etimedout", "enotfound", "eai_again"])
+        || says(&["socket hang up", "other side closed", "premature close", "api error: terminated]"])
         || says(&["without a finish reason", "stream ended", "stalled"])
     {
         Cause::Network

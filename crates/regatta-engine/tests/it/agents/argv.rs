@@ -214,11 +214,18 @@ fn the_environment_has_our_defaults_unless_the_user_has_other_ideas() {
     profile.env.insert("CLAUDE_CODE_MAX_RETRIES".into(), "9".into());
     profile.env.insert("AI_AGENT".into(), "mine".into());
     let root = Brief { is_root: true, ..brief(&task) };
-    let invocation = regatta_engine::agents::invocation(&profile, &root, &|name| name == "TZ").unwrap();
+    let has = |name: &str| matches!(name, "TZ" | "DISABLE_AUTOUPDATER");
+    let invocation = regatta_engine::agents::invocation(&profile, &root, &has).unwrap();
     assert_eq!(env(&invocation, "CLAUDE_CODE_MAX_RETRIES"), Some("9"));
-    assert_eq!(env(&invocation, "TZ"), None);
+    assert_eq!(env(&invocation, "DISABLE_AUTOUPDATER"), None);
+    // Not where the user lives: when an allowance is whole again is read from what the agent prints in local time.
+    assert_eq!(env(&invocation, "TZ"), Some("UTC"));
     assert_eq!(env(&invocation, "IS_SANDBOX"), Some("1"));
     assert!(!invocation.env_remove.contains(&"AI_AGENT".to_owned()));
+
+    profile.env.insert("TZ".into(), "Europe/Berlin".into());
+    let invocation = regatta_engine::agents::invocation(&profile, &root, &has).unwrap();
+    assert_eq!(env(&invocation, "TZ"), Some("Europe/Berlin"));
 }
 
 #[test]

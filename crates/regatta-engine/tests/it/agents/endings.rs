@@ -87,6 +87,8 @@ fn gemini_is_judged_by_the_servers_words() {
         ("[API Error: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\"}}]", "environment"),
         ("[API Error: {\"error\":{\"code\":503,\"message\":\"try later\"}}]", "environment"),
         ("[API Error: exception TypeError: fetch failed sending request]", "environment"),
+        ("[API Error: terminated]", "environment"),
+        ("[API Error: connect ECONNREFUSED 127.0.0.1:443]", "environment"),
         ("[API Error: {\"error\":{\"code\":403,\"message\":\"no\"}}]", "account refused"),
         (
             "[API Error: {\"error\":{\"code\":400,\"message\":\"prompt is too long: 21 tokens > 20 maximum\"}}]",
@@ -99,6 +101,64 @@ fn gemini_is_judged_by_the_servers_words() {
     let until = Timestamp::try_from("2026-11-15T06:29:53Z".to_owned()).unwrap();
     let limited = gemini("exhausted your capacity on this model. Your quota will reset after 4h17m26s.");
     assert!(matches!(limited, AgentEnd::RateLimited { until: Some(at), .. } if at == until), "{limited:?}");
+}
+
+#[test]
+fn what_a_server_says_in_json_is_told_in_its_words() {
+    let message = |end: AgentEnd| match end {
+        AgentEnd::Permanent { message, .. } | AgentEnd::Environment { message } => message,
+        other => panic!("{other:?}"),
+    };
+    let answer = r#"{"error":{"code":400,"message":"prompt is too long: 21 > 20","type":"x"}}"#;
+    assert_eq!(message(codex(answer)), "prompt is too long: 21 > 20");
+    assert_eq!(
+        message(gemini(&format!("[API Error: {answer}]"))),
+        "[API Error: prompt is too long: 21 > 20]"
+    );
+    // What says nothing is told as it is.
+    let bare = r#"[API Error: {"error":{"code":503}}]"#;
+    assert_eq!(message(gemini(bare)), bare);
+    let refused = Exit::TimedOut { limit: Limit::Retries };
+    let retry = r#"{"type":"error","message":"Reconnecting... 2/5 (unexpected status 401 Unauthorized)"}"#;
+    let told = format!("{:?}", end(Kind::Codex, &[retry], &refused, "").end);
+    assert!(told.contains("codex's requests were refused (authentication_failed)"), "{told}");
+}
+
+#[test]
+fn claude_names_a_spent_allowance_in_more_than_one_way() {
+    let claude = |words: &str| {
+        let words = serde_json::Value::from(words);
+        let lines = [
+            format!(
+                r#"{{"type":"assistant","error":"rate_limit","message":{{"content":[{{"type":"text","text":{words}}}]}}}}"#
+            ),
+            format!(
+                r#"{{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":{words}}}"#
+            ),
+        ];
+        end(Kind::Claude, &lines.each_ref().map(String::as_str), &FAILED, "").end
+    };
+    for (words, expected) in [
+        ("You've hit your weekly limit · resets Mon 9am (UTC)", "limited until"),
+        ("Claude usage limit reached. Your limit will reset at 3pm (America/New_York).", "limited until"),
+        ("You've hit your Opus limit", "limited"),
+        (
+            "API Error: 400 You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+            "limited until",
+        ),
+        ("API Error: Request rejected (429) · This request would exceed your rate limit.", "environment"),
+    ] {
+        assert_eq!(kind(&claude(words)), expected, "{words}");
+    }
+}
+
+#[test]
+fn a_call_that_a_rule_of_claudes_forbids_is_told_at_once() {
+    let mut decoder = decoder(Kind::Claude);
+    decoder.line(br#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}"#);
+    let refused = br#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"Permission to use Bash with command git push origin has been denied."}]}}"#;
+    let told = decoder.line(refused);
+    assert_eq!(told[0], AgentEvent::Denied { tool: "Bash".into() });
 }
 
 #[test]
