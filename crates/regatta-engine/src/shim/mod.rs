@@ -138,7 +138,7 @@ fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
         let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         opened.map_err(|error| at(path, error))
     };
-    let stdout = pipes.add(append(&args.stdout)?).map_err(|error| at(&args.stdout, error))?;
+    let stdout = pipes.add_roomy(append(&args.stdout)?).map_err(|error| at(&args.stdout, error))?;
     // Two streams into one file stay in order only on one way.
     let stderr = match args.stderr == args.stdout {
         true => stdout.try_clone(),

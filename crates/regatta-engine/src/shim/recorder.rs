@@ -16,6 +16,9 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use crate::redact::{RedactStream, Redactor};
 
 const CHUNK: usize = 64 * 1024;
+/// What an agent can write to standard output without waiting for anybody. Programs on Node do not wait for a full
+/// pipe when they exit: what is not in it by then is lost, their last word with it.
+const ROOM: usize = 512 * 1024;
 /// How long a full disk is given before it is tried again, and how often once nobody writes any more.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const LAST_TRIES: usize = 50;
@@ -25,6 +28,14 @@ const LAST_TRIES: usize = 50;
 pub(super) struct Pipes(Vec<(PipeReader, File)>);
 
 impl Pipes {
+    /// A new pipe into `file`, with room for long lines: the end to write to.
+    pub(super) fn add_roomy(&mut self, file: File) -> io::Result<PipeWriter> {
+        let writer = self.add(file)?;
+        // Refused where this user's pipes have much already; the usual size has to do then.
+        let _ = rustix::pipe::fcntl_setpipe_size(&writer, ROOM);
+        Ok(writer)
+    }
+
     /// A new pipe into `file`: the end to write to.
     pub(super) fn add(&mut self, file: File) -> io::Result<PipeWriter> {
         let (reader, writer) = io::pipe()?;
@@ -168,4 +179,19 @@ impl Stream<'_> {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_wait_for_a_reader_loses_nothing_of_a_long_line() {
+        let mut pipes = Pipes::default();
+        let mut writer = pipes.add_roomy(tempfile::tempfile().unwrap()).unwrap();
+        fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+        // Nobody reads yet, and this is all that is ever written.
+        let line = vec![b'x'; 300_000];
+        assert_eq!(writer.write(&line).unwrap(), line.len());
+    }
 }
