@@ -102,6 +102,7 @@ fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<
         session: session.map_or(SessionPlan::New("NEW"), SessionPlan::Resume),
         reports: true,
         answers: true,
+        attach: project.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
         pull_request: !spec.land && spec.id.is_prd(),
         is_root: rustix::process::geteuid().is_root(),
         exe: exe.as_deref().filter(|_| profile.kind == Kind::Claude),
