@@ -101,3 +101,19 @@ fn prompts_come_out_of_the_plan_as_they_went_in() {
         assert_eq!(tasks[0].prompt.trim(), prompt.trim(), "{plan}");
     }
 }
+
+#[test]
+fn the_published_schema_is_the_one_that_is_kept_to() {
+    let published = include_str!("../../../../docs/reference/plan.schema.json");
+    assert_eq!(
+        SCHEMA, published,
+        "copy crates/regatta-core/src/proposal/schema.json to docs/reference/plan.schema.json"
+    );
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let task = schema["properties"]["tasks"]["items"]["properties"].as_object().unwrap();
+    let mut known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+    known.sort_unstable();
+    let mut said: Vec<&str> = task.keys().map(String::as_str).collect();
+    said.sort_unstable();
+    assert_eq!(said, known);
+}
