@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
+use regatta_core::part::Part;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
@@ -330,7 +331,10 @@ pub(crate) async fn tell(
         let why = if why.is_empty() { why } else { format!("  {why}") };
         let id = &task.id;
         let lands = tasks.iter().any(|spec| spec.id == *id && spec.land);
+        let chained = matches!(task.part, Some(Part::Builder { lands: true, .. }));
         let fate = match (lands, task.read_only) {
+            _ if chained => "lands when its chain has passed".to_owned(),
+            _ if matches!(task.part, Some(Part::Link { .. })) => "looks at it".to_owned(),
             (true, _) => "lands when it passes".to_owned(),
             (false, true) => "only reads".to_owned(),
             (false, false) => format!("stays on {}", id.branch()),

@@ -347,6 +347,13 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             format!("make way for it ({}); it lands by itself then", clean_line(why))
         }
         TaskState::Landing { .. } => format!("`regatta events -f --task {id}` shows when it lands"),
+        TaskState::Done { head: Some(_), .. }
+            if matches!(task.spec.part, Some(Part::Builder { lands: true, .. })) =>
+        {
+            format!(
+                "its links look at it (`regatta list`); it lands when they have passed, and `regatta land {id}` lands it now"
+            )
+        }
         TaskState::Done { head: Some(_), .. } if !task.spec.land => {
             format!("`regatta diff {id}` shows the work; `git merge {branch}` takes it")
         }

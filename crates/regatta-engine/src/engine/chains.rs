@@ -17,9 +17,9 @@ use regatta_core::verdict::Verdict;
 use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskQuery, TaskRecord};
 
 use super::{Engine, EngineError};
-use crate::clock;
 use crate::persist::until_answered;
 use crate::templates::Text;
+use crate::{clock, failpoint};
 
 /// So much of what a builder is told is in the event log.
 const BEGINNING: usize = 80;
@@ -74,8 +74,9 @@ impl Engine {
                 continue;
             };
             for action in chain::decide(&found.picture) {
+                failpoint::reach("chain-decided");
                 match self.act(&found, action).await {
-                    Ok(()) => {}
+                    Ok(()) => failpoint::reach("chain-acted"),
                     // Somebody changed it meanwhile, which stirs it again.
                     Err(EngineError::Store(StoreError::Refused(_) | StoreError::Conflict(_))) => break,
                     Err(error) => return Err(error),
