@@ -64,14 +64,24 @@ fn an_agent_can_do_no_more_than_a_worker_may() {
         let turns = [
             own("set_context", &json!({ "key": agent, "value": "known" })),
             own("status", &json!({})),
-            own("enqueue", &json!({ "prompt": "rm -rf /", "id": "more" })),
             own("done", &json!({ "verdict": "pass", "summary": "Looked" })),
             Turn::say("It is done."),
         ];
         scene.task(agent, agent, "", Script::of(turns));
     }
-    scene.world.run(&scene.plan(), &[]).exited(0);
-    scene.world.assert_states(["claude done", "codex done"]);
+    // Codex hands on what its model makes up.
+    let turns = [
+        own("enqueue", &json!({ "prompt": "more", "id": "more" })),
+        own("done", &json!({ "verdict": "pass", "summary": "Tried" })),
+        Turn::say("It is done."),
+    ];
+    scene.task("pushy", "codex", "", Script::of(turns));
+    scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
+    scene.world.assert_states(["claude done", "codex done", "pushy done"]);
+    let offered: Vec<String> =
+        scene.api.asked("claude")[0].tool_names().into_iter().map(str::to_owned).collect();
+    assert!(offered.contains(&"mcp__regatta__done".to_owned()), "{offered:?}");
+    assert!(!offered.contains(&"mcp__regatta__enqueue".to_owned()), "{offered:?}");
     for agent in ["claude", "codex"] {
         let known = scene.world.regatta(["ctx", "get", agent, "--json"]).exited(0).stdout;
         assert!(known.contains("known") && known.contains(&format!("\"by\": \"{agent}\"")), "{known}");

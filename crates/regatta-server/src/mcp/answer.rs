@@ -18,15 +18,21 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The sentence says it all; the document has the particulars.
+    /// The sentence says it all; the document has the particulars, and the sentence too: claude and codex show their
+    /// model the document alone.
     pub(super) fn said(text: impl Into<String>, document: &impl Serialize) -> Self {
-        Self { text: text.into(), document: value(document) }
+        let text = text.into();
+        let mut document = value(document);
+        if let Some(fields) = document.as_object_mut() {
+            fields.entry("message").or_insert_with(|| text.clone().into());
+        }
+        Self { text, document }
     }
 
-    /// What was asked for is the document. It stands in the text as well: not every agent is shown the other one.
+    /// What was asked for is the document. It stands in the text as well: others show that alone.
     pub(super) fn found(text: impl Into<String>, document: &impl Serialize) -> Self {
-        let document = value(document);
-        Self { text: format!("{}\n{document}", text.into()), document }
+        let Self { text, document } = Self::said(text, document);
+        Self { text: format!("{text}\n{document}"), document }
     }
 }
 

@@ -81,8 +81,8 @@ impl Server {
     async fn get_context(&self, Parameters(args): Parameters<Get>) -> Told {
         match self.store.context(&args.key).await? {
             Some(entry) => {
-                let value = entry.value.clone().unwrap_or_default();
-                Ok(Answer::said(value, &ContextDocument::from(&entry)))
+                let text = format!("{} in version {}", entry.key, entry.version);
+                Ok(Answer::found(text, &ContextDocument::from(&entry)))
             }
             None => Err(Refusal::new(
                 format!("there is no value {:?}", args.key),
