@@ -122,7 +122,10 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             Some(format!("the agent failed ({exit}){rest}"))
         }
         AgentEnd::Interrupted { message } => {
-            Some(format!("the agent did not finish ({}): {message}", facts.exit))
+            // Most messages begin with how it ended.
+            let exit = facts.exit.to_string();
+            let rest = message.strip_prefix(&exit).map_or(format!(": {message}"), |_| String::new());
+            Some(format!("the agent ended before it had finished ({exit}){rest}"))
         }
         _ => None,
     };

@@ -206,3 +206,25 @@ fn an_agent_that_takes_the_target_branch_itself_has_failed() {
     assert_eq!(text(&thief["state"]), "failed");
     assert!(text(&thief["reason"]).contains("it checked main out in its lane"), "{thief}");
 }
+
+#[test]
+fn conflict_marks_that_an_agent_left_behind_do_not_land() {
+    let world = World::new(REGATTA);
+    world.repo().commit_file("menu.txt", "soup\n", "menu");
+    let marks = r"printf '<<<<<<< HEAD\nsoup\n=======\nsalad\n>>>>>>> theirs\n'";
+    let keys = "agent: sh\nmax_attempts: 1";
+    let plan = [
+        task("left", keys, &format!("{marks} >menu.txt")),
+        task("fixture", keys, &format!("{marks} >fixture.txt")),
+        task("title", keys, "printf 'Menu\n=======\nsoup\n' >title.txt"),
+    ];
+    let ran = world.run(&world.plan(&plan.concat()), &[]).exited(1);
+    ran.says("conflict marks are left in menu.txt");
+    // A new file may be about marks: it lands, and says so.
+    world.assert_states(["fixture landed", "left failed", "title landed"]);
+    let attempt = &world.task("fixture")["attempts"][0];
+    assert_eq!(text(&attempt["verdict"]), "warn", "{attempt:#}");
+    assert!(attempt.to_string().contains("conflict marks in new files: fixture.txt"), "{attempt:#}");
+    assert_eq!(text(&world.task("title")["attempts"][0]["verdict"]), "pass");
+    world.assert_sound();
+}

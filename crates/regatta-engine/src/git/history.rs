@@ -84,6 +84,27 @@ impl Work {
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
+    /// Files that have conflict marks at `to` and had none at `from`: those that were there before, and those that are
+    /// new. Only what differs is read.
+    pub(crate) fn files_newly_marked(
+        &self,
+        from: &Oid,
+        to: &Oid,
+    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), GitError> {
+        let touching = |mark: &str| self.named_between(from, to, &["--no-textconv", &format!("-G^{mark} ")]);
+        let mut marked = touching("<<<<<<<")?;
+        if !marked.is_empty() {
+            let ends = touching(">>>>>>>")?;
+            marked.retain(|file| ends.contains(file));
+        }
+        let named: Vec<String> = marked.iter().filter_map(|file| Some(file.to_str()?.to_owned())).collect();
+        let before = self.files_with_marks(from, &named)?;
+        let now = self.files_with_marks(to, &named)?;
+        let added = self.paths_added(from, to)?;
+        let news = now.into_iter().filter(|file| !before.contains(file));
+        Ok(news.partition(|file| !added.contains(file)))
+    }
+
     /// Those of these files that have conflict marks in them.
     pub(crate) fn files_with_marks(&self, commit: &Oid, files: &[String]) -> Result<Vec<PathBuf>, GitError> {
         if files.is_empty() {

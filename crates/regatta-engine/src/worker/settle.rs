@@ -37,6 +37,15 @@ pub(super) enum Proven {
     Bad { why: String },
 }
 
+/// Conflict marks in what it made.
+enum Marks {
+    None,
+    /// In files that it added: worth a warning.
+    New(String),
+    /// In others.
+    Left(String),
+}
+
 impl Worker {
     /// Judges the attempt and carries the outcome out.
     pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
@@ -201,8 +210,13 @@ impl Worker {
                 Ok((ctx.work.tree_of(&at)?, ctx.work.paths_between(&lane.base, &at)?))
             })
             .await?;
-        if let Some(why) = self.marks_left(site, &head).await? {
-            return Ok(Proven::Bad { why });
+        match self.marks_left(site, &head).await? {
+            Marks::None => {}
+            Marks::New(text) => {
+                verdict = Verdict::Warn;
+                self.record.evidence.push(Evidence::Note { text });
+            }
+            Marks::Left(why) => return Ok(Proven::Bad { why }),
         }
         let changed = head != site.lane.base && !files.is_empty();
         if changed {
@@ -226,11 +240,24 @@ impl Worker {
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
     }
 
-    /// Where it was to bring its work together with what had landed: whether it left conflict marks.
-    async fn marks_left(&self, site: &Site, head: &crate::git::Oid) -> Result<Option<String>, WorkerError> {
+    /// Whether it left conflict marks. A new file may have them for a purpose; one that was there before, or that it
+    /// was to bring together with what had landed, has not.
+    async fn marks_left(&self, site: &Site, head: &crate::git::Oid) -> Result<Marks, WorkerError> {
         let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
-        let marked = self.git(site, move |ctx, _| ctx.work.files_with_marks(&head, &files)).await?;
-        Ok((!marked.is_empty()).then(|| format!("conflict marks are left in {}", listed(&marked))))
+        let (left, new) = self
+            .git(site, move |ctx, lane| {
+                let (mut left, new) = ctx.work.files_newly_marked(&lane.base, &head)?;
+                left.extend(ctx.work.files_with_marks(&head, &files)?);
+                left.sort();
+                left.dedup();
+                Ok((left, new))
+            })
+            .await?;
+        Ok(match (left.is_empty(), new.is_empty()) {
+            (false, _) => Marks::Left(format!("conflict marks are left in {}", listed(&left))),
+            (true, false) => Marks::New(format!("there are conflict marks in new files: {}", listed(&new))),
+            (true, true) => Marks::None,
+        })
     }
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.
