@@ -12,8 +12,8 @@ use crate::REGATTA;
 
 /// Plays claude: keeps its conversation as claude does, and ends as the file `NAME.says` beside its directory says:
 /// `spent SECONDS` until its five hours are over, `refused`, `busy`, or else with the work done; `warned SECONDS` if they
-/// are nearly spent.
-const CLAUDE: &str = r#"cat >/dev/null
+/// are nearly spent; `late SECONDS` if they are spent when all is done and reported, `quiet` without a report.
+const CLAUDE: &str = r#"cat >>'NOTES/told'
 for last; do case "$before" in --session-id|--resume) id=$last;; esac; before=$last; done
 profile=$(basename "$CLAUDE_CONFIG_DIR")
 file="$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
@@ -25,6 +25,11 @@ echo "$profile $REGATTA_TASK $(wc -l <"$file" 2>/dev/null || echo 0) $(case "$*"
 echo "$profile" >>"$file"
 echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\":\"m\"}"
 read -r word seconds <"NOTES/$profile.says"
+if [ "$word" = late ]; then
+  echo "$profile" >"$REGATTA_TASK.txt"
+  regatta done --verdict pass --summary "Did it before the limit" >&2
+  word=spent
+fi
 now=$(( $(date +%s) + $(cat 'NOTES/clock') / 1000 ))
 case "$word" in
 warned)
@@ -43,8 +48,10 @@ busy)
   echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"api_error_status\":429,\"result\":\"API Error: 429 too many requests\",\"session_id\":\"$id\"}"
   exit 1 ;;
 esac
-echo "$profile" >"$REGATTA_TASK.txt"
-regatta done --verdict pass --summary "Did it" >&2
+if [ "$word" != quiet ]; then
+  echo "$profile" >"$REGATTA_TASK.txt"
+  regatta done --verdict pass --summary "Did it" >&2
+fi
 echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\",\"session_id\":\"$id\",\"total_cost_usd\":0.5}""#;
 
 /// A world with accounts, and a clock that the test moves.
@@ -335,4 +342,37 @@ echo '{"type":"result","status":"success","stats":{}}'"#;
         }
     }
     assert_eq!(states, ["codex cooling", "gemini cooling", "codex ready", "gemini ready"]);
+}
+
+#[test]
+fn what_was_reported_before_the_limit_came_is_not_asked_for_again() {
+    let accounts = Accounts::new(&["one", "two", "three"]);
+    accounts.says("one", "late 18000");
+    accounts.says("two", "spent 18000");
+    accounts.says("three", "quiet");
+    let world = &accounts.world;
+    let daemon = world.daemon();
+    world.enqueue(
+        &world.plan_with("", &task("a", "agent: claude\nmax_attempts: 1\nauto_land: true", "do it")),
+    );
+    world.wait_state("a", "landed");
+    assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed", "three a 2 resumed"]);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("one\n"));
+    let last = &world.task("a")["attempts"][2];
+    assert_eq!(text(&last["summary"]), "Did it before the limit");
+    // Who goes on is told so, and what with.
+    let told = fs::read_to_string(accounts.notes.join("told")).unwrap();
+    assert_eq!(told.matches("You were cut short").count(), 2, "{told}");
+    assert_eq!(told.matches("do it").count(), 3, "{told}");
+
+    // A conversation that is not the same has to speak for itself.
+    accounts.set_clock(18_100);
+    accounts.says("one", "quiet");
+    accounts.says("two", "quiet");
+    accounts.says("three", "quiet");
+    world.enqueue(
+        &world.plan_with("", &task("b", "agent: claude\nmax_attempts: 1\nauto_land: true", "do it")),
+    );
+    world.wait_state("b", "blocked");
+    Accounts::end(daemon);
 }

@@ -77,9 +77,10 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     if let (SessionPlan::Resume(_), Some(follow_up)) = (brief.session, brief.follow_up) {
         return said_since(brief, follow_up, report);
     }
-    let (SessionPlan::Resume(_), Some(guidance)) = (brief.session, brief.guidance) else {
+    if matches!(brief.session, SessionPlan::New(_)) {
         return prompt_with_guidance(brief);
-    };
+    }
+    let Some(guidance) = brief.guidance else { return cut_short(brief, report) };
     let finish = match (brief.reports, report) {
         (false, _) => "",
         (true, Report::Command) => " When it holds, finish with `regatta done` as before.",
@@ -93,6 +94,23 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
         brief.task,
         brief.attempt,
         guidance.trim(),
+    )
+}
+
+/// To an agent that was cut short: by a limit, a failing server, the end of its machine. Told the task alone it would
+/// begin again; one that had reported would not do so twice.
+fn cut_short(brief: &Brief<'_>, report: Report) -> String {
+    let finish = match (brief.reports, report) {
+        (false, _) => "",
+        (true, Report::Command) => {
+            " Finish with `regatta done` as before, also if you had run it already: only what is said in this attempt counts."
+        }
+        (true, Report::Answer) => " Finish with the verdict as before, also if you had said it already.",
+    };
+    format!(
+        "You were cut short, by no fault of yours; this is attempt {}, and what you did is still in this directory. \
+         Go on where you stopped, and do nothing twice.{finish}\n\nThe task is the same:\n\n{}",
+        brief.attempt, brief.prompt,
     )
 }
 

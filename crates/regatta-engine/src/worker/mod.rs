@@ -5,11 +5,13 @@
 
 mod account;
 pub mod by_hand;
+mod cut_short;
 mod follow_up;
 mod gather;
 mod link;
 mod mail;
 mod planner;
+mod marks;
 mod prepare;
 mod run;
 mod settle;

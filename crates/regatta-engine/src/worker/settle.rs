@@ -10,9 +10,10 @@ use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::train::{LandRequest, Strategy};
 use regatta_core::verdict::{Statement, Verdict};
-use regatta_store::{Outcome, Step};
+use regatta_store::{Outcome, Reported, Step};
 
 use super::gather::{self, Heard};
+use super::marks::Marks;
 use super::prepare::{listed, reopen};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::AgentEnd;
@@ -37,21 +38,15 @@ pub(super) enum Proven {
     Bad { why: String },
 }
 
-/// Conflict marks in what it made.
-enum Marks {
-    None,
-    /// In files that it added: worth a warning.
-    New(String),
-    /// In others.
-    Left(String),
-}
-
 impl Worker {
     /// Judges the attempt and carries the outcome out.
     pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
         let harm = self.mend(site).await?;
-        let reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
+        let mut reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
+        if reported == Reported::default() {
+            reported.statement = self.said_before_it_was_cut_short(&heard).await?;
+        }
         let marker = gather::marker(&site.lane.path, spec.id.as_str());
         let facts = Facts {
             spec: &spec,
@@ -238,26 +233,6 @@ impl Worker {
         }
         failpoint::reach("checked");
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
-    }
-
-    /// Whether it left conflict marks. A new file may have them for a purpose; one that was there before, or that it
-    /// was to bring together with what had landed, has not.
-    async fn marks_left(&self, site: &Site, head: &crate::git::Oid) -> Result<Marks, WorkerError> {
-        let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
-        let (left, new) = self
-            .git(site, move |ctx, lane| {
-                let (mut left, new) = ctx.work.files_newly_marked(&lane.base, &head)?;
-                left.extend(ctx.work.files_with_marks(&head, &files)?);
-                left.sort();
-                left.dedup();
-                Ok((left, new))
-            })
-            .await?;
-        Ok(match (left.is_empty(), new.is_empty()) {
-            (false, _) => Marks::Left(format!("conflict marks are left in {}", listed(&left))),
-            (true, false) => Marks::New(format!("there are conflict marks in new files: {}", listed(&new))),
-            (true, true) => Marks::None,
-        })
     }
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.

@@ -1,0 +1,36 @@
+//! Conflict marks in what an agent made.
+
+use super::prepare::listed;
+use super::{Site, Worker, WorkerError, gather};
+use crate::git::Oid;
+
+/// Whether there are any.
+pub(super) enum Marks {
+    None,
+    /// In files that it added: worth a warning.
+    New(String),
+    /// In others.
+    Left(String),
+}
+
+impl Worker {
+    /// Whether it left conflict marks. A new file may have them for a purpose; one that was there before, or that it
+    /// was to bring together with what had landed, has not.
+    pub(super) async fn marks_left(&self, site: &Site, head: &Oid) -> Result<Marks, WorkerError> {
+        let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
+        let (left, new) = self
+            .git(site, move |ctx, lane| {
+                let (mut left, new) = ctx.work.files_newly_marked(&lane.base, &head)?;
+                left.extend(ctx.work.files_with_marks(&head, &files)?);
+                left.sort();
+                left.dedup();
+                Ok((left, new))
+            })
+            .await?;
+        Ok(match (left.is_empty(), new.is_empty()) {
+            (false, _) => Marks::Left(format!("conflict marks are left in {}", listed(&left))),
+            (true, false) => Marks::New(format!("there are conflict marks in new files: {}", listed(&new))),
+            (true, true) => Marks::None,
+        })
+    }
+}
