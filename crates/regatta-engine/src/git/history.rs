@@ -93,10 +93,11 @@ impl Work {
     ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), GitError> {
         let touching = |mark: &str| self.named_between(from, to, &["--no-textconv", &format!("-G^{mark} ")]);
         let mut marked = touching("<<<<<<<")?;
-        if !marked.is_empty() {
-            let ends = touching(">>>>>>>")?;
-            marked.retain(|file| ends.contains(file));
+        if marked.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
         }
+        let ends = touching(">>>>>>>")?;
+        marked.retain(|file| ends.contains(file));
         let named: Vec<String> = marked.iter().filter_map(|file| Some(file.to_str()?.to_owned())).collect();
         let before = self.files_with_marks(from, &named)?;
         let now = self.files_with_marks(to, &named)?;
