@@ -125,18 +125,22 @@ impl Repositories {
 
     /// The same, where it may be missing. An id that was destroyed in one repository may live on in another.
     pub(crate) async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, CliError> {
-        let home = registry.note(id).map(|note| note.repo.as_str());
-        let mut ordered: Vec<&Repository> = self.all.iter().collect();
-        ordered.sort_by_key(|repository| Some(repository.name.as_str()) != home);
-        for repository in ordered {
+        let mut gone = None;
+        for repository in &self.all {
             let Some(store) = repository.store.clone() else { continue };
             match store.task(id).await {
-                Ok(task) => return Ok(Some(Found { repository, store, task })),
+                Ok(task) => {
+                    let found = Found { repository, store, task };
+                    match found.status(registry) {
+                        "destroyed" => gone = gone.or(Some(found)),
+                        _ => return Ok(Some(found)),
+                    }
+                }
                 Err(StoreError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(None)
+        Ok(gone)
     }
 
     /// Every task of theirs that parallel-agents would have made, in order of arrival.
@@ -220,7 +224,7 @@ impl Found<'_> {
     /// Its status in the words of parallel-agents.
     pub(crate) fn status(&self, registry: &Registry) -> &'static str {
         let id = &self.task.spec.id;
-        let note = registry.note(id).filter(|note| note.repo == self.repository.name);
+        let note = registry.note(id, &self.repository.name);
         let destroyed = note.is_some_and(|note| note.destroyed_at.is_some());
         status(&self.task, destroyed, self.usual_lane().is_dir())
     }
@@ -264,7 +268,7 @@ impl Found<'_> {
             _ => None,
         };
         let session = attempts.iter().rev().find_map(|attempt| attempt.session.clone());
-        let note = registry.note(id).filter(|note| note.repo == self.repository.name);
+        let note = registry.note(id, &self.repository.name);
         let lane = last.and_then(|attempt| attempt.lane.clone()).unwrap_or_else(|| self.usual_lane());
         Ok(ParallelTaskDocument {
             id: id.clone(),

@@ -152,13 +152,14 @@ impl Registry {
         self.state.get("gen_seq").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    pub(crate) fn note(&self, id: &TaskId) -> Option<&Note> {
-        self.notes.get(id.as_str())
+    /// What is remembered of a task: an id may have been destroyed in one repository and live in another.
+    pub(crate) fn note(&self, id: &TaskId, repo: &str) -> Option<&Note> {
+        self.notes.get(&format!("{repo}/{id}"))
     }
 
     /// Changes what is remembered of a task.
     pub(crate) fn note_mut(&mut self, id: &TaskId, repo: &str) -> &mut Note {
-        let note = self.notes.entry(id.to_string()).or_default();
+        let note = self.notes.entry(format!("{repo}/{id}")).or_default();
         note.repo = repo.to_owned();
         note
     }

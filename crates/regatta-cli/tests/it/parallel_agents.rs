@@ -341,11 +341,19 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     );
     planning.try_type(&["task", "wait", "--task-id", "GEN-002"]).exited(0);
     assert!(planning.told("GEN-002", 2).starts_with("once more"));
+    // Destroyed in one repository, an id may live on in another, and is found there.
+    planning.types(&["task", "destroy", "--task-id", "GEN-001"]);
+    let args = ["task", "create", "--type", "generic", "--repo", "web", "--task-id", "GEN-001"];
+    planning.types(&[&args[..], &["--description", "again"]].concat());
+    assert_eq!(planning.status("GEN-001")["task"]["repo"], "web");
+    let refused = ["task", "create", "--type", "generic", "--repo", "api", "--task-id", "GEN-001"];
+    let refused = [&refused[..], &["--description", "twice"]].concat();
+    planning.try_type(&refused).exited(6).says("Active task already exists: GEN-001");
     // A repository that went away takes nothing else with it.
     world.regatta_in(&web, ["daemon", "stop", "--kill"]).exited(0);
     fs::rename(&web, world.outside("moved")).unwrap();
     let listed = planning.types(&["task", "list"]);
-    assert_eq!(statuses(&listed), ["GEN-001 exited"]);
+    assert_eq!(statuses(&listed), [""; 0]);
     assert_eq!(listed["errors"][0]["repo"], "web", "{listed:#}");
     planning.try_type(&["task", "status", "--task-id", "GEN-002"]).exited(4).says("could not look into: web");
     world.regatta(["daemon", "stop", "--kill"]).exited(0);

@@ -13,7 +13,7 @@ use crate::commands::add::{generic, plain_order};
 use crate::commands::park::FOREVER;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::parallel::registry::{Lock, Registry};
+use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, Repository, kind};
 use crate::ui::Ui;
 
@@ -85,15 +85,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     note.blocked_by = args.blocked_by.iter().map(|id| id.trim().to_owned()).collect();
     note.blocked_by.retain(|id| !id.is_empty());
     (note.pr, note.destroyed_at) = (None, None);
-    save(&mut registry, &lock)?;
+    registry.save_state(&lock)?;
     let task = store.task(&id).await?;
     let found = Found { repository, store, task };
     ui.document(&json!({ "task": found.document(&registry).await? }));
     Ok(Exit::Ok)
-}
-
-fn save(registry: &mut Registry, lock: &Lock) -> Result<(), CliError> {
-    registry.save_state(lock)
 }
 
 /// The id that was asked for, if one was.

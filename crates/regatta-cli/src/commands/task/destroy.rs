@@ -145,7 +145,7 @@ pub(crate) async fn cleanup(args: CleanupArgs, global: &Global, ui: &Ui) -> Resu
         }
         let checked = check(&found, &args.gh).await?;
         remember(&mut registry, &found, &checked, global).await?;
-        let pr = registry.note(&id).and_then(|note| note.pr.clone());
+        let pr = registry.note(&id, &found.repository.name).and_then(|note| note.pr.clone());
         let state = pr.as_ref().and_then(|pr| pr.state.clone()).unwrap_or_default().to_uppercase();
         results.push(if state != "MERGED" {
             let reason = format!("pr_state={}", if state.is_empty() { "none" } else { &state });

@@ -61,7 +61,7 @@ fn document(registry: &Registry, found: &Found<'_>, checked: &Checked) -> Value 
         "task_id": id,
         "branch": checked.branch,
         "found": checked.pr.is_some(),
-        "pr": registry.note(id).and_then(|note| note.pr.clone()),
+        "pr": registry.note(id, &found.repository.name).and_then(|note| note.pr.clone()),
         "error": checked.error,
     })
 }

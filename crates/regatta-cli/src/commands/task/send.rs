@@ -1,5 +1,6 @@
 //! `regatta task send` and `broadcast`: more prompts for tasks of the project's repositories.
 
+use regatta_core::prompt::PromptState;
 use regatta_store::MAIN_QUEUE;
 use serde_json::{Value, json};
 
@@ -80,7 +81,10 @@ async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<
     let daemon = if served { found.repository.serve(claude).await? } else { None };
     let dispatched =
         sent.dispatched || (daemon.is_some() && sent.position == 1 && !found.task.state.is_claimed());
-    let waiting = sent.queued_count - u32::from(dispatched);
+    // The daemon may have taken it already.
+    let prompts = found.store.prompts(&sent.task_id).await?;
+    let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued);
+    let waiting = queued.filter(|prompt| !dispatched || prompt.n != sent.prompt).count();
     Ok(json!({
         "task_id": sent.task_id,
         "dispatched": dispatched,
