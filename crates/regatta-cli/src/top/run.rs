@@ -373,7 +373,7 @@ impl Top<'_> {
                 Finished::Changed(act::change(&project, store, change, &task).await)
             }),
             Wish::Send(task, text) => {
-                self.spawn(async move { Finished::Changed(act::send(&project, store, &task, &text).await) })
+                self.spawn(async move { Finished::Changed(act::send(&project, store, &task, &text).await) });
             }
             Wish::Message(name, text) => {
                 let who = self.who.clone();

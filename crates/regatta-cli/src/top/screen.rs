@@ -596,15 +596,11 @@ impl Screen {
     pub(super) fn question(model: &Model, change: Change, task: &TaskId) -> String {
         let row = model.rows.get(task);
         let runs = row.is_some_and(Row::has_agent);
-        let holder = model.crew.holder(task);
-        match (change, holder) {
-            (Change::Cancel, Some(seat)) => {
-                return format!(
-                    "cancel {task}? {} holds it, is told, and it is cancelled when they let go of it",
-                    seat.name
-                );
-            }
-            _ => {}
+        if let (Change::Cancel, Some(seat)) = (change, model.crew.holder(task)) {
+            let name = &seat.name;
+            return format!(
+                "cancel {task}? {name} holds it, is told, and it is cancelled when they let go of it"
+            );
         }
         match change {
             Change::Cancel if runs => format!(
