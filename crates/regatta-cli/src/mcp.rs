@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::time::Timestamp;
+use regatta_core::verdict::Statement;
 use regatta_engine::clock;
 use regatta_engine::session::node_name;
 use regatta_server::crew::{
@@ -20,8 +21,8 @@ use regatta_server::mcp::{
     Speaker,
 };
 use regatta_store::{
-    Author, InboxQuery, LEADER_ROLE, MAIN_QUEUE, Message, MessageKind, NewMember, NodeInfo, SessionId, Store,
-    Word,
+    Author, Authority, InboxQuery, LEADER_ROLE, MAIN_QUEUE, Message, MessageKind, NewMember, NodeInfo,
+    SessionId, Store, Word,
 };
 use serde_json::Value;
 
@@ -176,6 +177,8 @@ impl Host for Commands {
             }
             _ => order.text,
         };
+        let is_agent = matches!(who.author(store).await?.authority, Authority::Attempt { .. });
+        let text = if is_agent { self.without_secrets(&text) } else { text };
         let posted = post::post(store, &who, order.to, order.kind, &text, order.reply_to).await?;
         Ok(PostedDocument::from(&posted))
     }
@@ -252,7 +255,15 @@ impl Host for Commands {
     }
 
     fn clean_word(&self, word: Word) -> Word {
-        worker::without_secrets(word)
+        // An agent may hand on less of its environment than it has: what the settings know counts here too.
+        let clean = |text: String| self.without_secrets(&text);
+        match worker::without_secrets(word) {
+            Word::Done(statement) => Word::Done(Statement { summary: clean(statement.summary), ..statement }),
+            Word::Progress { label, detail, phase } => {
+                Word::Progress { label: clean(label), detail: detail.map(clean), phase: phase.map(clean) }
+            }
+            Word::Stuck(why) => Word::Stuck(clean(why)),
+        }
     }
 
     async fn takers(&self) -> Result<String, Refusal> {

@@ -2,6 +2,7 @@
 
 mod argv;
 mod argv_of_others;
+mod attach;
 mod bounds;
 mod endings;
 mod garbage;
