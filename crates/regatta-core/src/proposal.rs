@@ -219,7 +219,7 @@ fn block(prompt: &str) -> String {
     }
     let mut block = "|-".to_owned();
     for line in text.lines() {
-        let _ = if line.is_empty() { write!(block, "\n") } else { write!(block, "\n      {line}") };
+        let _ = if line.is_empty() { writeln!(block) } else { write!(block, "\n      {line}") };
     }
     block
 }

@@ -93,7 +93,7 @@ fn of_link(
     };
     let read_only = link != Link::Verify;
     let bounds = if alone { Default::default() } else { config.defaults.bounds.clone() };
-    for refused in refusals(kind, &bounds.on_top_of(&of_agent), read_only) {
+    if let Some(refused) = refusals(kind, &bounds.on_top_of(&of_agent), read_only).into_iter().next() {
         (with.wrong)(&build.id, format!("the {}: {}", link.role(), refused.why), None);
         return None;
     }

@@ -20,9 +20,8 @@ fn what_follows_from_what_links_have_said() {
     let check = |links: Vec<Seen>, expected: &[Action]| {
         let picture = Picture { build: Build::Done(edition("h2", 1)), lands: true, links };
         assert_eq!(decide(&picture), expected, "{picture:?}");
-        for build in [Build::Elsewhere] {
-            assert_eq!(decide(&Picture { build, ..picture.clone() }), [], "{picture:?}");
-        }
+        let elsewhere = Picture { build: Build::Elsewhere, ..picture.clone() };
+        assert_eq!(decide(&elsewhere), [], "{picture:?}");
         let stays = decide(&Picture { lands: false, ..picture.clone() });
         assert_eq!(
             stays,

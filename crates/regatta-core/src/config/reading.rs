@@ -256,7 +256,7 @@ fn links(node: &Node, path: &str, report: &mut Report) -> Option<Vec<Spot<String
                     Ok(link) => Some(spot(item.pos, link)),
                     Err(()) => {
                         let message = format!("`{}` must be {expected}, found {}", last(path), quoted(&word));
-                        let near = nearest(&word, Link::ALL.map(Link::as_str).into_iter());
+                        let near = nearest(&word, Link::ALL.map(Link::as_str));
                         report.error(item.pos, path, message).hint =
                             near.map(|word| format!("did you mean `{word}`?"));
                         None

@@ -148,7 +148,7 @@ fn complete(
     if checks.iter().any(|check| check.trim().is_empty()) {
         report.error(fields.pos_of("checks"), &fields.path_of("checks"), "a check is empty");
     }
-    let part = chained.then(|| Part::Builder { links, lands: land && !read_only });
+    let part = chained.then_some(Part::Builder { links, lands: land && !read_only });
     if chained && read_only {
         let message = "a task that is read_only makes nothing that a chain could look at";
         report.error(fields.pos_of("chain"), &fields.path_of("chain"), message).hint =

@@ -98,7 +98,7 @@ fn next_occurrence(when: &str, now: &Zoned) -> Option<DateTime> {
     if words.iter().any(|word| VAGUE.contains(&word.trim_end_matches('.'))) {
         return None;
     }
-    let later = |days: i64| Some(now.date().checked_add(Span::new().days(days)).ok()?);
+    let later = |days: i64| now.date().checked_add(Span::new().days(days)).ok();
     if words.len() > 1 && month(words[0]).is_none() && month(words[1]).is_some() {
         words.swap(0, 1);
     }

@@ -105,6 +105,9 @@ fn cut_short(brief: &Brief<'_>, report: Report) -> String {
         (true, Report::Command) => {
             " Finish with `regatta done` as before, also if you had run it already: only what is said in this attempt counts."
         }
+        (true, Report::Tool) => {
+            " Finish with the tool `done` as before, also if you had called it already: only what is said in this attempt counts."
+        }
         (true, Report::Answer) => " Finish with the verdict as before, also if you had said it already.",
     };
     format!(
