@@ -108,6 +108,8 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
 #[test]
 fn a_sandbox_from_which_nobody_can_report_blocks_the_task() {
     let world = with("codex", "touch started");
+    // With Regatta's own server it reports from outside.
+    world.config("mcp: { attach: false }\n");
     let rules = "agent: codex\nsandbox: workspace\nverdict_adapter: db";
     world
         .run(&world.plan_with("", &task("a", rules, "x")), &[])

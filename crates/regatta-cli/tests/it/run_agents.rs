@@ -148,6 +148,7 @@ exit 1"#;
 #[test]
 fn what_an_agent_cannot_keep_to_blocks_the_task_before_it_is_started() {
     let world = with_agents(&[("gemini", "touch NOTES/started"), ("codex", "exit 1")]);
+    world.config("mcp: { attach: false }\n");
     let plan = [
         task("persona", "agent: gemini\npersona: reviewer", "look"),
         task("report", "agent: codex\nread_only: true\nverdict_adapter: db", "look"),
