@@ -101,8 +101,6 @@ pub struct BoardTaskDocument {
     pub description: String,
     /// The member it is for.
     pub assignee: Option<MemberName>,
-    /// The role it is for.
-    pub role: Option<Role>,
     /// The member that holds it.
     pub holder: Option<MemberName>,
     /// Failures so far.
@@ -115,11 +113,13 @@ impl BoardTaskDocument {
     /// A task, and who of the crew holds it.
     pub fn of(record: &TaskRecord, members: &[Member]) -> Self {
         let holder = members.iter().find(|member| record.session.as_ref() == Some(&member.session));
+        let mut task = TaskDocument::from(record);
+        let wanted = record.spec.wanted.role.as_ref().map(ToString::to_string);
+        task.role = task.role.or(wanted);
         Self {
-            task: TaskDocument::from(record),
+            task,
             description: record.spec.prompt.clone(),
             assignee: record.spec.wanted.member.clone(),
-            role: record.spec.wanted.role.clone(),
             holder: holder.map(|member| member.name.clone()),
             charged: record.charged,
             max_attempts: record.spec.max_attempts,

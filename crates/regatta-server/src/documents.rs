@@ -46,8 +46,9 @@ pub struct TaskDocument {
     pub agent: String,
     /// What kind of work it is.
     pub labels: Vec<String>,
-    /// Who plays its part, where it plans or is a link of a chain: `planner`, `builder`, `reviewer`.
-    pub role: Option<&'static str>,
+    /// Who plays its part, where it plans or is a link of a chain (`planner`, `builder`, `reviewer`), or is for members
+    /// of that role.
+    pub role: Option<String>,
     /// The chain it belongs to, by the id of its build.
     pub chain: Option<TaskId>,
     /// Which link of that: `build`, `verify`, `review` or `accept`.
@@ -85,8 +86,9 @@ pub struct StatusDocument {
     pub agent: String,
     /// What kind of work it is.
     pub labels: Vec<String>,
-    /// Who plays its part, where it plans or is a link of a chain: `planner`, `builder`, `reviewer`.
-    pub role: Option<&'static str>,
+    /// Who plays its part, where it plans or is a link of a chain (`planner`, `builder`, `reviewer`), or is for members
+    /// of that role.
+    pub role: Option<String>,
     /// The chain it belongs to, by the id of its build.
     pub chain: Option<TaskId>,
     /// Which link of that: `build`, `verify`, `review` or `accept`.
@@ -422,7 +424,7 @@ impl From<&TaskBrief> for TaskDocument {
             waiting_on: brief.waiting_on.clone(),
             agent: brief.agent.clone(),
             labels: brief.labels.clone(),
-            role: brief.part.as_ref().map(Part::role),
+            role: brief.part.as_ref().map(|part| part.role().to_owned()),
             chain: brief.part.as_ref().and_then(|part| part.chain(&brief.id)).cloned(),
             link: brief.part.as_ref().and_then(Part::link),
             branch: (!brief.read_only).then(|| brief.id.branch()),

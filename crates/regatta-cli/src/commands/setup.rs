@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use regatta_core::crew::{MemberName, Role};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -20,8 +21,17 @@ use crate::ui::{Style, Ui};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which.
-    #[arg(value_enum)]
-    agent: Agent,
+    #[arg(value_enum, required_unless_present = "name")]
+    agent: Option<Agent>,
+    /// As claude-orchestrator has it: makes ready for a member of the crew instead.
+    #[arg(long, hide = true, conflicts_with_all = ["agent", "user", "remove", "dry_run"])]
+    name: Option<MemberName>,
+    /// Its role.
+    #[arg(long, hide = true, requires = "name")]
+    role: Option<Role>,
+    /// It is to lead.
+    #[arg(long, hide = true, requires = "name", conflicts_with = "role")]
+    leader: bool,
     /// For you alone, in every repository. Else it is for everybody who works on this one: files in it, to be committed.
     #[arg(long)]
     user: bool,
@@ -34,6 +44,34 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    match args.agent {
+        Some(agent) => tell(agent, &args, global, ui),
+        None => make_ready(&args, global, ui).await,
+    }
+}
+
+/// The store and a place for templates; joining is `register`, as there.
+async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    project.create_store().await?;
+    let templates = project.repo.state_dir.join("templates");
+    std::fs::create_dir_all(&templates).map_err(|error| CliError::io("making", &templates, &error))?;
+    let role = match (&args.role, args.leader) {
+        (Some(role), _) => role.to_string(),
+        (None, true) => "leader".to_owned(),
+        (None, false) => "general".to_owned(),
+    };
+    ui.document(&json!({
+        "name": args.name,
+        "role": role,
+        "project": project.repo.toplevel,
+        "templates": templates,
+        "next": format!("regatta register --name {} --role {role}", args.name.as_ref().map_or("NAME", MemberName::as_str)),
+    }));
+    Ok(Exit::Ok)
+}
+
+fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let scope = if args.user { Scope::User } else { Scope::Project };
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("HOME")
@@ -42,7 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Scope::Project => Project::open(global)?.repo.toplevel,
         Scope::User => home.clone(),
     };
-    let place = place(args.agent, scope, &repository, &home, &variable);
+    let place = place(agent, scope, &repository, &home, &variable);
     let mut steps = Vec::new();
     for (path, text) in &place.files {
         let path = place.root.join(path);
@@ -51,13 +89,15 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             false => files::put(&path, text, args.dry_run)?,
         });
     }
-    steps.extend(server(&args, scope, &repository, &place.root)?);
+    steps.extend(server(agent, args, scope, &repository, &place.root)?);
     let kept = steps.iter().filter(|step| step.done == Done::Kept).count();
     if ui.json {
-        ui.document(&json!({ "files": steps, "dry_run": args.dry_run, "by_hand": by_hand(&args, scope) }));
+        ui.document(
+            &json!({ "files": steps, "dry_run": args.dry_run, "by_hand": by_hand(agent, args, scope) }),
+        );
     } else {
         steps.iter().for_each(|step| line(step, args.dry_run, ui));
-        if let Some(command) = by_hand(&args, scope).filter(|_| !ui.quiet) {
+        if let Some(command) = by_hand(agent, args, scope).filter(|_| !ui.quiet) {
             ui.note(format!("for the MCP server run: {command}"));
         }
     }
@@ -65,9 +105,15 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// The server in the agent's settings.
-fn server(args: &Args, scope: Scope, repository: &Path, root: &Path) -> Result<Option<Step>, CliError> {
+fn server(
+    agent: Agent,
+    args: &Args,
+    scope: Scope,
+    repository: &Path,
+    root: &Path,
+) -> Result<Option<Step>, CliError> {
     let (remove, dry) = (args.remove, args.dry_run);
-    Ok(match (args.agent, scope) {
+    Ok(match (agent, scope) {
         (Agent::Claude, Scope::Project) => {
             Some(json_servers::change(&repository.join(".mcp.json"), remove, dry)?)
         }
@@ -81,8 +127,8 @@ fn server(args: &Args, scope: Scope, repository: &Path, root: &Path) -> Result<O
 }
 
 /// What only the agent's own program should do.
-fn by_hand(args: &Args, scope: Scope) -> Option<&'static str> {
-    match (args.agent, scope, args.remove) {
+fn by_hand(agent: Agent, args: &Args, scope: Scope) -> Option<&'static str> {
+    match (agent, scope, args.remove) {
         (Agent::Claude, Scope::User, false) => Some("claude mcp add --scope user regatta -- regatta mcp"),
         (Agent::Claude, Scope::User, true) => Some("claude mcp remove --scope user regatta"),
         _ => None,

@@ -2,8 +2,10 @@
 
 use std::io::IsTerminal;
 
+use regatta_core::crew::MemberName;
+
 use crate::cli::Global;
-use crate::crew::As;
+use crate::crew::{As, member_name};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
@@ -28,6 +30,9 @@ pub(crate) struct Args {
     size: Option<(u16, u16)>,
     #[command(flatten)]
     who: As,
+    /// As claude-orchestrator's `leader` has it.
+    #[arg(long, hide = true, conflicts_with = "as", value_parser = member_name)]
+    name: Option<MemberName>,
 }
 
 /// The largest picture that is made.
@@ -61,7 +66,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let size = args.size.unwrap_or_else(terminal_size);
         return once(&project, feed, size, args.read_only, ui).await;
     }
-    crate::top::run(project, feed, How { read_only: args.read_only, who: args.who }, ui).await
+    crate::top::run(
+        project,
+        feed,
+        How { read_only: args.read_only, who: As { name: args.who.name.or(args.name) } },
+        ui,
+    )
+    .await
 }
 
 fn terminal_size() -> (u16, u16) {

@@ -68,6 +68,9 @@ fn the_example_session_works_word_for_word() {
     let world = World::new();
     let (mut tom, mut jerry, mut bob) =
         (Terminal::open(&world), Terminal::open(&world), Terminal::open(&world));
+    let ready = tom.types("claude-orchestrator setup --leader --name Tom");
+    assert_eq!((ready["name"].as_str(), ready["role"].as_str()), (Some("Tom"), Some("leader")));
+    assert_eq!(jerry.types("claude-orchestrator setup --name Jerry --role developer")["role"], "developer");
     tom.types("claude-orchestrator register --name Tom --role leader");
     let registered = jerry.types("claude-orchestrator register --name Jerry --role developer");
     assert_eq!((registered["name"].as_str(), registered["status"].as_str()), (Some("Jerry"), Some("idle")));

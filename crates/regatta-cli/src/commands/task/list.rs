@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 fn row(record: &TaskRecord, task: &BoardTaskDocument) -> [String; 6] {
     let (glyph, _) = mark(record.state.name());
-    let wanted = match (&task.assignee, &task.role) {
+    let wanted = match (&task.assignee, &task.task.role) {
         (Some(member), _) => member.to_string(),
         (None, Some(role)) => format!("any {role}"),
         (None, None) => "anybody".to_owned(),
