@@ -162,3 +162,11 @@ fn a_person_takes_an_ordinary_task_and_a_dead_one_gives_it_to_the_daemon() {
     world.run(["daemon", "stop"]).exits(0);
     while daemon.line().is_some() {}
 }
+
+#[test]
+fn a_task_of_the_board_says_once_for_which_role_it_is() {
+    let world = World::new();
+    let pushed = world.run(["task", "push", "x", "--id", "t", "--role", "tester", "--json"]).exits(0);
+    assert_eq!(pushed.json()["role"], "tester");
+    assert_eq!(pushed.out.matches("\"role\"").count(), 1, "{}", pushed.out);
+}
