@@ -200,7 +200,7 @@ pub(super) struct Said {
     pub(super) style: Style,
 }
 
-/// Something that [`super::run`] has to carry out.
+/// Something that [`super::run()`] has to carry out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Quit,

@@ -6,7 +6,7 @@
 //! - a [`Decoder`]: lines of output in, [`AgentEvent`]s out, and an [`Ending`] once the process is gone.
 //!
 //! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the
-//! exceptions are [`claude::session_file_exists`] and [`gemini::invocation`], which look at the disk, and [`sim::main`],
+//! exceptions are [`claude::session_file_exists`] and `gemini::invocation`, which look at the disk, and [`sim::main`],
 //! which *is* an agent.
 //!
 //! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
