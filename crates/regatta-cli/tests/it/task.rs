@@ -170,3 +170,14 @@ fn a_task_of_the_board_says_once_for_which_role_it_is() {
     assert_eq!(pushed.json()["role"], "tester");
     assert_eq!(pushed.out.matches("\"role\"").count(), 1, "{}", pushed.out);
 }
+
+#[test]
+fn whoever_waits_for_a_member_that_has_left_waits_no_longer() {
+    let world = World::new();
+    let mut shell = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    world.run(["crew", "register", "Jerry", "--pid", &shell.id().to_string()]).exits(0);
+    let waiting = world.start(["task", "claim", "--as", "Jerry", "--wait"]);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    assert_eq!(waiting.rest().1, 6);
+}

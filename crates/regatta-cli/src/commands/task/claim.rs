@@ -201,6 +201,11 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
     loop {
         changes.borrow_and_update();
         watch.look(store).await?;
+        // Nobody waits for somebody who has left, also where there is nothing to claim.
+        let is_there = |other: &Member| other.is_there && other.session == member.session;
+        if !store.members().await?.iter().any(is_there) {
+            return Err(left(StoreError::SessionExpired, member));
+        }
         if let Some(taken) = next(store, member).await? {
             return Ok(taken);
         }
