@@ -6,7 +6,7 @@ use regatta_testkit::repo::script;
 use regatta_testkit::world::World;
 use serde_json::{Value, json};
 
-use crate::REGATTA;
+use crate::run_agents::with_agents;
 
 /// Claude as a script: keeps its conversation where claude does, notes what it is told, and answers what the test wrote
 /// down for this task and attempt. Where nothing was written down it does its task.
@@ -29,14 +29,9 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(config: &str) -> Self {
-        let mut world = World::new(REGATTA);
-        let notes = world.outside("notes");
-        fs::create_dir_all(&notes).unwrap();
-        script(&world.outside("bin/claude"), &CLAUDE.replace("NOTES", &notes.display().to_string()));
-        let path =
-            format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
+        let mut world = with_agents(&[("claude", CLAUDE)]);
         let config_dir = world.outside("claude-config");
-        world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+        world.env("CLAUDE_CONFIG_DIR", config_dir);
         world.config(config);
         Self { world }
     }

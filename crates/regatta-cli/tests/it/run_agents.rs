@@ -44,7 +44,7 @@ echo '{"type":"text","sessionID":"ses_e22d400a5ffe","part":{"type":"text","text"
 echo '{"type":"step_finish","sessionID":"ses_e22d400a5ffe","part":{"reason":"stop","tokens":{"input":100,"output":20,"cache":{"read":0,"write":0}},"cost":0.25}}'"#;
 
 /// A world in which these programs are on PATH. `NOTES` in them is a directory of the test's.
-fn with_agents(agents: &[(&str, &str)]) -> World {
+pub(crate) fn with_agents(agents: &[(&str, &str)]) -> World {
     let mut world = World::new(REGATTA);
     let notes = world.outside("notes");
     fs::create_dir_all(&notes).unwrap();
