@@ -29,6 +29,7 @@ create table delivery(
   dismissed_at integer,
   primary key(folded, message)
 ) without rowid, strict;
+create index delivery_of on delivery(message, folded);   -- the last messages, whoever they are for
 
 -- A deleted key stays behind without a value, so that its versions go on growing.
 create table context(
