@@ -33,6 +33,9 @@ pub struct Attempt {
     /// The agent's own conversation id, to resume it.
     #[serde(default)]
     pub session: Option<String>,
+    /// Its conversation is not resumed: a person asked for a new one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub conversation_over: bool,
     /// Where it worked.
     #[serde(default)]
     pub lane: Option<PathBuf>,
@@ -100,6 +103,7 @@ impl Attempt {
             model_asked: None,
             tier: None,
             session: None,
+            conversation_over: false,
             lane: None,
             log: None,
             base: None,

@@ -251,7 +251,7 @@ impl Context {
         history: &[Attempt],
         task_env: &BTreeMap<String, String>,
     ) -> (String, bool) {
-        let last = last_begun(history, &profile.name);
+        let last = last_begun(history, &profile.name).filter(|attempt| !attempt.conversation_over);
         let session = last.and_then(|attempt| attempt.session.as_ref().map(|session| (attempt, session)));
         let Some((attempt, session)) = session.filter(|(_, session)| agents::is_session_id(session)) else {
             return (fresh_uuid(), false);

@@ -576,7 +576,7 @@ impl Engine {
         (LOOK_AGAIN * 2u32.pow(doublings)).min(LOOK_AGAIN_AT_LAST)
     }
 
-    /// Ends workers whose tasks somebody wants cancelled. Looked at ten times a second at most: each look reads every
+    /// Ends workers whose tasks somebody wants cancelled, or interrupted for an urgent prompt. Looked at ten times a second at most: each look reads every
     /// live task, and each step of each worker wakes the engine.
     async fn obey_cancels(&mut self) -> Result<(), EngineError> {
         self.cancels_are_due = self.cancels_in().is_some();
@@ -591,6 +591,9 @@ impl Engine {
             let record = until_answered(|| self.ctx.store.task(task)).await?;
             if let Some(by) = record.cancel_asked {
                 let _ = live.stop.send(Some(Stop::Cancel { by }));
+            } else if let Some(by) = record.interrupt_asked {
+                let why = format!("interrupted: {by} sent it something new");
+                let _ = live.stop.send(Some(Stop::Interrupt { why, now: false }));
             }
         }
         Ok(())

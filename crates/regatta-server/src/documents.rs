@@ -540,6 +540,7 @@ mod tests {
             session: None,
             fence: 1,
             cancel_asked: None,
+            interrupt_asked: None,
             standing: None,
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),

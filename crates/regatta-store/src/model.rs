@@ -332,6 +332,8 @@ pub enum Operation {
         /// What is asked of the train.
         request: LandRequest,
     },
+    /// The next attempt starts a new conversation: those of earlier attempts are not resumed.
+    EndConversations,
     /// The time it waited for has come.
     Due,
     /// Wait for a time.
@@ -354,6 +356,8 @@ pub struct NewPrompt {
     pub by: String,
     /// The queue a task that has ended waits in from now on; `None` for the one it has.
     pub queue: Option<String>,
+    /// The attempt under way is interrupted for it, and it is taken before prompts that are not urgent.
+    pub urgent: bool,
 }
 
 /// What became of something that was said.
@@ -392,6 +396,8 @@ pub struct TaskRecord {
     pub fence: u64,
     /// Who asked for it to be cancelled while it is held.
     pub cancel_asked: Option<String>,
+    /// Who asked for the attempt under way to be interrupted, so that its agent continues with an urgent prompt.
+    pub interrupt_asked: Option<String>,
     /// The done or landed work that it is being followed up on: whoever depends on it has it.
     pub standing: Option<TaskState>,
     /// When it entered the queue.

@@ -4,7 +4,7 @@ use regatta_core::state::TaskState;
 use regatta_server::documents::{BroadcastDocument, RefusedDocument};
 use regatta_store::{TaskQuery, TaskRecord};
 
-use super::send::{Said, line, send};
+use super::send::{Said, When, line, send};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(Exit::Ok);
     }
     for sent in &results {
-        ui.line(line(sent));
+        ui.line(line(sent, When::Next));
     }
     for one in &refused {
         ui.note(format!("not sent: {}", one.error));

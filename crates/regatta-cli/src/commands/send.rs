@@ -24,7 +24,8 @@ const BEGINNING: usize = 80;
 /// Say something more to a task's agent: it goes on with its conversation, in its lane.
 ///
 /// While the agent is at work the prompt waits, and is told when that attempt has ended: one prompt per attempt, in
-/// order, before anything lands. A task that has ended (done, landed, blocked or failed) is started again for it; a
+/// order, before anything lands. With --now the agent is interrupted instead, uncharged, and continues in the same
+/// conversation and lane with these words. A task that has ended (done, landed, blocked or failed) is started again for it; a
 /// cancelled or skipped one is refused. Nothing that was done before is lost, and a prompt survives every crash.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +34,18 @@ pub(crate) struct Args {
     task: String,
     #[command(flatten)]
     said: Said,
+    /// Interrupt the agent and let it continue with these words, instead of waiting for the end of its attempt.
+    #[arg(long)]
+    now: bool,
+}
+
+/// When the agent gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// After the attempt under way.
+    Next,
+    /// At once: the attempt under way is interrupted.
+    Now,
 }
 
 /// What is said.
@@ -52,11 +65,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let queue = Queue::of(&project, store).await?;
-    let sent = send(&queue, &task, &text, &project.config).await?;
+    let when = if args.now { When::Now } else { When::Next };
+    let sent = send_when(&queue, &task, &text, &project.config, when).await?;
     match ui.json {
         true => ui.document(&sent),
         false => {
-            ui.line(line(&sent));
+            ui.line(line(&sent, when));
             if let (Some(hint), false) = (&sent.hint, ui.quiet) {
                 ui.line(hint);
             }
@@ -119,12 +133,23 @@ fn read(from: impl Read, name: &str) -> Result<String, CliError> {
     })
 }
 
-/// Says `text` to one task's agent.
+/// Says `text` to one task's agent, after what it is doing.
 pub(crate) async fn send(
     queue: &Queue,
     task: &TaskRecord,
     text: &str,
     config: &Config,
+) -> Result<SentDocument, CliError> {
+    send_when(queue, task, text, config, When::Next).await
+}
+
+/// Says `text` to one task's agent.
+pub(crate) async fn send_when(
+    queue: &Queue,
+    task: &TaskRecord,
+    text: &str,
+    config: &Config,
+    when: When,
 ) -> Result<SentDocument, CliError> {
     let id = &task.spec.id;
     let prompt = NewPrompt {
@@ -133,6 +158,7 @@ pub(crate) async fn send(
         by: queue.by.clone(),
         // Whoever ran it will not come back for it.
         queue: queue.takers.is_abandoned(&task.queue).then(|| MAIN_QUEUE.to_owned()),
+        urgent: when == When::Now,
     };
     let sent = match queue.store.send(id, &prompt, &RequestId::fresh(), clock::now()).await {
         Ok(sent) => sent,
@@ -159,8 +185,11 @@ pub(crate) async fn send(
 }
 
 /// One line for people.
-pub(crate) fn line(sent: &SentDocument) -> String {
+pub(crate) fn line(sent: &SentDocument, when: When) -> String {
     let id = &sent.task_id;
+    if when == When::Now && matches!(sent.state, "claimed" | "running" | "judging") {
+        return format!("sent to {id}: its agent is interrupted and continues with this");
+    }
     match (sent.dispatched, sent.position, sent.state) {
         (true, ..) => format!("sent to {id}: it goes on with it"),
         (_, 1, "pending" | "parked") => format!("sent to {id}, which is {}: told when it starts", sent.state),

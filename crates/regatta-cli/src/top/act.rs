@@ -37,7 +37,7 @@ pub(super) async fn change(
     let (changed, taken): (Changed, bool) = match change {
         Change::Cancel => (cancel::ask(queue.store.as_ref(), &task).await?, false),
         Change::Requeue => (requeue::requeue(&queue, &task).await?, true),
-        Change::Retry => (retry::retry(&queue, &task).await?, true),
+        Change::Retry => (retry::retry(&queue, &task, retry::Conversation::Resume).await?, true),
         Change::Park => {
             let detail = format!("parked by {}", queue.by);
             (park::park(&queue, &task, park::FOREVER, &detail).await?, false)
@@ -66,7 +66,7 @@ pub(super) async fn send(
     let task = queue.store.task(id).await?;
     let sent = send::send(&queue, &task, text, &project.config).await?;
     let hint = sent.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-    Ok(format!("{}{hint}", send::line(&sent)))
+    Ok(format!("{}{hint}", send::line(&sent, send::When::Next)))
 }
 
 /// Writes a message to a member, or to whoever is at work on a task.

@@ -137,6 +137,60 @@ fn what_is_said_while_an_agent_works_is_told_in_order_in_its_conversation_and_la
 }
 
 #[test]
+fn an_urgent_prompt_interrupts_the_agent_which_continues_with_it_before_all_others() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    // It never gets past the barrier: only the interruption ends it.
+    let _barrier = scene.add_held("a", "", PASSES);
+    scene.send("a", "Also write a test.");
+    let now = world.regatta(["send", "a", "--now", "Stop: use the other library."]).exited(0);
+    insta::assert_snapshot!(now.stdout, @"sent to a: its agent is interrupted and continues with this");
+    world.wait_state("a", "landed");
+    scene.assert_one_conversation("a", 3);
+    assert!(scene.told("a", 2).starts_with("Stop: use the other library.\n"), "{}", scene.told("a", 2));
+    assert!(scene.told("a", 3).starts_with("Also write a test.\n"), "{}", scene.told("a", 3));
+    assert_eq!(scene.prompts("a"), ["told 3", "told 2"]);
+    assert_eq!(world.attempt("a", 1)["charged"], false, "an interruption is nobody's failure");
+    assert_eq!(world.landed("a.1"), None);
+    // Where nobody is at work there is nobody to interrupt: it is an ordinary follow-up.
+    world.regatta(["send", "a", "--now", "And a last word."]).exited(0);
+    world.wait_state("a", "landed");
+    assert!(scene.told("a", 4).starts_with("And a last word.\n"), "{}", scene.told("a", 4));
+    daemon.signal("TERM");
+    daemon.wait();
+    world.assert_tidy();
+}
+
+#[test]
+fn a_retry_with_a_fresh_conversation_keeps_the_lane() {
+    let scene = Scene::new("");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let work = "echo half >half.txt
+[ \"$REGATTA_ATTEMPT\" = 1 ] && { regatta stuck \"too long a talk\" >&2; } || { regatta done --verdict pass --summary ok >&2; }
+";
+    scene.add("a", "", work);
+    world.wait_state("a", "blocked");
+    world.regatta(["retry", "--fresh", "a"]).exited(0);
+    world.wait_state("a", "done");
+    let starts = scene.starts("a");
+    assert_eq!([starts[0][1].as_str(), starts[1][1].as_str()], ["new", "new"], "{starts:?}");
+    assert_ne!(starts[0][2], starts[1][2], "another conversation");
+    assert_eq!(starts[0][3], starts[1][3], "the same lane");
+    let told = scene.told("a", 2);
+    assert!(told.starts_with("do a"), "a new conversation gets the whole task: {told}");
+    assert!(told.contains("you start with a new conversation"), "{told}");
+    // The attempt after that resumes the new one.
+    scene.send("a", "One more thing.");
+    world.wait_state("a", "done");
+    let starts = scene.starts("a");
+    assert_eq!((starts[2][1].as_str(), &starts[2][2]), ("resume", &starts[1][2]));
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
 fn a_task_that_landed_is_followed_up_on_what_is_there_now() {
     let scene = Scene::new("land: { auto: true }\n");
     let world = &scene.world;

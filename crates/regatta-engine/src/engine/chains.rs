@@ -147,6 +147,7 @@ impl Engine {
                 let text = self.feedback(found, link, &last.summary);
                 let beginning: String = format!("{link}: {}", last.summary).chars().take(BEGINNING).collect();
                 let prompt = NewPrompt {
+                    urgent: false,
                     beginning: beginning.replace(char::is_control, " "),
                     by: SPEAKER.to_owned(),
                     queue: Some(self.queue.clone()),

@@ -37,8 +37,12 @@ impl Worker {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
         let plain = ctx.agent(&spec.agent)?;
-        let last =
+        let before =
             last_begun(&self.history, &plain.name).filter(|attempt| attempt.session.is_some()).cloned();
+        let (over, last) = match before {
+            Some(attempt) if attempt.conversation_over => (Some(attempt), None),
+            before => (None, before),
+        };
         let holder = last.as_ref().and_then(|attempt| attempt.profile.as_deref());
         let choice = ctx.take_account(&spec, holder).await?;
         let profile = match &choice {
@@ -61,7 +65,10 @@ impl Worker {
         };
         let history = if lost.is_some() { &[] } else { &self.history[..] };
         let (session, resume) = ctx.conversation(&agent, workdir, history, &spec.env);
-        let guidance = lost.filter(|_| agent.kind != Kind::Command).map(what_was_there);
+        let over = over.as_ref().map(|over| (over, "ended, and you start with a new conversation"));
+        let lost =
+            lost.map(|lost| (lost, "ran with another account, and its conversation could not be moved"));
+        let guidance = lost.or(over).filter(|_| agent.kind != Kind::Command).map(what_was_there);
         Ok(Account { agent, session, resume, guidance })
     }
 
@@ -123,12 +130,11 @@ impl Worker {
 }
 
 /// What the next conversation has to know of the one that it takes the place of.
-fn what_was_there(last: &Attempt) -> String {
+fn what_was_there((last, how): (&Attempt, &str)) -> String {
     let ended = if last.summary.is_empty() { String::new() } else { format!(" ({})", last.summary) };
     format!(
-        "Attempt {} at this task ran with another account{ended}, and its conversation could not be brought along. \
-         What it made is still in this working directory: look at it with `git status`, `git diff` and \
-         `git log` first, keep what is good, and go on from there.\n",
+        "Attempt {} at this task{ended} {how}. What it made is still in this working directory: look at it with \
+         `git status`, `git diff` and `git log` first, keep what is good, and continue from there.\n",
         last.n
     )
 }

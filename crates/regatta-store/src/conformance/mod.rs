@@ -115,6 +115,8 @@ macro_rules! conformance {
                 park_and_due_hold_back_and_let_go,
             }
             prompt {
+                an_urgent_prompt_interrupts_its_task_and_is_taken_first,
+                conversations_that_were_ended_are_marked_on_every_attempt,
                 what_is_said_is_kept_in_order_and_taken_one_per_claim,
                 the_same_request_says_it_once_and_gets_the_same_answer,
                 what_cannot_be_told_is_refused_and_changes_nothing,

@@ -13,7 +13,7 @@ use crate::{Claim, IfPresent, NewPrompt, Operation, Outcome, RequestId, Result, 
 
 /// Something to say.
 pub fn prompt(text: &str) -> NewPrompt {
-    NewPrompt { text: text.into(), beginning: text.into(), by: "me".into(), queue: None }
+    NewPrompt { text: text.into(), beginning: text.into(), by: "me".into(), queue: None, urgent: false }
 }
 
 impl Node {
@@ -58,6 +58,57 @@ impl Node {
 
 fn told(claim: &Claim) -> Option<&str> {
     claim.prompt.as_ref().map(|prompt| prompt.text.as_str())
+}
+
+pub async fn an_urgent_prompt_interrupts_its_task_and_is_taken_first(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("t")]).await;
+    node.send("t", "x").await.unwrap();
+    let claim = node.claim("t").await;
+    assert_eq!(told(&claim), Some("x"));
+    node.send("t", "y").await.unwrap();
+    let urgent = NewPrompt { urgent: true, ..prompt("now") };
+    let request = RequestId::fresh();
+    let sent = node.store.send(&id("t"), &urgent, &request, at(4)).await.unwrap();
+    assert_eq!(sent, Sent { prompt: 3, position: 1, rearmed: false });
+    assert_eq!(node.store.send(&id("t"), &urgent, &request, at(5)).await.unwrap(), sent, "a repeat");
+    let asked = node.store.task(&id("t")).await.unwrap().interrupt_asked;
+    assert_eq!(asked.as_deref(), Some("me"));
+    // The agent had been given `x` when it was interrupted: it is not given it twice.
+    node.settle_started(&claim, Outcome::Release { why: "interrupted".into() }).await;
+    assert_eq!(node.prompts("t").await, ["x told 1", "y queued -", "now queued -"]);
+    let record = node.store.task(&id("t")).await.unwrap();
+    assert_eq!((record.state.name(), record.interrupt_asked), ("pending", None));
+    let claim = node.claim("t").await;
+    assert_eq!(told(&claim), Some("now"));
+    // Without an interruption, one that is given back is taken again, still before the others.
+    node.settle_started(&claim, Outcome::Release { why: "drained".into() }).await;
+    let claim = node.claim("t").await;
+    assert_eq!(told(&claim), Some("now"));
+    node.settle_started(&claim, Outcome::Done { head: None }).await;
+    assert_eq!(told(&node.claim("t").await), Some("y"));
+}
+
+pub async fn conversations_that_were_ended_are_marked_on_every_attempt(fixture: &dyn Fixture) {
+    let node = Node::join(fixture, "a").await;
+    node.add(&[task("t")]).await;
+    let claim = node.claim("t").await;
+    let end = |request| {
+        let node = &node;
+        async move { node.store.operate(&id("t"), &Operation::EndConversations, &request, at(4)).await }
+    };
+    assert!(matches!(end(RequestId::fresh()).await, Err(StoreError::Refused(_))), "its holder's to change");
+    node.settle_started(&claim, Outcome::Fail { why: "x".into() }).await;
+    end(RequestId::fresh()).await.unwrap();
+    let over: Vec<bool> = node
+        .store
+        .attempts(&id("t"))
+        .await
+        .unwrap()
+        .iter()
+        .map(|attempt| attempt.conversation_over)
+        .collect();
+    assert_eq!(over, [true]);
 }
 
 pub async fn what_is_said_is_kept_in_order_and_taken_one_per_claim(fixture: &dyn Fixture) {

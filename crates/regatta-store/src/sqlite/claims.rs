@@ -34,7 +34,7 @@ pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Opt
     row.session = Some(wanted.session.clone());
     tx.prepare_cached(
         "update task set attempts = ?2, fence = ?3, session = ?4, claim_request = ?5, token_hash = ?6, \
-         cancel_asked = null where seq = ?1",
+         cancel_asked = null, interrupt_asked = null where seq = ?1",
     )?
     .execute(params![
         row.seq,
@@ -142,7 +142,8 @@ fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
 }
 
 fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Timestamp) -> Result<()> {
-    let answered = prompts::answers(outcome, attempt.started_at.is_some());
+    let started = attempt.started_at.is_some();
+    let answered = prompts::answers(outcome, started) || prompts::interrupts(row, outcome, started);
     prompts::put_down(tx, row, answered)?;
     let goes_on = answered && prompts::waiting(tx, row)? > 0;
     let (change, event) = match (goes_on, outcome, &row.standing) {

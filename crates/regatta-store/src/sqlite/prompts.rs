@@ -1,8 +1,8 @@
 //! What people say to a task's agent after its order.
 //!
 //! Invariant: a prompt is taken exactly while the attempt it names is claimed, by that attempt alone; at the end of the
-//! claim, in the same transaction, it was told or is queued again. Since each claim takes the one with the lowest
-//! number, a prompt that goes back is the next to be taken.
+//! claim, in the same transaction, it was told or is queued again. Each claim takes an urgent prompt first, then the one
+//! with the lowest number, so that a prompt that goes back is the next of its urgency to be taken.
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
@@ -66,10 +66,11 @@ pub(super) fn send(
     let last: u32 = tx
         .prepare_cached("select coalesce(max(n), 0) from prompt where task = ?1")?
         .query_row([row.seq], |row| row.get(0))?;
-    let sent = Sent { prompt: last + 1, position: waiting(tx, &row)? + 1, rearmed };
+    let before = if prompt.urgent { waiting_urgent(tx, &row)? } else { waiting(tx, &row)? };
+    let sent = Sent { prompt: last + 1, position: before + 1, rearmed };
     tx.prepare_cached(
-        "insert into prompt(task, n, text, by, at, state, request, place, rearmed) \
-         values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "insert into prompt(task, n, text, by, at, state, request, place, rearmed, urgent) \
+         values(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         row.seq,
@@ -80,8 +81,13 @@ pub(super) fn send(
         PromptState::Queued.as_str(),
         request.0,
         sent.position,
-        rearmed
+        rearmed,
+        prompt.urgent
     ])?;
+    if prompt.urgent && row.state.is_claimed() {
+        tx.prepare_cached("update task set interrupt_asked = ?2 where seq = ?1")?
+            .execute(params![row.seq, prompt.by])?;
+    }
     let (by, beginning) = (prompt.by.clone(), prompt.beginning.clone());
     let event = EventBody::PromptQueued { prompt: sent.prompt, by, beginning, rearmed };
     if !rearmed {
@@ -138,11 +144,17 @@ pub(super) fn waiting(db: &Connection, row: &Row) -> Result<u32> {
     Ok(query.query_row([row.seq], |row| row.get(0))?)
 }
 
-/// The attempt that has just been claimed takes the oldest that waits.
+fn waiting_urgent(db: &Connection, row: &Row) -> Result<u32> {
+    let mut query =
+        db.prepare_cached("select count(*) from prompt where task = ?1 and state = 'queued' and urgent = 1")?;
+    Ok(query.query_row([row.seq], |row| row.get(0))?)
+}
+
+/// The attempt that has just been claimed takes the oldest that waits, an urgent one first.
 pub(super) fn take(tx: &Tx, row: &Row, attempt: u32) -> Result<()> {
     tx.prepare_cached(
         "update prompt set state = 'taken', attempt = ?2 where task = ?1 and n = \
-         (select min(n) from prompt where task = ?1 and state = 'queued')",
+         (select n from prompt where task = ?1 and state = 'queued' order by urgent desc, n limit 1)",
     )?
     .execute(params![row.seq, attempt])?;
     Ok(())
@@ -179,12 +191,18 @@ pub(super) fn answers(outcome: &Outcome, started: bool) -> bool {
     }
 }
 
+/// Whether an agent that was at work was interrupted for an urgent prompt: its own prompt has been said by then.
+pub(super) fn interrupts(row: &Row, outcome: &Outcome, started: bool) -> bool {
+    started && row.interrupt_asked.is_some() && matches!(outcome, Outcome::Release { .. })
+}
+
 /// What would have come of it, had nobody said more.
 pub(super) fn described(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Approve(_) => "it would be landing".to_owned(),
         Outcome::Block { reason, detail } => format!("blocked ({reason}): {detail}"),
         Outcome::Fail { why } => format!("failed: {why}"),
+        Outcome::Release { why } => why.clone(),
         _ => "it would be done".to_owned(),
     }
 }

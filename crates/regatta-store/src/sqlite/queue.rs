@@ -99,6 +99,13 @@ pub(super) fn operate(
             let event = EventBody::Noted { text: format!("sent to the train by {by}") };
             events::append(tx, Some(row.seq), Some(*attempt), &event, at)
         }
+        Operation::EndConversations => {
+            tx.prepare_cached(
+                "update attempt set body = json_set(body, '$.conversation_over', json('true')) where task = ?1",
+            )?
+            .execute([row.seq])?;
+            Ok(())
+        }
         Operation::Due => row.change(tx, &Change::Due, &EventBody::Due, at),
         Operation::Park { until, detail } => {
             let (until, why, detail) = (*until, ParkReason::Operator, detail.clone());

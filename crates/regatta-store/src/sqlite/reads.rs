@@ -197,6 +197,7 @@ fn record(db: &Connection, row: Row) -> Result<TaskRecord> {
         session: row.session,
         fence: row.fence,
         cancel_asked: row.cancel_asked,
+        interrupt_asked: row.interrupt_asked,
         standing: row.standing,
         created_at: row.created_at,
         updated_at: row.updated_at,

@@ -40,6 +40,7 @@ pub(super) struct Row {
     pub(super) claim_request: Option<String>,
     pub(super) token_hash: Option<String>,
     pub(super) cancel_asked: Option<String>,
+    pub(super) interrupt_asked: Option<String>,
     /// Done or landed work that stands while the task is followed up.
     pub(super) standing: Option<TaskState>,
     pub(super) created_at: Timestamp,
@@ -49,7 +50,7 @@ pub(super) struct Row {
 /// The columns that [`Row::read`] takes, in its order, of the table or alias `t`.
 pub(super) const COLUMNS: &str = "t.seq, t.id, t.queue, t.state, t.unmet, t.attempts, t.charged, \
     t.environment_failures, t.fence, t.session, t.claim_request, t.token_hash, t.cancel_asked, t.created_at, \
-    t.updated_at, t.standing";
+    t.updated_at, t.standing, t.interrupt_asked";
 
 impl Row {
     /// The row of `task`, without regard to case.
@@ -90,6 +91,7 @@ impl Row {
                 .get::<_, Option<String>>(15)?
                 .map(|state| from_json("the state a task was followed up in", &state))
                 .transpose()?,
+            interrupt_asked: row.get(16)?,
         })
     }
 
@@ -150,10 +152,12 @@ impl Row {
     /// Nobody holds it any more.
     pub(super) fn end_claim(&mut self, tx: &Tx) -> Result<()> {
         tx.prepare_cached(
-            "update task set session = null, token_hash = null, cancel_asked = null where seq = ?1",
+            "update task set session = null, token_hash = null, cancel_asked = null, interrupt_asked = null \
+             where seq = ?1",
         )?
         .execute([self.seq])?;
         (self.session, self.token_hash, self.cancel_asked) = (None, None, None);
+        self.interrupt_asked = None;
         Ok(())
     }
 
