@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::files::end_of;
+use crate::git::AS_STORED;
 use crate::lanes::{HookCall, HookResult};
 use crate::process::{Launch, Stdin};
 use crate::worker::Stop;
@@ -127,11 +128,15 @@ impl Shell {
         &self,
         ctx: &Context,
         argv: Vec<OsString>,
-        environment: Environment,
+        mut environment: Environment,
         input: Option<&[u8]>,
         limit: Duration,
         mut stop: watch::Receiver<Option<Stop>>,
     ) -> Ran {
+        // Whatever judges sees the objects that would land, not what somebody put in their place.
+        for (name, value) in AS_STORED {
+            environment.set(name, value);
+        }
         // One directory per launch: a shim never shares its records.
         let dir = fresh_dir(&self.dir);
         let dir = match dir {

@@ -26,7 +26,7 @@ const KEPT_GIT_VARIABLES: [&str; 10] = [
 ];
 
 /// Settings every command gets, whatever any configuration says.
-const ALWAYS: [&str; 7] = [
+const ALWAYS: [&str; 8] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "gc.auto=0",
@@ -35,7 +35,14 @@ const ALWAYS: [&str; 7] = [
     "core.quotePath=false",
     // A full object id is one, even where a ref has such a name: six looks less per id.
     "core.warnAmbiguousRefs=false",
+    // Parents and trees come from the commits themselves, not from a cache that anybody can write.
+    "core.commitGraph=false",
 ];
+
+/// Variables that make every object mean what its id says: no `refs/replace`, no grafts. For Regatta's own git, and for
+/// every command that Regatta runs to judge something.
+pub(crate) const AS_STORED: [(&str, &str); 2] =
+    [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -162,7 +169,12 @@ impl GitCommand {
     fn pinned(&self) -> Vec<(OsString, OsString)> {
         let fixed =
             [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", ":"), ("GIT_PAGER", "cat")];
-        fixed.iter().map(|(n, v)| (n.into(), v.into())).chain(self.env.iter().cloned()).collect()
+        fixed
+            .iter()
+            .chain(&AS_STORED)
+            .map(|(n, v)| (n.into(), v.into()))
+            .chain(self.env.iter().cloned())
+            .collect()
     }
 
     fn shown(&self) -> String {

@@ -30,7 +30,7 @@ mod work;
 mod worktrees;
 
 pub use command::GitEnv;
-pub(crate) use command::{GitCommand, jittered};
+pub(crate) use command::{AS_STORED, GitCommand, jittered};
 pub use delete_branch::DeletedBranch;
 pub use error::GitError;
 pub(crate) use files::{FileLock, absent_is_none, copy_index, io, replace_file, replace_link, unique_suffix};
