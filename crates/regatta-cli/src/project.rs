@@ -39,6 +39,24 @@ impl Project {
         Ok(Self { repo, config, config_file, warnings, store_url })
     }
 
+    /// The same for somebody who names files. Outside of any repository, the first file says where the project is: in
+    /// its own directory, or where a plan of parallel-orchestra has its `cwd`.
+    pub(crate) fn open_for(global: &Global, files: &[PathBuf]) -> Result<Self, CliError> {
+        let opened = Self::open(global);
+        let (None, Err(error), Some(file)) = (&global.project, &opened, files.first()) else { return opened };
+        if error.exit != Exit::Git {
+            return opened;
+        }
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let cwd = regatta_core::taskfile::orchestra_cwd(&text).unwrap_or_default();
+        let dir = file.parent().unwrap_or(Path::new("")).join(cwd);
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        match Repo::discover(&dir, None) {
+            Ok(_) => Self::open(&Global { project: Some(dir), ..global.clone() }),
+            Err(_) => opened,
+        }
+    }
+
     /// Opens the store, making it if it is not there.
     pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
         self.make_state_dir()?;

@@ -70,6 +70,10 @@ pub struct TaskSpec {
     /// Directory inside the lane in which the agent starts; empty for its root.
     #[serde(default)]
     pub workdir: PathBuf,
+    /// A directory whose files are copied to the lane's `.claude`, where the plan is parallel-orchestra's: from the
+    /// repository root, or absolute. Its task starts at the lane's root where the lane does not have `workdir`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assets: Option<PathBuf>,
     /// The plan it came from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -110,6 +114,7 @@ impl TaskSpec {
             auto_commit: true,
             land: true,
             workdir: PathBuf::new(),
+            assets: None,
             plan: None,
             source: String::new(),
             wanted: Wanted::default(),

@@ -10,6 +10,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::config::{Config, Profile, Sink};
 use regatta_core::failure::Backoff;
 use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_store::{Claim, SessionId, Store, StoreError};
 
@@ -239,6 +240,10 @@ impl Context {
         ];
         for (name, value) in pairs {
             environment.set(name, value);
+        }
+        // The guard among parallel-orchestra's own hooks asks for it.
+        if claim.spec.assets.is_some() && !claim.spec.read_only {
+            environment.set("PO_WORKTREE_GUARD", OsStr::new("1"));
         }
     }
 
@@ -472,6 +477,15 @@ impl Context {
             .iter()
             .map(|(path, why)| format!("{} was not brought in: {why}", path.display()))
             .collect())
+    }
+
+    /// Brings the `.claude` of a project of parallel-orchestra into a lane: the project's own, else the repository's.
+    pub(crate) async fn bring_assets(self: &Arc<Self>, lane: &Lane, spec: &TaskSpec) -> Result<(), GitError> {
+        let Some(own) = spec.assets.as_ref().map(|own| self.checkout.join(own)) else { return Ok(()) };
+        let from = if own.is_dir() { own } else { self.checkout.join(".claude") };
+        let lane = lane.clone();
+        self.blocking(move |ctx| ctx.lanes.bring_assets(&lane, &from)).await?;
+        Ok(())
     }
 
     /// The lane's setup, where it has to run, and what it would be remembered by.

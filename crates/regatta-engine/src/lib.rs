@@ -24,7 +24,7 @@ mod leftovers;
 mod machine;
 mod meter;
 pub mod notice;
-mod notify;
+pub mod notify;
 mod persist;
 pub mod plans;
 pub mod process;

@@ -92,7 +92,8 @@ pub(crate) async fn document(
         return Err(no_session(task, &attempts, project));
     };
     let lane = lane(&queue, task, attempt, restore).await?;
-    let workdir: PathBuf = lane.join(&task.spec.workdir).components().collect();
+    let own = lane.join(&task.spec.workdir);
+    let workdir: PathBuf = if own.is_dir() { own.components().collect() } else { lane.to_owned() };
     Ok(AttachDocument {
         task_id: id.clone(),
         session_id: session.to_owned(),

@@ -292,6 +292,15 @@ fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
             );
         }
     }
+    for hook in &loaded.hooks {
+        let message = format!("`{}` is called by `regatta run` only, not by the daemon", hook.key());
+        let warning = Diagnostic::warning(hook.key(), regatta_core::diagnostic::Pos::NOWHERE, message);
+        all.push(
+            warning.hinted(
+                "for the daemon, regatta.yaml has `notify: [{ on: [failed], webhook: \"https://…\" }]`",
+            ),
+        );
+    }
     all
 }
 

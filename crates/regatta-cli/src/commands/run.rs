@@ -11,7 +11,7 @@ use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
-use regatta_core::taskfile::Loaded;
+use regatta_core::taskfile::{Hook, Loaded};
 use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
@@ -97,7 +97,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let ui = &Ui { outlives_reader: true, ..ui.clone() };
-    let mut project = Project::open(global)?;
+    let mut project = Project::open_for(global, &args.plans)?;
     apply_flags(&mut project, &args)?;
     let loaded = load(&project, &args, ui)?;
     if args.dry_run {
@@ -229,7 +229,11 @@ pub(crate) fn preflight(
 
 async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
     let store = project.create_store().await?;
+    let begun = std::time::Instant::now();
     let (report, ended) = engage(project, store, &loaded, args, ui).await?;
+    if ended == Ended::Settled {
+        call_hooks(&loaded.hooks, &report, begun.elapsed(), ui).await;
+    }
     if let Some(path) = &args.report {
         super::report::write(path, &report)?;
     }
@@ -239,6 +243,23 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
         Ended::Settled if report.is_good() => Exit::Ok,
         Ended::Settled => Exit::TaskFailed,
     })
+}
+
+/// Calls the webhooks of parallel-orchestra's plans. One that fails is reported, and changes nothing else.
+async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
+    let certificates = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    for hook in hooks {
+        let Some(payload) = hook.payload(report, took.as_secs_f64()) else { continue };
+        let called = regatta_engine::notify::call(
+            &hook.url,
+            hook.allow_private,
+            payload.to_string(),
+            certificates.clone(),
+        );
+        if let Err(why) = called.await {
+            ui.note(format!("warning: {} could not notify {}: {why}", hook.key(), hook.url));
+        }
+    }
 }
 
 /// Runs tasks to their end, and shows it live.

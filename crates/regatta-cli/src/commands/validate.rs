@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open_for(global, &args.files)?;
     let mut files = Vec::new();
     for path in args.files {
         let bytes = std::fs::read(&path)
@@ -57,7 +57,7 @@ pub(crate) fn parse_files<'a>(
     let mut sources = Vec::new();
     for (path, bytes) in files {
         match Source::from_bytes(shown(path), bytes) {
-            Ok(source) => sources.push(match directory_in(&project.repo.toplevel, path) {
+            Ok(source) => sources.push(match directory_of(&project.repo.toplevel, path) {
                 Some(dir) => source.in_dir(dir),
                 None => source,
             }),
@@ -80,10 +80,10 @@ pub(crate) fn parse_files<'a>(
     loaded
 }
 
-/// The file's directory relative to the repository root, if it lies inside.
-fn directory_in(root: &Path, file: &Path) -> Option<String> {
+/// The file's directory: from the repository root if it lies inside, else absolute.
+fn directory_of(root: &Path, file: &Path) -> Option<String> {
     let file = std::fs::canonicalize(file).ok()?;
     let root = std::fs::canonicalize(root).ok()?;
-    let dir = file.parent()?.strip_prefix(&root).ok()?;
-    Some(dir.to_string_lossy().into_owned())
+    let dir = file.parent()?;
+    Some(dir.strip_prefix(&root).unwrap_or(dir).to_string_lossy().into_owned())
 }

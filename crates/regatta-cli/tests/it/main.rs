@@ -35,6 +35,7 @@ mod new;
 mod notify;
 mod orchestrator;
 mod parallel_agents;
+mod parallel_orchestra;
 mod plan;
 mod profiles;
 mod queue;

@@ -1,6 +1,6 @@
 //! `notify` in `regatta.yaml`: who is told what, how often, and what happens when nobody listens.
 
-mod hook;
+pub(crate) mod hook;
 
 use std::path::Path;
 

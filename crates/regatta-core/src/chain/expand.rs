@@ -112,6 +112,7 @@ fn of_link(
         auto_commit: false,
         land: false,
         workdir: build.workdir.clone(),
+        assets: build.assets.clone(),
         plan: build.plan.clone(),
         source: build.source.clone(),
         part: Some(Part::Link { chain: build.id.clone(), link }),

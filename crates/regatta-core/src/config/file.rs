@@ -63,13 +63,6 @@ impl Config {
                 value => {
                     self.put(&path, value);
                     self.origins.insert(origin_path(&path), Origin::File);
-                    if field.key.later && self.get(&path) != Config::default().get(&path) {
-                        report.warn(
-                            field.key_pos,
-                            &path,
-                            format!("`{path}` is not supported by this version yet"),
-                        );
-                    }
                 }
             }
         }

@@ -24,8 +24,6 @@ pub struct Key {
     pub env: Option<&'static str>,
     /// Where it may stand; only task keys stand in more than one place.
     pub places: &'static [Place],
-    /// Read, and then not acted upon by this version.
-    pub later: bool,
 }
 
 /// What a key may hold.
@@ -87,7 +85,7 @@ impl Key {
         doc: &'static str,
     ) -> Self {
         let aliases = &[];
-        Self { name, aliases, kind, default, doc, example: default, env: None, places: &[], later: false }
+        Self { name, aliases, kind, default, doc, example: default, env: None, places: &[] }
     }
 
     pub(crate) const fn alias(self, aliases: &'static [&'static str]) -> Self {
@@ -104,10 +102,6 @@ impl Key {
 
     pub(crate) const fn places(self, places: &'static [Place]) -> Self {
         Self { places, ..self }
-    }
-
-    pub(crate) const fn later(self) -> Self {
-        Self { later: true, ..self }
     }
 
     /// Whether `word` is its name or one of its aliases.

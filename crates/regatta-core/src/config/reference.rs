@@ -89,8 +89,7 @@ fn default(key: &Key) -> String {
 }
 
 fn meaning(key: &Key) -> String {
-    let doc = key.doc.replace('|', "\\|");
-    if key.later { format!("{doc} *Not supported by this version yet.*") } else { doc }
+    key.doc.replace('|', "\\|")
 }
 
 fn places(places: &[Place]) -> String {

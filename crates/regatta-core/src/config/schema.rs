@@ -18,12 +18,7 @@ fn object<'a>(keys: impl Iterator<Item = &'a Key>) -> Value {
     let mut properties = Map::new();
     for key in keys {
         let mut property = of_kind(key.kind);
-        let doc = if key.later {
-            format!("{} Not supported by this version yet.", key.doc)
-        } else {
-            key.doc.to_owned()
-        };
-        property["description"] = json!(doc);
+        property["description"] = json!(key.doc);
         for name in std::iter::once(&key.name).chain(key.aliases) {
             properties.insert((*name).to_owned(), property.clone());
         }

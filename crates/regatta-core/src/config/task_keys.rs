@@ -115,7 +115,12 @@ pub static PLAN_KEYS: &[Key] = &[
 pub static PO_PLAN_KEYS: &[Key] = &[
     Key::new("po_plan_version", Kind::OneOf(&["0.1"]), "", "The version of the format, as a string."),
     Key::new("name", Kind::Text, "", "The plan's name, for people."),
-    Key::new("cwd", Kind::Text, "", "Directory, from the plan's own, in which the agents start. Required."),
+    Key::new(
+        "cwd",
+        Kind::Text,
+        "",
+        "Directory, from the plan's own, with the project's `.claude`, in which tasks start that only read. Required.",
+    ),
     Key::new("defaults", Kind::Section(PO_DEFAULT_KEYS), "", "Only `max_retries`."),
     Key::new(
         "concurrency_limits",
@@ -127,22 +132,25 @@ pub static PO_PLAN_KEYS: &[Key] = &[
         "on_complete",
         Kind::Section(PO_WEBHOOK_KEYS),
         "",
-        "A webhook for the end of the plan; `notify` in `regatta.yaml` does it.",
-    )
-    .later(),
+        "A webhook that `regatta run` calls at the end.",
+    ),
     Key::new(
         "on_failure",
         Kind::Section(PO_WEBHOOK_KEYS),
         "",
-        "A webhook for a failed plan; `notify` in `regatta.yaml` does it.",
-    )
-    .later(),
+        "A webhook that `regatta run` calls at an end with a failed task.",
+    ),
     Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
 ];
 
 static PO_DEFAULT_KEYS: &[Key] = &[Key::new("max_retries", RETRIES, "1", "Retries after the first attempt.")];
 
-static PO_WEBHOOK_KEYS: &[Key] = &[Key::new("webhook_url", Kind::Text, "", "An `https` address.")];
+static PO_WEBHOOK_KEYS: &[Key] = &[Key::new(
+    "webhook_url",
+    Kind::Text,
+    "",
+    "An `https` address of the open internet, or one that `notify` in `regatta.yaml` has with `allow_private`.",
+)];
 
 /// The keys of a task in parallel-orchestra's format.
 pub static PO_TASK_KEYS: &[Key] = &[

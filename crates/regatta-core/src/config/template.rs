@@ -13,10 +13,9 @@ pub fn template() -> String {
         "# How Regatta works in this repository. Every key is optional; a key that is commented out shows its default\n\
          # or an example. A flag wins over REGATTA_* in the environment, which wins over this file.\n",
     );
-    for key in CONFIG_KEYS.iter().filter(|key| !key.later) {
+    for key in CONFIG_KEYS.iter() {
         text.push('\n');
-        let children: Vec<&Key> =
-            key.children().unwrap_or_default().into_iter().filter(|key| !key.later).collect();
+        let children: Vec<&Key> = key.children().unwrap_or_default().into_iter().collect();
         if key.name == "version" {
             let _ = writeln!(text, "# {}\nversion: 1", key.doc);
         } else if key.children().is_some() {

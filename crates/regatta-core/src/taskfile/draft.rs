@@ -51,6 +51,8 @@ pub(super) struct FileReading {
     pub(super) drafts: Vec<Draft>,
     /// Limits of its groups.
     pub(super) limits: Vec<Spot<(String, u32)>>,
+    /// Its webhooks.
+    pub(super) hooks: Vec<super::Hook>,
     /// Whether every group needs a limit in this very file, and every limit a group.
     pub(super) own_limits_only: bool,
 }
@@ -99,18 +101,24 @@ pub(super) fn deps(fields: &Fields, name: &str, report: &mut Report) -> Vec<Spot
     deps
 }
 
-/// Reads declared writes through `place`, which makes them relative to the repository root.
+/// Reads declared writes through `place`, which makes them relative to the repository root. For nothing there is
+/// nothing to watch, and a warning.
 pub(super) fn writes(
     fields: &Fields,
     report: &mut Report,
-    place: impl Fn(&str) -> Result<WritePath, String>,
+    place: impl Fn(&str) -> Result<Option<WritePath>, String>,
 ) -> Vec<Spot<WritePath>> {
     let mut writes = Vec::new();
     for Spot { pos, value } in fields.texts("writes").unwrap_or_default() {
         let path =
             if value.len() > MAX_PATH { Err("is too long for a path".to_owned()) } else { place(value) };
         match path {
-            Ok(value) => writes.push(Spot { pos: *pos, value }),
+            Ok(Some(value)) => writes.push(Spot { pos: *pos, value }),
+            Ok(None) => {
+                let message =
+                    format!("write {} is not in the repository, so nobody watches it", quoted(value));
+                report.warn(*pos, &fields.path_of("writes"), message);
+            }
             Err(why) => {
                 let message = format!("write {} {why}", quoted(value));
                 report.error(*pos, &fields.path_of("writes"), message);

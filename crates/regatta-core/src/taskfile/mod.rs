@@ -14,6 +14,7 @@
 
 mod draft;
 mod frontmatter;
+mod hook;
 mod links;
 mod orchestra;
 mod paths;
@@ -36,6 +37,8 @@ use crate::spec::TaskSpec;
 
 use draft::{FileReading, Place};
 
+pub use hook::{Hook, HookEvent};
+
 /// One file to read.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
@@ -43,7 +46,8 @@ pub struct Source<'a> {
     pub name: String,
     /// What it says.
     pub text: Cow<'a, str>,
-    /// Its directory from the repository root, with `/`; empty for the root itself. The root where unknown.
+    /// Its directory from the repository root, with `/`; empty for the root itself. Absolute where it lies elsewhere.
+    /// The root where unknown.
     pub dir: Option<String>,
 }
 
@@ -53,7 +57,7 @@ impl<'a> Source<'a> {
         Self { name: name.into(), text: Cow::Borrowed(text), dir: None }
     }
 
-    /// The same, in a directory of the repository.
+    /// The same, in a directory: of the repository, or absolute.
     #[must_use]
     pub fn in_dir(mut self, dir: impl Into<String>) -> Self {
         self.dir = Some(dir.into());
@@ -133,6 +137,8 @@ pub struct Loaded {
     pub plan_name: Option<String>,
     /// The limit of every group that a task belongs to or a plan mentions: the plan's, else the configuration's, else 1.
     pub concurrency_limits: BTreeMap<String, u32>,
+    /// Webhooks that parallel-orchestra's plans want called at the end of a run.
+    pub hooks: Vec<Hook>,
     /// Everything worth telling, in the order of the files and of their lines.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -162,9 +168,22 @@ pub fn load(sources: &[Source<'_>], settings: &LoadSettings<'_>) -> Loaded {
         files.push(file);
     }
     let plan_name = files.iter().find_map(|file| file.plan.clone());
+    let hooks = files.iter_mut().flat_map(|file| std::mem::take(&mut file.hooks)).collect();
     let (tasks, concurrency_limits) = links::connect(files, settings, &mut reports);
     diagnostics.extend(reports.into_iter().flat_map(Report::into_sorted));
-    Loaded { tasks, plan_name, concurrency_limits, diagnostics }
+    Loaded { tasks, plan_name, concurrency_limits, hooks, diagnostics }
+}
+
+/// The `cwd` of a plan of parallel-orchestra; nothing for any other text.
+pub fn orchestra_cwd(text: &str) -> Option<String> {
+    let mut unused = Report::new("");
+    let halves = frontmatter::split(text, &mut unused)?;
+    let node = yaml::parse(&halves.yaml, 2, &mut unused)?;
+    node.entry("po_plan_version")?;
+    match &*node.entry("cwd")?.value.data {
+        yaml::Data::Scalar(scalar) => Some(scalar.text.clone()),
+        _ => None,
+    }
 }
 
 /// Reads one file, whichever of the three kinds it is.

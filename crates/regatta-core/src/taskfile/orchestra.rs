@@ -1,9 +1,11 @@
 //! A plan as parallel-orchestra defines it (`po_plan_version: "0.1"`), read unchanged.
 //!
 //! Differences to Regatta's own format, all of them parallel-orchestra's: `agent` names the persona and the
-//! program is `claude`; `cwd` and `read_only` are required; paths count from the plan's directory; keys it
-//! does not know are ignored, which is a warning here. Two tasks that write the same place are refused by
-//! it; Regatta runs them one after the other unless it is told to be strict.
+//! program is `claude`; `cwd` and `read_only` are required; paths count from the plan's directory, wherever that is;
+//! keys it does not know are ignored, which is a warning here. A task that writes starts at the root of its lane,
+//! whatever `cwd` says: `cwd` tells where the project's `.claude` is, and where a task starts that only reads.
+//! Two tasks that write the same place are refused by parallel-orchestra; Regatta runs them one after the other,
+//! unless it is asked to be strict.
 
 use std::path::PathBuf;
 
@@ -19,22 +21,19 @@ use crate::verdict::VerdictAdapter;
 use crate::writes::WritePath;
 
 use super::draft::{self, Draft, FileReading, Place};
+use super::paths::{self, Spot};
 use super::title::title;
-use super::{paths, plan};
+use super::{hook, plan};
 
 /// The program behind every persona.
 const PROGRAM: &str = "claude";
 /// Attempts where neither task nor defaults say: one retry.
 const ATTEMPTS: u32 = 2;
-/// What to write instead of a plan's own webhooks.
-const NOTIFY_INSTEAD: &str = "notify: [{ on: [idle, failed], webhook: \"https://…\" }]";
-/// The longest address of a webhook.
-const MAX_URL: usize = 2048;
 
 /// What the plan says for all its tasks.
 struct Common {
     plan: String,
-    workdir: PathBuf,
+    cwd: Spot,
     attempts: u32,
 }
 
@@ -55,11 +54,10 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
             "`po_plan_version` must be the string \"0.1\", found nothing",
         );
     }
-    webhooks(&fields, report);
-    let workdir = workdir(&fields, place, report);
+    let cwd = cwd(&fields, place, report);
     let attempts = fields.section("defaults").and_then(|defaults| draft::attempts(defaults, report));
-    let common = Common { plan: plan::name(&fields, place), workdir, attempts: attempts.unwrap_or(ATTEMPTS) };
-    let drafts = plan::entries(&fields, report)
+    let common = Common { plan: plan::name(&fields, place), cwd, attempts: attempts.unwrap_or(ATTEMPTS) };
+    let drafts: Vec<Draft> = plan::entries(&fields, report)
         .iter()
         .enumerate()
         .filter_map(|(n, entry)| task(entry, &format!("tasks[{n}]"), &common, place, report))
@@ -67,48 +65,65 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
     let limits = fields.counts("concurrency_limits").to_vec();
     // Limits that could not be read are told already; no group is to blame for lacking one.
     let own_limits_only = !fields.broken.contains(&"concurrency_limits");
-    FileReading { plan: Some(common.plan), drafts, limits, own_limits_only }
+    let hooks = hook::read(&fields, &common.plan, &drafts, place, report);
+    FileReading { plan: Some(common.plan), drafts, limits, hooks, own_limits_only }
 }
 
-fn workdir(fields: &Fields, place: Place<'_>, report: &mut Report) -> PathBuf {
+fn cwd(fields: &Fields, place: Place<'_>, report: &mut Report) -> Spot {
+    let root = Spot::Inside(String::new());
     let Some(cwd) = fields.text("cwd") else {
         if fields.lacks("cwd") {
             let message = "the plan has no `cwd`";
             report.error(fields.pos, "cwd", message).hint =
                 Some("add `cwd: \".\"` for the plan's own directory".into());
         }
-        return PathBuf::new();
+        return root;
     };
-    match paths::inside(place.dir(), cwd, place.settings.repo_root) {
-        Ok(path) => PathBuf::from(path),
+    match paths::locate(place.dir(), cwd, place.settings.repo_root) {
+        Ok(spot) => {
+            if let Spot::Outside(_) = spot {
+                let message =
+                    format!("`cwd` {} is not in the repository; tasks start at its root", quoted(cwd));
+                report.warn(fields.pos_of("cwd"), "cwd", message).hint =
+                    Some("`cwd` counts from the plan's directory, and tells where the project is".into());
+            }
+            spot
+        }
         Err(why) => {
             report.error(fields.pos_of("cwd"), "cwd", format!("`cwd` {} {why}", quoted(cwd)));
-            PathBuf::new()
+            root
         }
     }
 }
 
-/// Webhooks are checked as parallel-orchestra does, save for addresses of the inside, and then not called.
-fn webhooks(fields: &Fields, report: &mut Report) {
-    for name in ["on_complete", "on_failure"] {
-        let (Some(field), Some(section)) = (fields.field(name), fields.section(name)) else { continue };
-        let (url, pos) = (section.text("webhook_url"), section.pos_of("webhook_url"));
-        match url {
-            None if section.lacks("webhook_url") => {
-                report.error(field.key_pos, name, format!("`{name}` has no `webhook_url`"));
-            }
-            None => {}
-            Some(url) if !url.starts_with("https://") || url.len() > MAX_URL => {
-                let message =
-                    format!("`webhook_url` must be an https address of at most {MAX_URL} characters");
-                report.error(pos, &section.path_of("webhook_url"), message);
-            }
-            Some(_) => {
-                let message =
-                    format!("`{name}` is not called: whom to notify is said by `notify` in regatta.yaml");
-                report.warn(field.key_pos, name, message).hint = Some(NOTIFY_INSTEAD.into());
-            }
+impl Common {
+    /// Where a task starts, from the root of its lane.
+    fn workdir(&self, read_only: bool) -> PathBuf {
+        match &self.cwd {
+            Spot::Inside(path) if read_only => PathBuf::from(path),
+            _ => PathBuf::new(),
         }
+    }
+
+    /// Where the project's `.claude` is.
+    fn assets(&self) -> PathBuf {
+        match &self.cwd {
+            Spot::Inside(path) | Spot::Outside(path) => PathBuf::from(path).join(".claude"),
+        }
+    }
+
+    /// A declared write. One outside the repository from the plan's directory is one of the project, if it can be.
+    fn write(&self, text: &str, place: Place<'_>) -> Result<Option<WritePath>, String> {
+        if text.is_empty() {
+            return Err("is empty".into());
+        }
+        let root = place.settings.repo_root;
+        let spot = match (paths::locate(place.dir(), text, root)?, &self.cwd) {
+            (Spot::Outside(_), Spot::Inside(cwd)) => paths::locate(cwd, text, root)?,
+            (spot, _) => spot,
+        };
+        let Spot::Inside(path) = spot else { return Ok(None) };
+        WritePath::parse(if path.is_empty() { "." } else { &path }).map(Some).map_err(|why| why.to_string())
     }
 }
 
@@ -141,14 +156,7 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
         report.error(fields.pos_of("prompt"), &fields.path_of("prompt"), "the `prompt` is empty");
     }
     let deps = draft::deps(&fields, "depends_on", report);
-    let repo_root = place.settings.repo_root;
-    let mut writes = draft::writes(&fields, report, |text| {
-        if text.is_empty() {
-            return Err("is empty".into());
-        }
-        let path = paths::inside(place.dir(), text, repo_root)?;
-        WritePath::parse(if path.is_empty() { "." } else { &path }).map_err(|why| why.to_string())
-    });
+    let mut writes = draft::writes(&fields, report, |text| common.write(text, place));
     let group = draft::group(&fields, report);
     let attempts = draft::attempts(&fields, report).unwrap_or(common.attempts);
     let read_only = fields.bool("read_only").unwrap_or(false);
@@ -186,7 +194,8 @@ fn task(node: &Node, path: &str, common: &Common, place: Place<'_>, report: &mut
             verdict_adapter: VerdictAdapter::ExitCode,
             auto_commit: defaults.auto_commit,
             land: lands(place) && !read_only,
-            workdir: common.workdir.clone(),
+            workdir: common.workdir(read_only),
+            assets: Some(common.assets()),
             plan: Some(common.plan.clone()),
             source: place.line(fields.pos),
             wanted: Default::default(),

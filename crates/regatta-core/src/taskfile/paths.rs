@@ -1,37 +1,79 @@
 //! Paths in plans, made relative to the repository root.
 
-/// Makes `path`, as written in a file in `dir`, relative to the repository root; the root itself is empty.
-///
-/// The error stands behind the path: `"../../x" leaves the repository`.
-pub(super) fn inside(dir: &str, path: &str, repo_root: Option<&str>) -> Result<String, String> {
-    let absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    let from_root = if absolute {
-        let root = repo_root.ok_or("is absolute; write a relative path")?;
-        below(root, path).ok_or("leaves the repository")?
-    } else {
-        path.to_owned()
-    };
-    let base = if absolute { "" } else { dir };
-    for part in base.split('/').chain(from_root.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop().ok_or("leaves the repository")?),
-            _ => parts.push(part),
-        }
-    }
-    Ok(parts.join("/"))
+/// Where a path of a plan leads.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// Into the repository: from its root, the root itself being empty.
+    Inside(String),
+    /// Elsewhere: absolute.
+    Outside(String),
 }
 
-/// What remains of `path` below `root`, both absolute.
-fn below(root: &str, path: &str) -> Option<String> {
-    let mut rest = path.split('/').filter(|part| !part.is_empty() && *part != ".");
-    for part in root.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if rest.next() != Some(part) {
-            return None;
+/// Where `path`, as written in a file in `dir`, leads. `dir` counts from the repository root, unless it is absolute.
+///
+/// The error follows the path: `"../../x" leaves the repository`.
+pub(super) fn locate(dir: &str, path: &str, repo_root: Option<&str>) -> Result<Spot, String> {
+    let Some(root) = repo_root else {
+        return match path.starts_with('/') || dir.starts_with('/') {
+            true => Err("is absolute; write a relative path".to_owned()),
+            false => joined([dir, path]).map(Spot::Inside).ok_or_else(|| "leaves the repository".to_owned()),
+        };
+    };
+    let absolute = if path.starts_with('/') {
+        normal([path])
+    } else if dir.starts_with('/') {
+        normal([dir, path])
+    } else {
+        normal([root, dir, path])
+    };
+    let root = normal([root]);
+    Ok(match below(&root, &absolute) {
+        Some(rest) => Spot::Inside(rest.to_owned()),
+        None => Spot::Outside(format!("/{absolute}")),
+    })
+}
+
+/// Makes `path`, as written in a file in `dir`, relative to the repository root; the root itself is empty.
+pub(super) fn inside(dir: &str, path: &str, repo_root: Option<&str>) -> Result<String, String> {
+    match locate(dir, path, repo_root)? {
+        Spot::Inside(path) => Ok(path),
+        Spot::Outside(_) => Err("leaves the repository".to_owned()),
+    }
+}
+
+/// The parts as one path without `.` and `..`; none where it climbs above its beginning.
+fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut clean: Vec<&str> = Vec::new();
+    for part in parts.into_iter().flat_map(|part| part.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(clean.pop()?),
+            _ => clean.push(part),
         }
     }
-    Some(rest.collect::<Vec<_>>().join("/"))
+    Some(clean.join("/"))
+}
+
+/// An absolute path without `.`, `..` and its first `/`. Above the root of all there is only the root.
+fn normal<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut clean: Vec<&str> = Vec::new();
+    for part in parts.into_iter().flat_map(|part| part.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(clean.pop()),
+            _ => clean.push(part),
+        }
+    }
+    clean.join("/")
+}
+
+/// What remains of `path` below `root`, both normal.
+fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
+    match path.strip_prefix(root)? {
+        "" => Some(""),
+        rest if root.is_empty() => Some(rest),
+        rest => rest.strip_prefix('/'),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +96,16 @@ mod tests {
         check("plans", "/home/me/repo/../x", Err("leaves the repository"));
         check("plans", "/home/me/repository", Err("leaves the repository"));
         check("plans", "/etc", Err("leaves the repository"));
+        check("plans", "../../repo/src", Ok("src"));
+        check("/home/me", "repo", Ok(""));
+        check("/home/me/plans", "../repo/src/x.rs", Ok("src/x.rs"));
+        check("/home/me/plans", ".", Err("leaves the repository"));
+        check("/", "home/me/repo/y", Ok("y"));
         assert!(inside("", "/etc", None).unwrap_err().starts_with("is absolute"));
+        assert_eq!(inside("", "../x", None).unwrap_err(), "leaves the repository");
+        assert_eq!(
+            locate("/home/me/plans", "../other", Some("/home/me/repo")),
+            Ok(Spot::Outside("/home/me/other".into()))
+        );
     }
 }

@@ -35,7 +35,8 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
         .enumerate()
         .filter_map(|(n, entry)| task::read_entry(entry, &format!("tasks[{n}]"), &common, place, report))
         .collect();
-    FileReading { plan, drafts, limits: fields.counts("concurrency_limits").to_vec(), own_limits_only: false }
+    let limits = fields.counts("concurrency_limits").to_vec();
+    FileReading { plan, drafts, limits, ..FileReading::default() }
 }
 
 /// What is wrong with the defaults is told once, here, and not for every task that inherits it.

@@ -108,7 +108,7 @@ fn complete(
 
     let deps = draft::deps(fields, "deps", report);
     let mut writes =
-        draft::writes(fields, report, |text| WritePath::parse(text).map_err(|why| why.to_string()));
+        draft::writes(fields, report, |text| WritePath::parse(text).map(Some).map_err(|why| why.to_string()));
     // The plan's own mistakes are told by the plan; here only its group counts.
     let group = draft::group(fields, report).or_else(|| {
         let defaults = common.defaults.filter(|_| fields.lacks("concurrency_group"))?;
@@ -187,6 +187,7 @@ fn complete(
             auto_commit: flag("auto_commit").unwrap_or(config.defaults.auto_commit),
             land: land && !read_only && !chained,
             workdir: common.workdir.clone(),
+            assets: None,
             plan: common.plan.clone(),
             source: place.line(fields.pos),
             wanted: Default::default(),

@@ -134,13 +134,13 @@ impl Lanes {
         Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).filter(|path| !own(path)).collect())
     }
 
-    fn tracked_in_base(&self, lane: &Lane) -> Result<BTreeSet<PathBuf>, GitError> {
+    pub(super) fn tracked_in_base(&self, lane: &Lane) -> Result<BTreeSet<PathBuf>, GitError> {
         let listed = self.work.bare().args(["ls-tree", "-r", "-z", "--name-only"]).arg(&lane.base).bytes()?;
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
     /// Where to write `path` in the lane, its directories made; or why not.
-    fn free_place(
+    pub(super) fn free_place(
         &self,
         lane: &Lane,
         path: &Path,
@@ -164,7 +164,7 @@ impl Lanes {
 }
 
 /// The path itself is tracked, or something below it is.
-fn is_tracked(path: &Path, tracked: &BTreeSet<PathBuf>) -> bool {
+pub(super) fn is_tracked(path: &Path, tracked: &BTreeSet<PathBuf>) -> bool {
     tracked.range(path.to_owned()..).next().is_some_and(|next| next.starts_with(path))
 }
 

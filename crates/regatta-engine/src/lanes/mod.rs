@@ -8,6 +8,7 @@
 //! own. Calls that change a lane assume that no agent runs in it.
 
 mod alone;
+mod assets;
 mod branch;
 mod bring_in;
 mod capture;

@@ -13,6 +13,8 @@ mod place;
 mod teller;
 mod webhook;
 
+pub use webhook::call;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -5,6 +5,7 @@
 //! would connect to something that was not checked.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +36,21 @@ pub(super) async fn deliver(
     allow_private: bool,
     told: &Notification,
 ) -> Delivery {
-    let body = told.payload().to_string();
-    let certificates = ctx.environment.value("SSL_CERT_FILE").map(std::path::PathBuf::from);
+    let certificates = ctx.environment.value("SSL_CERT_FILE").map(PathBuf::from);
+    match call(url, allow_private, told.payload().to_string(), certificates).await {
+        Ok(()) => Delivery::Done,
+        Err(why) => Delivery::GivenUp(why),
+    }
+}
+
+/// Posts a JSON text, trying again where that may help. The error says why it was given up, without the secret part of
+/// the address.
+pub async fn call(
+    url: &WebhookUrl,
+    allow_private: bool,
+    body: String,
+    certificates: Option<PathBuf>,
+) -> Result<(), String> {
     let mut pauses = PAUSES.into_iter();
     loop {
         let (url, body, certificates) = (url.clone(), body.clone(), certificates.clone());
@@ -44,13 +58,13 @@ pub(super) async fn deliver(
         let tried =
             tokio::task::spawn_blocking(move || post(&url, allow_private, &body, certificates.as_deref()));
         let failure = match tried.await {
-            Ok(Ok(())) => return Delivery::Done,
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(failure)) => failure,
             Err(panicked) => Failure { why: panicked.to_string(), is_passing: false },
         };
         match pauses.next().filter(|_| failure.is_passing) {
             Some(pause) => tokio::time::sleep(pause).await,
-            None => return Delivery::GivenUp(failure.why),
+            None => return Err(failure.why),
         }
     }
 }

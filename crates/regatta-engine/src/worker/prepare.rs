@@ -1,10 +1,11 @@
 //! From the claim to a lane an agent can be started in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_store::Step;
 
@@ -81,7 +82,7 @@ impl Worker {
                 None => made,
             }
         };
-        if !lane.path.join(&spec.workdir).is_dir() {
+        if !start_dir(&lane.path, &spec).is_dir() {
             let why = format!(
                 "its directory {} is not in the repository at {}",
                 spec.workdir.display(),
@@ -249,6 +250,7 @@ impl Worker {
     /// Brings the user's files in and runs the lane's setup. Only in a lane that was just made.
     async fn furnish(&mut self, lane: &Lane) -> Result<(), WorkerError> {
         let brought_in = self.ctx.furnish(lane, &self.claim.spec.workdir).await?;
+        self.ctx.bring_assets(lane, &self.claim.spec).await?;
         self.learn_secrets(None);
         for warning in lane.warnings.iter().cloned().chain(brought_in) {
             self.note(EventBody::Noted { text: warning }).await;
@@ -307,6 +309,12 @@ pub(crate) fn reopen(ctx: &Context, task: &TaskId) -> Result<Option<Lane>, GitEr
         Some(lane) => ctx.lanes.prepare(task, &lane.base).map(Some),
         None => Ok(None),
     }
+}
+
+/// Where the agent of a task starts. A plan of parallel-orchestra may lie in a directory that no commit has.
+pub(crate) fn start_dir(lane: &Path, spec: &TaskSpec) -> PathBuf {
+    let own = lane.join(&spec.workdir);
+    if spec.assets.is_some() && !own.is_dir() { lane.to_owned() } else { own }
 }
 
 /// Paths for a sentence.

@@ -21,7 +21,7 @@ impl Worker {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
         self.learn_secrets(Some(token));
-        let workdir = site.lane.path.join(&spec.workdir);
+        let workdir = super::prepare::start_dir(&site.lane.path, &spec);
         let account = self.take_account(&workdir).await?;
         let profile = &account.agent;
         let (session, resume) = (account.session.clone(), account.resume);

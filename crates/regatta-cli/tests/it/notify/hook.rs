@@ -12,7 +12,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What it does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     /// Answers with this status.
     Answers(u16),
     /// Reads it and never answers.
@@ -20,7 +20,7 @@ pub(super) enum Mood {
 }
 
 /// The server; it goes on until the test's process ends.
-pub(super) struct Hook {
+pub(crate) struct Hook {
     port: u16,
     shared: Arc<Shared>,
 }
@@ -34,19 +34,19 @@ struct Shared {
 
 /// A request that was read to its end.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
-    pub(super) head: String,
-    pub(super) body: Value,
-    pub(super) mood: Mood,
+pub(crate) struct Post {
+    pub(crate) head: String,
+    pub(crate) body: Value,
+    pub(crate) mood: Mood,
 }
 
 impl Hook {
-    pub(super) fn new(mood: Mood) -> Self {
+    pub(crate) fn new(mood: Mood) -> Self {
         Self::serve(mood, None)
     }
 
     /// Over TLS, as `localhost`; also the certificate to trust.
-    pub(super) fn with_tls() -> (Self, String) {
+    pub(crate) fn with_tls() -> (Self, String) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -74,25 +74,25 @@ impl Hook {
         Self { port, shared }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }
 
-    pub(super) fn set(&self, mood: Mood) {
+    pub(crate) fn set(&self, mood: Mood) {
         *self.shared.mood.lock().unwrap() = mood;
     }
 
     /// What came so far.
-    pub(super) fn posts(&self) -> Vec<Post> {
+    pub(crate) fn posts(&self) -> Vec<Post> {
         self.shared.posts.lock().unwrap().clone()
     }
 
     /// `kind task` of what came and was answered well, sorted.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(crate) fn told(&self) -> Vec<String> {
         let taken = self.posts().into_iter().filter(|post| post.mood == Mood::Answers(200));
         let mut told: Vec<String> = taken.map(|post| line(&post.body)).collect();
         told.sort();
@@ -101,7 +101,7 @@ impl Hook {
 
     /// Waits until so many came.
     #[track_caller]
-    pub(super) fn wait(&self, n: usize) {
+    pub(crate) fn wait(&self, n: usize) {
         let posts = self.shared.posts.lock().unwrap();
         let (posts, waited) =
             self.shared.came.wait_timeout_while(posts, DEADLINE, |posts| posts.len() < n).unwrap();
@@ -109,7 +109,7 @@ impl Hook {
     }
 }
 
-pub(super) fn line(body: &Value) -> String {
+pub(crate) fn line(body: &Value) -> String {
     let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
     format!("{} {}", text("kind"), text("task")).trim_end().to_owned()
 }

@@ -1,0 +1,125 @@
+//! The webhooks of a plan of parallel-orchestra: `on_complete` and `on_failure`.
+//!
+//! A plan may come from anywhere, so it reaches the open internet only, over `https`. An address of one's own network is
+//! called where `regatta.yaml` names it under `notify` with `allow_private: true`.
+
+use serde_json::{Value, json};
+
+use crate::config::fields::Fields;
+use crate::config::{Config, Sink};
+use crate::diagnostic::Report;
+use crate::id::TaskId;
+use crate::notify::{WebhookUrl, is_public};
+use crate::report;
+
+use super::draft::{Draft, Place};
+
+/// When a webhook is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookEvent {
+    /// At every end.
+    Complete,
+    /// At an end with a failed task.
+    Failure,
+}
+
+/// A webhook to call when the tasks of a plan have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// When.
+    pub event: HookEvent,
+    /// To where.
+    pub url: WebhookUrl,
+    /// Whether that may be a machine of one's own network.
+    pub allow_private: bool,
+    plan: String,
+    tasks: Vec<TaskId>,
+}
+
+impl Hook {
+    /// The key in the plan.
+    pub fn key(&self) -> &'static str {
+        match self.event {
+            HookEvent::Complete => "on_complete",
+            HookEvent::Failure => "on_failure",
+        }
+    }
+
+    /// What to send at the end of a run that took `seconds`; nothing where this end is none of its business.
+    pub fn payload(&self, report: &report::Report, seconds: f64) -> Option<Value> {
+        let own = report.tasks.iter().filter(|task| self.tasks.contains(&task.id));
+        let (mut total, mut succeeded, mut skipped) = (0, 0, 0);
+        for task in own {
+            total += 1;
+            match task.state.as_str() {
+                "done" | "landed" => succeeded += 1,
+                "skipped" => skipped += 1,
+                _ => {}
+            }
+        }
+        let failed = total - succeeded - skipped;
+        let event = match self.event {
+            HookEvent::Complete => "complete",
+            HookEvent::Failure if failed > 0 => "failure",
+            HookEvent::Failure => return None,
+        };
+        Some(json!({
+            "event": event,
+            "manifest": self.plan,
+            "total": total,
+            "succeeded": succeeded,
+            "failed": failed,
+            "skipped": skipped,
+            "duration_sec": (seconds * 10.0).round() / 10.0,
+        }))
+    }
+}
+
+/// Reads both webhooks of a plan.
+pub(super) fn read(
+    fields: &Fields,
+    plan: &str,
+    drafts: &[Draft],
+    place: Place<'_>,
+    report: &mut Report,
+) -> Vec<Hook> {
+    let tasks: Vec<TaskId> =
+        drafts.iter().filter_map(|draft| draft.id.as_ref()).map(|id| id.value.clone()).collect();
+    let mut hooks = Vec::new();
+    for (name, event) in [("on_complete", HookEvent::Complete), ("on_failure", HookEvent::Failure)] {
+        let (Some(field), Some(section)) = (fields.field(name), fields.section(name)) else { continue };
+        let Some(text) = section.text("webhook_url") else {
+            if section.lacks("webhook_url") {
+                report.error(field.key_pos, name, format!("`{name}` has no `webhook_url`"));
+            }
+            continue;
+        };
+        let (pos, path) = (section.pos_of("webhook_url"), section.path_of("webhook_url"));
+        let url = match WebhookUrl::parse(text) {
+            Ok(url) => url,
+            Err(why) => {
+                report.error(pos, &path, format!("the address in `webhook_url` {why}"));
+                continue;
+            }
+        };
+        let allow_private = is_allowed(place.settings.config, &url);
+        if !allow_private && (!url.is_https() || url.ip().is_some_and(|ip| !is_public(ip))) {
+            let message = "`webhook_url` must be an https address of the open internet";
+            report.error(pos, &path, message).hint = Some(
+                "for a machine of your own, name the same address in regatta.yaml: notify: [{ on: [failed], webhook: \"…\", allow_private: true }]"
+                    .into(),
+            );
+            continue;
+        }
+        hooks.push(Hook { event, url, allow_private, plan: plan.to_owned(), tasks: tasks.clone() });
+    }
+    hooks
+}
+
+/// Whether the user's own configuration lets Regatta call this address wherever it leads.
+fn is_allowed(config: &Config, url: &WebhookUrl) -> bool {
+    config
+        .notify
+        .iter()
+        .any(|row| matches!(&row.sink, Sink::Webhook { url: own, allow_private: true } if own == url))
+}
