@@ -6,7 +6,7 @@ use std::sync::Arc;
 use regatta_core::config::{self, Config};
 use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
-use regatta_engine::git::Repo;
+use regatta_engine::git::{GitError, Repo};
 use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
@@ -33,7 +33,14 @@ impl Project {
     /// Finds the repository, reads its settings.
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
         let start = start_dir(global)?;
-        let repo = Repo::discover(&start, None)?;
+        let repo = match (Repo::discover(&start, None), &global.config) {
+            // Supervisors start daemons anywhere: the file then says where the project is.
+            (Err(GitError::NotARepository { .. }), Some(file)) if global.project.is_none() => {
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                Repo::discover(file.parent().unwrap_or(&start), None)?
+            }
+            (found, _) => found?,
+        };
         let (config, config_file, warnings) = load_config(global, &repo.toplevel)?;
         let store_url = store_url(global, &config, &repo);
         Ok(Self { repo, config, config_file, warnings, store_url })
@@ -55,6 +62,21 @@ impl Project {
             Ok(_) => Self::open(&Global { project: Some(dir), ..global.clone() }),
             Err(_) => opened,
         }
+    }
+
+    /// What the configuration was warned about, where nobody has been shown that yet.
+    pub(crate) fn new_warnings(&self) -> &[Diagnostic] {
+        if self.warnings.is_empty() {
+            return &[];
+        }
+        let text: Vec<String> = self.warnings.iter().map(ToString::to_string).collect();
+        let (text, shown) = (text.join("\n"), self.repo.state_dir.join("shown-warnings"));
+        if std::fs::read_to_string(&shown).is_ok_and(|before| before == text) {
+            return &[];
+        }
+        // Where it cannot be kept they are shown again.
+        let _ = std::fs::write(&shown, text);
+        &self.warnings
     }
 
     /// Opens the store, making it if it is not there.

@@ -121,7 +121,7 @@ impl Notification {
             EventBody::Done { head } => (NotifyKind::Done, "done", None, head.clone()),
             EventBody::Failed { why } => (NotifyKind::Failed, "failed", Some(why.clone()), None),
             EventBody::Parked { until, why, detail } => {
-                let reason = format!("{}: {detail} (until {until})", why.as_str());
+                let reason = format!("{}: {detail} (until {})", why.as_str(), until.in_utc());
                 (NotifyKind::Parked, "parked", Some(reason), None)
             }
             // Nobody is needed for it: the chain goes on by itself.

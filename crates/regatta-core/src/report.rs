@@ -247,7 +247,9 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Judged { verdict, summary } => format!("verdict {verdict}: {}", cell(summary)),
         EventBody::Retrying { class, why, .. } => format!("will be tried again ({class}): {}", cell(why)),
         EventBody::Released { why } => format!("back in the queue, not charged: {}", cell(why)),
-        EventBody::Parked { until, detail, .. } => format!("parked until {until}: {}", cell(detail)),
+        EventBody::Parked { until, detail, .. } => {
+            format!("parked until {}: {}", until.in_utc(), cell(detail))
+        }
         EventBody::Due => "due again".to_owned(),
         EventBody::Approved { head } => format!("approved, joins the train with {}", short(head)),
         EventBody::Done { .. } => "done".to_owned(),

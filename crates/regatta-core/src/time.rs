@@ -31,6 +31,14 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// For sentences that are kept, or read elsewhere: `2025-11-15 05:00 UTC`.
+    pub fn in_utc(self) -> String {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(at) => at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            Err(_) => self.to_string(),
+        }
+    }
+
     /// The span since `earlier`; zero where the clock went backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -83,6 +91,7 @@ mod tests {
         let text = serde_json::to_string(&at).unwrap();
         assert_eq!(text, "\"2025-11-15T05:00:00.123Z\"");
         assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), at);
+        assert_eq!(at.in_utc(), "2025-11-15 05:00 UTC");
         for millis in [0, -1, i64::MIN, i64::MAX, 253_402_300_800_000] {
             let at = Timestamp::from_millis(millis);
             assert_eq!(Timestamp::try_from(at.to_string()).unwrap(), at, "{millis}");

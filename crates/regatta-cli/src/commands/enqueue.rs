@@ -277,7 +277,8 @@ pub(crate) fn there_already(tasks: &[TaskRecord]) -> CliError {
 
 /// What the daemon will not do as the files say.
 fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
-    let mut all: Vec<Diagnostic> = project.warnings.iter().chain(&loaded.diagnostics).cloned().collect();
+    let mut all: Vec<Diagnostic> =
+        project.new_warnings().iter().chain(&loaded.diagnostics).cloned().collect();
     for (group, limit) in &loaded.concurrency_limits {
         let kept = project.config.limits.groups.get(group).copied().unwrap_or(1);
         if kept != *limit {

@@ -116,6 +116,6 @@ pub(crate) fn show(event: &Event, redactor: &Redactor, ui: &Ui) {
     let task = event.task.as_ref().map_or("-", |task| task.as_str());
     let attempt = event.attempt.map_or_else(String::new, |n| format!("#{n}"));
     let text = clean_line(&redactor.redact(&describe(&event.body)));
-    let at = ui.paint(Style::Dim, &event.at.to_string());
+    let at = ui.paint(Style::Dim, &crate::render::when::stamp(event.at));
     ui.line(format!("{:>6}  {at}  {}{attempt}  {text}", event.seq, ui.paint(Style::Strong, task)));
 }

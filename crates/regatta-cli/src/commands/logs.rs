@@ -42,8 +42,8 @@ pub(crate) struct Args {
     /// The agent's output byte for byte as it was recorded; secrets were masked then.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// What the agent did in the normal form, one JSON object per line, whichever agent it is. The task's own events
-    /// are there too: those up to the agent's start before it, the others as they come, or behind it.
+    /// The task's own events too, such as its progress: those up to the agent's start before the transcript, the
+    /// others as they come, or after it. With --json all of it is one object per line, whichever agent it is.
     #[arg(long, conflicts_with = "raw")]
     events: bool,
     /// Only the last N lines of the last attempt.
@@ -68,8 +68,6 @@ struct Show<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    // The normal form is JSON.
-    let ui = &Ui { json: ui.json || args.events, color: ui.color && !args.events, ..ui.clone() };
     let project = Project::open(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;

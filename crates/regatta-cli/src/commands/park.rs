@@ -63,7 +63,7 @@ pub(crate) async fn park(
     }
     let text = match until {
         FOREVER => format!("is parked until `regatta unpark {id}`"),
-        until => format!("is parked until {until}"),
+        until => format!("is parked until {}", crate::render::when::moment(until)),
     };
     Ok(Changed { task: queue.store.task(id).await?, text, salvaged: None })
 }

@@ -230,7 +230,7 @@ fn rows(profile: &ProfileDocument) -> Vec<Vec<String>> {
 /// How an account stands, in a few words.
 fn standing(account: &AccountDocument) -> String {
     let why = account.why.as_deref().unwrap_or_default();
-    let until = account.until.map(|until| until.to_string()).unwrap_or_default();
+    let until = account.until.map(crate::render::when::moment).unwrap_or_default();
     let word = match account.state {
         "strained" => format!("rather not until {until}: {why}"),
         "cooling" => format!("cooling until {until}: {why}"),

@@ -371,6 +371,7 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
                 MAIN_QUEUE | BOARD_QUEUE => heir(task),
                 _ => format!("its run, or {} once that is over,", heir(task)),
             };
+            let until = crate::render::when::moment(*until);
             format!(
                 "nothing: {whoever} takes it up at {until}; `regatta unpark {id}` does so now, \
                  `regatta cancel {id}` calls it off"

@@ -1,5 +1,6 @@
 //! One attempt's log on its way to the screen, in bounded memory however long it is.
 
+use crate::render::when::stamp;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -158,7 +159,7 @@ impl<'a> Reading<'a> {
         let line = match self.mode {
             Mode::People => {
                 let text = clean_line(&self.redactor.redact(&describe(&event.body)));
-                self.ui.paint(Style::Dim, &format!("· {} {text}", event.at))
+                self.ui.paint(Style::Dim, &format!("· {} {text}", stamp(event.at)))
             }
             _ => {
                 let line = serde_json::to_string(event).expect("our own values serialise");

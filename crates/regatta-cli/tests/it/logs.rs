@@ -49,7 +49,7 @@ fn raw_is_byte_for_byte_what_was_recorded() {
 #[test]
 fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     let world = World::after_plan();
-    let lines = world.run(["logs", "good", "--events"]).exits(0).json_lines();
+    let lines = world.run(["logs", "good", "--events", "--json"]).exits(0).json_lines();
     let at = |key: &str, word: &str| {
         let found = lines.iter().position(|line| line[key] == word);
         found.unwrap_or_else(|| panic!("{key} {word} in {lines:#?}"))
@@ -57,6 +57,11 @@ fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     let order = [at("kind", "started"), at("type", "started"), at("type", "result"), at("kind", "exited")];
     assert!(order.is_sorted(), "{order:?} in {lines:#?}");
     assert_eq!(lines[at("type", "tool-started")]["summary"], "good.txt");
+    // For people they are lines among the transcript's, as rookery has them.
+    let shown = world.run(["logs", "good", "--events"]).exits(0).out;
+    let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part} in {shown}"));
+    let order = [at("agent started"), at("I will write a file"), at("landed")];
+    assert!(order.is_sorted() && !shown.contains('{'), "{shown}");
 }
 
 #[test]

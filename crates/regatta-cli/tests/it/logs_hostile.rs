@@ -79,7 +79,7 @@ fn a_transcript_full_of_garbage_is_shown_where_it_makes_sense() {
     assert!(shown.contains("? [[[[") && shown.contains("tricks"), "{shown}");
     let tricks = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
     assert!(!shown.contains(tricks), "{shown:?}");
-    for line in world.regatta(["logs", "a", "--events"]).exited(0).stdout.lines() {
+    for line in world.regatta(["logs", "a", "--events", "--json"]).exited(0).stdout.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     }
 }

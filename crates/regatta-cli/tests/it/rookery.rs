@@ -82,7 +82,8 @@ fn its_readme_can_be_typed_word_for_word() {
             [..2],
         ["feat(hello-world): Did hello-world", "At length."]
     );
-    type_in(&world, "regatta logs hello-world --lines 50 --events").exited(0).says("Implemented hello-world");
+    let shown = type_in(&world, "regatta logs hello-world --lines 50 --events").exited(0);
+    assert!(shown.stdout.contains("Implemented hello-world") && !shown.stdout.contains('{'), "{shown:?}");
     type_in(&world, "regatta diff hello-world --stat").exited(0).says("hello-world.txt");
     type_in(&world, "regatta diff hello-world --name-only --against main").exited(0).says("hello-world.txt");
     type_in(&world, "regatta worktree list").exited(0);
@@ -115,6 +116,7 @@ fn its_readme_can_be_typed_word_for_word() {
     type_in(&world, "regatta worktree sweep --dry-run").exited(0);
     type_in(&world, "regatta worktree sweep").exited(0);
     type_in(&world, "regatta worktree retire nothing").exited(4);
+    type_in(&world, "regatta worktree retire hello-world").exited(0);
     type_in(&world, "regatta land hello-world").exited(0).says("landed");
     assert_eq!(world.landed("hello-world.txt").as_deref(), Some("hello-world\n"));
     type_in(&world, "regatta land history hello-world").exited(0);
@@ -142,6 +144,10 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         told.contains("beside the checkout") && told.contains("`lease_ttl_s` mean nothing here"),
         "{told}"
     );
+    let again = enqueued(&world, "two").stderr;
+    assert_eq!(again, "", "what was shown is not shown again");
+    world.regatta(["doctor"]).says("beside the checkout");
+    world.regatta(["cancel", "two"]).exited(0);
     let refused = {
         world.use_program(REGATTA_DAEMON.as_ref());
         let ran = world.regatta(["--profiles", "max-1,max-2,max-3"]);
@@ -149,7 +155,12 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         ran
     };
     refused.exited(2).says("CLAUDE_CONFIG_DIR");
-    let serving = daemon(&mut world, &["--config", "rookery.yaml"]);
+    // A supervisor starts it from anywhere.
+    let (root, config) = (world.root().to_owned(), world.root().join("rookery.yaml"));
+    world.use_program(REGATTA_DAEMON.as_ref());
+    let serving = world.begin_in(root.parent().unwrap(), ["--config", config.to_str().unwrap()]);
+    world.use_program(REGATTA.as_ref());
+    until("the daemon says who it is", || (world.daemon_pid() == Some(serving.pid())).then_some(()));
     world.wait_settled(Duration::from_secs(60));
     assert_eq!(world.landed("one.txt").as_deref(), Some("one\n"), "{}", world.log());
     world.regatta(["daemon-stop", "--kill"]).exited(0);

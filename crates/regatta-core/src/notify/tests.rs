@@ -28,7 +28,7 @@ fn each_event_is_one_kind_of_notification_or_none() {
         (EventBody::Done { head: None }, "shop: bake done"),
         (EventBody::Done { head: Some("abc".into()) }, "shop: bake done as abc"),
         (EventBody::Failed { why: "exit 1\nthe oven".into() }, "shop: bake failed: exit 1 the oven"),
-        (parked, "shop: bake parked: rate-limited: 429 (until 2025-11-15T07:00:00.000Z)"),
+        (parked, "shop: bake parked: rate-limited: 429 (until 2025-11-15 07:00 UTC)"),
         (blocked(BlockReason::NeedsInput), "shop: bake needs input: which colour?"),
         (blocked(BlockReason::Verdict), "shop: bake blocked: verdict: which colour?"),
         (blocked(BlockReason::Tests), "shop: bake blocked: tests: which colour?"),

@@ -107,7 +107,7 @@ pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
         Choice::Unbound => format!("no profile is for {agent}"),
         Choice::Use(profile) => format!("profile {profile} can be used"),
         Choice::Wait { profile, until, why } => {
-            format!("every profile for {agent} cools down; {profile} is back at {until}: {why}")
+            format!("every profile for {agent} cools down; {profile} is back at {}: {why}", until.in_utc())
         }
         Choice::SetAside { profile, why } => format!(
             "every profile for {agent} is set aside, {profile} because: {why}; \

@@ -25,7 +25,8 @@ pub(super) fn sentence(event: &AgentEvent) -> Option<String> {
                 "allowed_warning" => "is nearly used up".to_owned(),
                 other => format!("is {}", other.replace('_', " ")),
             };
-            let until = resets_at.map_or_else(String::new, |at| format!("; it is whole again at {at}"));
+            let until =
+                resets_at.map_or_else(String::new, |at| format!("; it is whole again at {}", at.in_utc()));
             Some(format!("{quota} {state}{until}"))
         }
         _ => None,

@@ -146,8 +146,8 @@ fn retries_limits_and_refusals_are_sentences() {
     let expected = [
         "◐ the API is overloaded; it tries again in 4.0s (2 of 10)",
         "◐ the request failed (odd thing); it tries again (2 of 10)",
-        "◐ the five hour quota is nearly used up; it is whole again at 1970-01-01T00:00:00.000Z",
-        "◐ the five hour quota is used up; it is whole again at 1970-01-01T00:00:00.000Z",
+        "◐ the five hour quota is nearly used up; it is whole again at 1970-01-01 00:00 UTC",
+        "◐ the five hour quota is used up; it is whole again at 1970-01-01 00:00 UTC",
         "● Bash rm",
         "  ⚠ Bash was refused by the agent's own rules",
     ];

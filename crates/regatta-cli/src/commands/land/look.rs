@@ -42,7 +42,7 @@ pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit
         .iter()
         .map(|phase| {
             vec![
-                phase.at.to_string(),
+                crate::render::when::stamp(phase.at),
                 phase.attempt.map_or_else(String::new, |n| n.to_string()),
                 phase.phase.to_owned(),
                 phase.millis.map_or_else(|| "…".to_owned(), |millis| human(Duration::from_millis(millis))),

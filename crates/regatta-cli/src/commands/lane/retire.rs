@@ -31,7 +31,18 @@ pub(crate) struct Args {
 
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
     let (id, store) = whose(project, &args.task).await?;
-    let salvaged = one(project, store.as_ref(), &id, args.force_salvage).await?;
+    let salvaged = match one(project, store.as_ref(), &id, args.force_salvage).await {
+        Ok(salvaged) => salvaged,
+        // Whoever wants it gone has what they want.
+        Err(error) if error.exit == Exit::NotFound => {
+            match ui.json {
+                true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),
+                false => ui.line(format!("{id} has no lane any more")),
+            }
+            return Ok(Exit::Ok);
+        }
+        Err(error) => return Err(error),
+    };
     if ui.json {
         ui.document(&json!({ "task": id, "removed": true, "salvaged": salvaged }));
         return Ok(Exit::Ok);

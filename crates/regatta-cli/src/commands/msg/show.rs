@@ -21,7 +21,7 @@ pub(crate) fn line(message: &Message, ui: &Ui) {
     };
     let answers = message.reply_to.map_or_else(String::new, |id| format!(", in answer to {id}"));
     let head = format!("{}  {}{kind}{answers}", message.id, message.from);
-    let at = ui.paint(Style::Dim, &message.at.to_string());
+    let at = ui.paint(Style::Dim, &crate::render::when::stamp(message.at));
     ui.line(format!("{}  {at}", ui.paint(Style::Strong, &head)));
     for line in clean(&message.text).lines() {
         ui.line(format!("    {line}"));
