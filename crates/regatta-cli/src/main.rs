@@ -14,6 +14,7 @@ mod queue;
 mod reference;
 mod render;
 mod setup;
+mod target;
 mod top;
 mod ui;
 

@@ -11,7 +11,6 @@ use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::exit::Exit;
 
 /// The name of the configuration file.
 pub(crate) const CONFIG_FILE: &str = "regatta.yaml";
@@ -147,17 +146,6 @@ impl Project {
             diagnostics.push(Diagnostic::error(source, Pos::NOWHERE, message).hinted(hint));
         }
         if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
-    }
-
-    /// The branch work lands on.
-    pub(crate) fn target(&self) -> Result<String, CliError> {
-        if let Some(target) = &self.config.target {
-            return Ok(target.clone());
-        }
-        self.repo.default_branch().ok_or_else(|| {
-            CliError::new(Exit::Git, "HEAD is detached, so there is no branch to land on")
-                .hinted("name one: --target BRANCH, or `target:` in regatta.yaml, or check a branch out: git switch main")
-        })
     }
 }
 

@@ -129,6 +129,9 @@ pub enum EventBody {
     Landing {
         /// Which.
         landing: LandStep,
+        /// The branch it lands on; older events do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
     },
     /// Attempts used up, or the run was told to fail fast.
     Failed {
@@ -221,6 +224,9 @@ pub enum EventBody {
         made_by: u32,
         /// The commit on the target.
         commit: String,
+        /// The target; older events do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
     },
     /// Something a person should know; changes no state.
     Noted {

@@ -105,6 +105,8 @@ pub struct Notification {
     pub project: String,
     /// The commit on the target, or the one that holds work that is done.
     pub commit: Option<String>,
+    /// The branch it landed on.
+    pub target: Option<String>,
     /// How many tasks are in each state, where nothing is left to do.
     pub counts: Option<BTreeMap<String, u64>>,
 }
@@ -114,8 +116,13 @@ impl Notification {
     ///
     /// A refusal by the train is recorded as two events, the second of which is the task's own; that one counts.
     pub fn of(event: &Event, project: &str) -> Option<Self> {
+        let mut on = None;
         let (kind, state, reason, commit) = match &event.body {
-            EventBody::Landing { landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit } } => {
+            EventBody::Landing {
+                landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
+                target,
+            } => {
+                on.clone_from(target);
                 (NotifyKind::Landed, "landed", None, Some(commit.clone()))
             }
             EventBody::Done { head } => (NotifyKind::Done, "done", None, head.clone()),
@@ -159,6 +166,7 @@ impl Notification {
             at: event.at,
             project: project.to_owned(),
             commit,
+            target: on,
             counts: None,
         })
     }
@@ -177,6 +185,7 @@ impl Notification {
             at,
             project: project.to_owned(),
             commit: None,
+            target: None,
             counts: Some(counts),
         }
     }
@@ -208,6 +217,9 @@ impl Notification {
             NotifyKind::ConflictAhead => "would conflict",
             kind => kind.as_str(),
         });
+        if let Some(target) = &self.target {
+            text.push_str(&format!(" on {target}"));
+        }
         if let Some(commit) = &self.commit {
             text.push_str(&format!(" as {}", commit.get(..12).unwrap_or(commit)));
         }
@@ -238,6 +250,7 @@ impl Notification {
             "at": self.at,
             "project": self.project,
             "commit": self.commit,
+            "target": self.target,
             "seq": self.seq,
             "text": self.text(),
         });

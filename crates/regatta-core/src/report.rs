@@ -226,6 +226,14 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
     }
 }
 
+/// That something landed: where, and as which commit.
+pub fn landed_as(target: Option<&str>, commit: &str) -> String {
+    match target {
+        Some(target) => format!("landed on {target} as {commit}"),
+        None => format!("landed as {commit}"),
+    }
+}
+
 /// An event in one line.
 pub fn describe(body: &EventBody) -> String {
     let short = |id: &str| id[..id.len().min(12)].to_owned();
@@ -253,13 +261,13 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Due => "due again".to_owned(),
         EventBody::Approved { head } => format!("approved, joins the train with {}", short(head)),
         EventBody::Done { .. } => "done".to_owned(),
-        EventBody::Landing { landing } => match landing {
-            LandStep::Intend { intent } => {
-                format!(
-                    "landing on {}",
-                    intent.onto.as_deref().map_or_else(|| "a new branch".to_owned(), short)
-                )
-            }
+        EventBody::Landing { landing, target } => match landing {
+            LandStep::Intend { intent } => match (&intent.onto, target) {
+                (Some(onto), Some(target)) => format!("landing on {target} at {}", short(onto)),
+                (Some(onto), None) => format!("landing on {}", short(onto)),
+                (None, Some(target)) => format!("landing on {target}, a new branch"),
+                (None, None) => "landing on a new branch".to_owned(),
+            },
             LandStep::Tested { candidate, cars, outcome, millis, note } => format!(
                 "gate {} in {} on {} ({}){}",
                 outcome.as_str(),
@@ -271,7 +279,7 @@ pub fn describe(body: &EventBody) -> String {
             LandStep::Bounce { detail, .. } => format!("back to its agent: {}", cell(detail)),
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), cell(note)),
             LandStep::Wait { why } => format!("waits to land: {}", cell(why)),
-            LandStep::Landed { commit } => format!("landed as {}", short(commit)),
+            LandStep::Landed { commit } => landed_as(target.as_deref(), &short(commit)),
             LandStep::AlreadyIn { commit } => format!("nothing left to land, {} has it", short(commit)),
             LandStep::Reject { reason, detail, .. } => {
                 format!("refused by the train ({reason}): {}", cell(detail))

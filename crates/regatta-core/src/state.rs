@@ -64,6 +64,9 @@ pub enum TaskState {
         attempt: u32,
         /// The commit on the target.
         commit: String,
+        /// The branch it landed on; states of older versions do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
     },
     /// Given up.
     Failed {
@@ -327,6 +330,8 @@ pub enum Change {
     Land {
         /// The commit on the target.
         commit: String,
+        /// The target.
+        target: Option<String>,
     },
     /// A dependency will not come.
     Skip {
@@ -350,6 +355,8 @@ pub enum Change {
         attempt: u32,
         /// The commit on the target.
         commit: String,
+        /// The target.
+        target: Option<String>,
     },
 }
 
@@ -440,9 +447,11 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
         (S::Landing { head, .. }, Change::Proceed) => {
             S::Landing { attempt: attempt.ok_or_else(refused)?, head: head.clone(), waiting: None }
         }
-        (S::Landing { .. }, Change::Land { commit }) => {
-            S::Landed { attempt: attempt.ok_or_else(refused)?, commit: commit.clone() }
-        }
+        (S::Landing { .. }, Change::Land { commit, target }) => S::Landed {
+            attempt: attempt.ok_or_else(refused)?,
+            commit: commit.clone(),
+            target: target.clone(),
+        },
         (S::Pending { .. } | S::Parked { .. }, Change::Skip { dependency }) => {
             S::Skipped { dependency: dependency.clone() }
         }
@@ -464,8 +473,8 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             | S::Failed { .. },
             Change::FollowUp,
         ) => S::pending(),
-        (S::Judging { .. }, Change::Stand { attempt, commit }) => {
-            S::Landed { attempt: *attempt, commit: commit.clone() }
+        (S::Judging { .. }, Change::Stand { attempt, commit, target }) => {
+            S::Landed { attempt: *attempt, commit: commit.clone(), target: target.clone() }
         }
         _ => return Err(refused()),
     })

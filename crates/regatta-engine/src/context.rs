@@ -524,6 +524,6 @@ pub fn strategy(config: &Config) -> regatta_core::train::Strategy {
     match config.land.strategy {
         Configured::Rebase => Strategy::Rebase,
         Configured::Squash => Strategy::Squash,
-        Configured::Merge | Configured::Pr => Strategy::Merge,
+        Configured::Merge => Strategy::Merge,
     }
 }

@@ -49,6 +49,9 @@ pub struct DaemonInfo {
     pub awake_at: Timestamp,
     /// Of which version.
     pub version: String,
+    /// The branch that it lands on; older versions do not say.
+    #[serde(default)]
+    pub target: Option<String>,
 }
 
 /// What there is of a daemon.
@@ -82,12 +85,13 @@ impl DaemonLock {
     }
 
     /// Says who it is, until it is dropped.
-    fn introduce(&self, version: &str, started_at: Timestamp) -> io::Result<()> {
+    fn introduce(&self, version: &str, target: &str, started_at: Timestamp) -> io::Result<()> {
         let info = DaemonInfo {
             identity: Identity::current()?,
             started_at,
             awake_at: clock::now(),
             version: version.to_owned(),
+            target: Some(target.to_owned()),
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
         let fresh = self.state_dir.join(".daemon.json");
@@ -155,9 +159,10 @@ pub async fn serve(
     let lock = Arc::new(lock);
     let started_at = clock::now();
     let writing = |source| EngineError::Io { doing: "writing", path: info_path(&ctx.state_dir), source };
-    lock.introduce(version, started_at).map_err(writing)?;
+    lock.introduce(version, &ctx.target, started_at).map_err(writing)?;
     let (done, over) = watch::channel(());
-    let awake = tokio::spawn(stay_awake(lock.clone(), version.to_owned(), started_at, over));
+    let awake =
+        tokio::spawn(stay_awake(lock.clone(), version.to_owned(), ctx.target.clone(), started_at, over));
     let result = in_session(&ctx, "daemon", |cut_off| serve_in_session(&ctx, limits, orders, cut_off)).await;
     drop(done);
     let _ = awake.await;
@@ -167,6 +172,7 @@ pub async fn serve(
 async fn stay_awake(
     lock: Arc<DaemonLock>,
     version: String,
+    target: String,
     started_at: Timestamp,
     mut over: watch::Receiver<()>,
 ) {
@@ -176,7 +182,7 @@ async fn stay_awake(
             _ = over.changed() => return,
         }
         // A full disk must not end a daemon; it is then told to be stalled, which it may well be.
-        let _ = lock.introduce(&version, started_at);
+        let _ = lock.introduce(&version, &target, started_at);
     }
 }
 

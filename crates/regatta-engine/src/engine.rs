@@ -765,7 +765,7 @@ impl Engine {
             EventBody::Done { .. } | EventBody::Cancelled { .. } => {
                 self.reserved.remove(task);
             }
-            EventBody::Landing { landing } => {
+            EventBody::Landing { landing, .. } => {
                 use regatta_core::train::LandStep;
                 if matches!(
                     landing,

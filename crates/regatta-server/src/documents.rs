@@ -530,7 +530,7 @@ mod tests {
     fn record() -> TaskRecord {
         TaskRecord {
             spec: TaskSpec::plain(TaskId::parse("a").unwrap(), "claude", "do it"),
-            state: TaskState::Landed { attempt: 1, commit: "c0ffee".into() },
+            state: TaskState::Landed { attempt: 1, commit: "c0ffee".into(), target: Some("main".into()) },
             seq: 1,
             queue: "q".into(),
             attempts: 1,

@@ -139,7 +139,11 @@ async fn serve_here(
     let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
     let state_dir = project.repo.state_dir.clone();
-    let settings = Settings { global: global.clone(), profiles: profiles.map(str::to_owned) };
+    let settings = Settings {
+        global: global.clone(),
+        profiles: profiles.map(str::to_owned),
+        target: ctx.target.clone(),
+    };
     obey_signals(settings, store, ctx.session.clone(), notices.clone(), send, state_dir)?;
     let (over, told) = oneshot::channel();
     let log = tokio::spawn(write_log(ui.clone(), watching, told));
@@ -189,7 +193,7 @@ pub(crate) async fn assemble(
             claude_exe: std::env::var_os(CLAUDE_BIN).filter(|path| !path.is_empty()).map(PathBuf::from),
             grace: Duration::from_secs(5),
         },
-        target: project.target()?,
+        target: project.decide_target()?,
         regatta_exe: exe,
         inherited: std::env::vars_os().collect(),
         notices,
@@ -206,6 +210,8 @@ fn limits(project: &Project) -> Limits {
 struct Settings {
     global: Global,
     profiles: Option<String>,
+    /// It lands on one branch for as long as it lives.
+    target: String,
 }
 
 /// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
@@ -234,6 +240,7 @@ fn obey_signals(
                     let reloaded = async {
                         let mut project = Project::open(&settings.global)?;
                         project.choose_profiles(settings.profiles.as_deref())?;
+                        keep_target(&mut project, &settings.target, &notices);
                         let ctx = assemble(&project, store.clone(), session.clone(), notices.clone()).await?;
                         for warning in &project.warnings {
                             notices.say(warning.to_string());
@@ -272,6 +279,14 @@ fn obey_signals(
         }
     });
     Ok(())
+}
+
+/// A daemon lands on the branch that it began with; another one is for the next daemon.
+fn keep_target(project: &mut Project, target: &str, notices: &Notices) {
+    if let Some(named) = project.config.target.as_deref().filter(|named| *named != target) {
+        notices.say(format!("the target stays {target}; a daemon that is started again lands on {named}"));
+    }
+    project.config.target = Some(target.to_owned());
 }
 
 fn way(text: &str) -> Option<End> {
@@ -352,7 +367,7 @@ pub(crate) async fn launch(
 ) -> Result<(u32, PathBuf), CliError> {
     project.make_state_dir()?;
     // What would make it fail at once is said here, not in a log.
-    project.target()?;
+    project.decide_target()?;
     let dir = &project.repo.state_dir;
     let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
     match settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))? {
@@ -424,6 +439,7 @@ async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         "started_at": info.map(|info| info.started_at),
         "awake_at": info.map(|info| info.awake_at),
         "version": info.map(|info| info.version.clone()),
+        "target": info.and_then(|info| info.target.clone()),
         "last_progress": last_at,
         "counts": counts,
     });
@@ -445,7 +461,8 @@ fn describe(
     let mut text = match info {
         None => format!("daemon: {word}"),
         Some(info) => format!(
-            "daemon: {word}, process {}, up for {}, last awake {} ago",
+            "daemon: {word}{}, process {}, up for {}, last awake {} ago",
+            info.target.as_ref().map_or_else(String::new, |target| format!(", lands on {target}")),
             info.identity.pid,
             regatta_core::time::human(now.since(info.started_at)),
             regatta_core::time::human(now.since(info.awake_at))

@@ -15,6 +15,7 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown, start_dir};
+use crate::target::Target;
 use crate::ui::{Style, Ui};
 
 /// Look at git, configuration, store, agents, lanes and disk, and say what to do about each trouble.
@@ -189,18 +190,36 @@ fn configuration(project: &Project) -> Finding {
 }
 
 fn target(project: &Project) -> Finding {
-    let target = match project.target() {
-        Ok(target) => target,
+    let choice = match project.choice() {
+        Ok(choice) => choice,
         Err(error) => return Finding::from_error("target", error),
     };
-    match project.repo.branch_tip(&target) {
-        Ok(Some(tip)) => Finding::ok("target", format!("{target} at {}", tip.oid().short())),
+    let (target, by) = match &choice {
+        Target::Configured(branch) => (branch, "as configured"),
+        Target::Decided(branch) => (branch, "as the first run decided"),
+        Target::Proposed(branch) => (branch, "the first run decides"),
+    };
+    if let Ok(serving) = project.train_target()
+        && serving != *target
+    {
+        return Finding::warning("target", format!("{target}, {by}; the daemon lands on {serving}")).hinted(
+            "restart the daemon (`regatta daemon stop`, `regatta daemon start`) to land on one branch",
+        );
+    }
+    match project.repo.branch_tip(target) {
+        Ok(Some(tip)) => match project.require_branch(&choice) {
+            Ok(()) => Finding::ok("target", format!("{target} at {} ({by})", tip.oid().short())),
+            Err(error) => Finding::from_error("target", error),
+        },
         // An empty repository was told of already.
         Ok(None) if matches!(project.repo.head, Head::Unborn(_)) => {
             Finding::warning("target", format!("{target} has no commit yet"))
         }
-        Ok(None) => Finding::error("target", format!("there is no branch {target} to land on"))
-            .hinted("name another as `target:` in regatta.yaml"),
+        Ok(None) => match project.require_branch(&choice) {
+            Ok(()) => Finding::error("target", format!("there is no branch {target} to land on"))
+                .hinted("name another as `target:` in regatta.yaml"),
+            Err(error) => Finding::from_error("target", error),
+        },
         Err(error) => Finding::from_error("target", error.into()),
     }
 }

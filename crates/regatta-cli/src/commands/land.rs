@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::commit_message::commit_message;
+use regatta_core::report::landed_as;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
 use regatta_engine::clock;
@@ -135,7 +136,7 @@ async fn send(project: &Project, queue: &Queue, task: &TaskRecord, again: bool) 
 
 fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandRequest, CliError> {
     Ok(LandRequest {
-        target: project.target()?,
+        target: project.decide_target()?,
         strategy: regatta_engine::context::strategy(&project.config),
         base: made.base.clone().unwrap_or_default(),
         head: made.head.clone().unwrap_or_default(),
@@ -184,7 +185,9 @@ async fn wait_for_the_train(
 /// What became of it, behind its id.
 fn became(task: &TaskRecord) -> String {
     match &task.state {
-        TaskState::Landed { commit, .. } => format!("landed as {}", &commit[..commit.len().min(12)]),
+        TaskState::Landed { commit, target, .. } => {
+            landed_as(target.as_deref(), &commit[..commit.len().min(12)])
+        }
         TaskState::Landing { waiting: Some(why), .. } => format!("waits in the train: {why}"),
         TaskState::Landing { .. } => "is in the train".to_owned(),
         TaskState::Blocked { reason, detail } => format!("is blocked ({reason}): {detail}"),

@@ -198,11 +198,7 @@ pub(crate) fn preflight(
         )
         .hinted("make a first commit: git commit --allow-empty -m init"));
     }
-    let target = project.target()?;
-    if project.repo.branch_tip(&target)?.is_none() {
-        return Err(CliError::new(Exit::Git, format!("there is no branch {target} to land on"))
-            .hinted("name another: --target BRANCH, or `target:` in regatta.yaml"));
-    }
+    project.require_branch(&project.choice()?)?;
     for spec in tasks {
         let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
         let Some(program) = agent.program() else { continue };
@@ -271,7 +267,10 @@ pub(crate) async fn engage(
     ui: &Ui,
 ) -> Result<(Report, Ended), CliError> {
     let (notices, watching) = notices();
-    let target = project.target()?;
+    if let (Some(note), false) = (project.lands_elsewhere()?, ui.json || ui.quiet) {
+        ui.note(note);
+    }
+    let target = project.decide_target()?;
     let exe = crate::project::this_program()
         .map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
     let keep_lanes = args.keep_lanes

@@ -9,7 +9,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
-use regatta_core::report::{TaskReport, describe_evidence};
+use regatta_core::report::describe_evidence;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::suspicion::Suspicion;
@@ -250,8 +250,11 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     if has_branch {
         add("branch", task.spec.id.branch());
     }
-    if let Some(commit) = task.met().and_then(TaskReport::landed_commit) {
-        add("commit", commit);
+    if let Some(TaskState::Landed { commit, target, .. }) = task.met() {
+        add(
+            "commit",
+            target.as_ref().map_or_else(|| commit.clone(), |target| format!("{commit} on {target}")),
+        );
     }
     lines.join("\n") + "\n"
 }

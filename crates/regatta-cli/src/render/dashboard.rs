@@ -112,7 +112,7 @@ impl Dashboard {
             EventBody::Blocked { .. } => "blocked",
             EventBody::Parked { .. } => "parked",
             EventBody::Retrying { .. } | EventBody::Released { .. } => "pending",
-            EventBody::Landing { landing } => match landing {
+            EventBody::Landing { landing, .. } => match landing {
                 LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => "landed",
                 LandStep::Reject { .. } => "blocked",
                 LandStep::Bounce { .. } => "pending",

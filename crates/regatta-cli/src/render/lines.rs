@@ -104,7 +104,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         | EventBody::FollowingUp { .. }
         | EventBody::WentOn { .. }
         | EventBody::Rearmed => (Weight::News, Style::Dim),
-        EventBody::Landing { landing } => match landing {
+        EventBody::Landing { landing, .. } => match landing {
             LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => (Weight::News, Style::Good),
             LandStep::Wait { .. } | LandStep::Bounce { .. } => (Weight::Trouble, Style::Wait),
             LandStep::Tested { outcome: GateOutcome::Failed | GateOutcome::Flaky, .. } => {

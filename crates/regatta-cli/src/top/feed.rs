@@ -59,7 +59,7 @@ impl Feed {
         let name = project.repo.root.file_name().map(|name| clean_line(&name.to_string_lossy()));
         let model = Model {
             name: name.unwrap_or_else(|| "regatta".to_owned()),
-            target: project.target().unwrap_or_else(|_| "no branch".to_owned()),
+            target: project.train_target().unwrap_or_else(|_| "no branch".to_owned()),
             day_usd: project.config.budget.day.usd,
             ..Model::default()
         };
@@ -311,7 +311,7 @@ fn moves_dependents(event: &Event) -> bool {
         EventBody::Done { .. }
             | EventBody::Rearmed
             | EventBody::Enqueued { .. }
-            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. } }
+            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. }, .. }
     )
 }
 

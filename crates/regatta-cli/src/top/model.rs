@@ -116,9 +116,11 @@ impl Weight {
             | EventBody::Retrying { .. }
             | EventBody::Salvaged { .. }
             | EventBody::ConflictAhead { .. }
-            | EventBody::Landing { landing: LandStep::Wait { .. } | LandStep::Bounce { .. } } => Weight::Wait,
+            | EventBody::Landing { landing: LandStep::Wait { .. } | LandStep::Bounce { .. }, .. } => {
+                Weight::Wait
+            }
             EventBody::Done { .. }
-            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. } } => {
+            | EventBody::Landing { landing: LandStep::Landed { .. } | LandStep::AlreadyIn { .. }, .. } => {
                 Weight::Good
             }
             _ => Weight::Plain,

@@ -62,6 +62,7 @@ mod secrets;
 mod send;
 mod setup;
 mod status;
+mod target;
 mod task;
 mod top;
 mod top_crew;

@@ -4,7 +4,7 @@ use crate::diagnostic::Report;
 
 use super::agents::unknown_agent;
 use super::fields::{Fields, Value};
-use super::values::{Config, Strategy};
+use super::values::Config;
 use super::{models, notify, profiles, roles};
 
 /// Checks the values that came from a file, with their places.
@@ -78,10 +78,6 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
     }
     for (key, message) in models::bad_names(config) {
         found.push((key, Finding::Wrong(message, None)));
-    }
-    if config.land.strategy == Strategy::Pr {
-        let message = "`land.strategy: pr` is not supported by this version yet".to_owned();
-        found.push(("land.strategy", Finding::Later(message)));
     }
     found
 }

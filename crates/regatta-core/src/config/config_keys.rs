@@ -7,12 +7,12 @@ use super::task_keys::Place;
 /// The kinds of agent this version can run.
 pub(crate) const AGENT_KINDS: &[&str] = &["claude", "codex", "gemini", "opencode", "command", "sim"];
 /// Ways to land.
-pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge", "pr"];
+pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge"];
 
 /// Every key of `regatta.yaml`.
 pub static CONFIG_KEYS: &[Key] = &[
     Key::new("version", Kind::Int { min: 1, max: 1 }, "1", "The version of this file's format."),
-    Key::new("target", Kind::Word, "the repository's default branch", "Branch that work lands on.")
+    Key::new("target", Kind::Word, "decided by the first run", "Branch that work lands on. Unset, the first run decides for good: the default branch of `origin` if it exists here, else the branch that is checked out.")
         .example("main")
         .env("REGATTA_TARGET"),
     Key::new("store", Kind::Word, "sqlite", "Where tasks and events are kept.").env("REGATTA_STORE"),

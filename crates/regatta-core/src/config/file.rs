@@ -108,7 +108,6 @@ impl Config {
                 land.strategy = match word.as_str() {
                     "squash" => Strategy::Squash,
                     "merge" => Strategy::Merge,
-                    "pr" => Strategy::Pr,
                     _ => Strategy::Rebase,
                 }
             }

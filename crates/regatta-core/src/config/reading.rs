@@ -232,7 +232,12 @@ impl Reading {
                 }
                 let message = format!("`{}` must be {expected}, found {}", last(path), quoted(word));
                 let near = nearest(word, words.iter().copied()).filter(|_| words.len() > 1);
-                let hint = near.map(|word| format!("did you mean `{word}`?"));
+                let hint = match (path, word) {
+                    ("land.strategy", "pr") => Some(
+                        "landing by pull requests is not supported yet; `rebase` is the default".to_owned(),
+                    ),
+                    _ => near.map(|word| format!("did you mean `{word}`?")),
+                };
                 report.error(node.pos, path, message).hint = hint;
                 None
             }

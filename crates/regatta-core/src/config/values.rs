@@ -20,7 +20,7 @@ use super::roles::{Chain, Roles};
 pub struct Config {
     /// The version of the file's format.
     pub version: u32,
-    /// Branch that work lands on; the repository's default branch where none is named.
+    /// Branch that work lands on; unset, the first run decides.
     pub target: Option<String>,
     /// Where tasks and events are kept.
     pub store: String,
@@ -318,8 +318,6 @@ pub enum Strategy {
     Squash,
     /// A merge commit.
     Merge,
-    /// A pull request. Read, and not yet acted upon.
-    Pr,
 }
 
 /// How work that would conflict is found while agents are still at it.

@@ -8,7 +8,7 @@ fn event(body: EventBody) -> Event {
 }
 
 fn landing(landing: LandStep) -> EventBody {
-    EventBody::Landing { landing }
+    EventBody::Landing { landing, target: Some("main".into()) }
 }
 
 fn blocked(reason: BlockReason) -> EventBody {
@@ -23,8 +23,11 @@ fn each_event_is_one_kind_of_notification_or_none() {
         LandStep::Reject { reason: BlockReason::Conflict, detail: "x".into(), files: vec!["a".into()] };
     let parked = EventBody::Parked { until: at, why: ParkReason::RateLimited, detail: "429".into() };
     let table = [
-        (landing(LandStep::Landed { commit: commit.clone() }), "shop: bake landed as 0123456789ab"),
-        (landing(LandStep::AlreadyIn { commit: commit.clone() }), "shop: bake landed as 0123456789ab"),
+        (landing(LandStep::Landed { commit: commit.clone() }), "shop: bake landed on main as 0123456789ab"),
+        (
+            landing(LandStep::AlreadyIn { commit: commit.clone() }),
+            "shop: bake landed on main as 0123456789ab",
+        ),
         (EventBody::Done { head: None }, "shop: bake done"),
         (EventBody::Done { head: Some("abc".into()) }, "shop: bake done as abc"),
         (EventBody::Failed { why: "exit 1\nthe oven".into() }, "shop: bake failed: exit 1 the oven"),
@@ -82,7 +85,10 @@ fn the_payload_has_every_key_and_no_secret() {
     let told = told.fit_to_send(|text| text.replace("hunter2", "[redacted]"));
     let payload = told.payload();
     let keys: Vec<&String> = payload.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["at", "commit", "kind", "project", "reason", "seq", "state", "task", "text", "title"]);
+    assert_eq!(
+        keys,
+        ["at", "commit", "kind", "project", "reason", "seq", "state", "target", "task", "text", "title"]
+    );
     assert_eq!(payload["kind"], "failed");
     assert_eq!(payload["title"], "Bake with [redacted]");
     assert_eq!(payload["at"], "2025-11-15T05:00:00.000Z");

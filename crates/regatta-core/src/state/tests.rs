@@ -22,13 +22,13 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Due),
         Just(Change::Wait { why: "dirty".into() }),
         Just(Change::Proceed),
-        Just(Change::Land { commit: "c".into() }),
+        Just(Change::Land { commit: "c".into(), target: None }),
         Just(Change::Skip { dependency: TaskId::parse("d").unwrap() }),
         Just(Change::Rearm),
         Just(Change::Cancel { by: "me".into() }),
         Just(Change::Requeue),
         Just(Change::FollowUp),
-        Just(Change::Stand { attempt: 1, commit: "c".into() }),
+        Just(Change::Stand { attempt: 1, commit: "c".into(), target: None }),
     ]
 }
 
@@ -40,18 +40,18 @@ fn the_ordinary_way_leads_from_pending_to_landed() {
         Change::Exit { exit: Exit::Exited { code: 0 } },
         Change::Approve { head: "h".into() },
         Change::Wait { why: "your checkout has changes in a.txt".into() },
-        Change::Land { commit: "c".into() },
+        Change::Land { commit: "c".into(), target: None },
     ];
     let mut state = TaskState::pending();
     for step in &steps {
         state = apply(&state, step).unwrap();
     }
-    assert_eq!(state, TaskState::Landed { attempt: 1, commit: "c".into() });
+    assert_eq!(state, TaskState::Landed { attempt: 1, commit: "c".into(), target: None });
 }
 
 #[test]
 fn a_refusal_names_the_state_and_what_was_tried() {
-    let landed = TaskState::Landed { attempt: 1, commit: "c".into() };
+    let landed = TaskState::Landed { attempt: 1, commit: "c".into(), target: None };
     let refused = apply(&landed, &Change::Cancel { by: "me".into() }).unwrap_err();
     assert_eq!(refused.to_string(), "a landed task cannot be cancelled");
     let held = TaskState::Pending { not_before: Some(at(5)) };

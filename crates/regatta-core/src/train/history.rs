@@ -52,7 +52,7 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                 phases.push(begin("queued", String::new(), format!("work {}", short(head))));
                 open = Some(phases.len() - 1);
             }
-            EventBody::Landing { landing } => match landing {
+            EventBody::Landing { landing, .. } => match landing {
                 LandStep::Intend { .. } => close(&mut phases),
                 LandStep::Tested { candidate, cars, outcome, millis, note } => {
                     close(&mut phases);
@@ -139,7 +139,7 @@ mod tests {
             seq += 1;
             Event { seq, at: Timestamp::from_millis(millis), task: None, attempt: Some(1), body }
         };
-        let mut landing = |millis, landing| event(millis, EventBody::Landing { landing });
+        let mut landing = |millis, landing| event(millis, EventBody::Landing { landing, target: None });
         let intent = Intent { onto: Some("m".repeat(40)), at: Timestamp::from_millis(0) };
         let tested = |outcome, millis| LandStep::Tested {
             candidate: "c".repeat(40),

@@ -161,10 +161,13 @@ impl Repo {
         }
     }
 
-    /// What `origin` calls its default, else what the main worktree has checked out.
+    /// What `origin` calls its default, if there is a branch of that name here, else what the main worktree has
+    /// checked out.
     pub fn default_branch(&self) -> Option<String> {
         let remote = refs::symbolic_target(self, &self.common_dir, "refs/remotes/origin/HEAD").ok().flatten();
-        if let Some(branch) = remote.as_deref().and_then(|name| name.strip_prefix("refs/remotes/origin/")) {
+        if let Some(branch) = remote.as_deref().and_then(|name| name.strip_prefix("refs/remotes/origin/"))
+            && self.read_ref(&format!("refs/heads/{branch}")).is_ok_and(|tip| tip.is_some())
+        {
             return Some(branch.to_owned());
         }
         let main = if self.main_worktree.is_some() { &self.common_dir } else { &self.git_dir };

@@ -164,7 +164,12 @@ impl Lanes {
             return Ok(None);
         }
         let dir = self.root.join(below);
-        fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+        // One that is swept away in the very moment it is looked at counts as existing.
+        let make = || match fs::create_dir_all(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.map_err(io("create", &dir)),
+        };
+        make()?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let aside = dir.join(format!("{name}-{}", unique_suffix()));
         for _ in 0..SWEPT {
@@ -172,7 +177,7 @@ impl Lanes {
                 Some(()) => return Ok(Some(aside)),
                 None if path.symlink_metadata().is_err() => return Ok(None),
                 // Somebody has just swept the empty directory away.
-                None => fs::create_dir_all(&dir).map_err(io("create", &dir))?,
+                None => make()?,
             }
         }
         fs::rename(path, &aside).map_err(io("set aside", path))?;

@@ -313,7 +313,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     node.send("t", "x").await.unwrap();
     assert_eq!(node.state("t").await.name(), "landing");
     node.land("t", "c1").await;
-    let landed = TaskState::Landed { attempt: 1, commit: "c1".into() };
+    let landed = TaskState::Landed { attempt: 1, commit: "c1".into(), target: Some("main".into()) };
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state.clone(), record.met()), (TaskState::pending(), Some(&landed)));
     assert_eq!(node.ready().await, ["t", "child"], "its dependents have what landed");
@@ -335,7 +335,10 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     node.settle_started(&claim, Outcome::Approve(landing("h2"))).await;
     assert_eq!(node.ready().await, ["child"]);
     node.land("t", "c2").await;
-    assert_eq!(node.state("t").await, TaskState::Landed { attempt: 4, commit: "c2".into() });
+    assert_eq!(
+        node.state("t").await,
+        TaskState::Landed { attempt: 4, commit: "c2".into(), target: Some("main".into()) }
+    );
     // Only starting over takes it away.
     node.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap();
     assert_eq!(node.ready().await, ["t"]);

@@ -27,6 +27,10 @@ fn landed(commit: &str) -> LandStep {
     LandStep::Landed { commit: commit.into() }
 }
 
+fn on_main(attempt: u32, commit: &str) -> TaskState {
+    TaskState::Landed { attempt, commit: commit.into(), target: Some("main".into()) }
+}
+
 fn wait(why: &str) -> LandStep {
     LandStep::Wait { why: why.into() }
 }
@@ -99,7 +103,7 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
     land(&node, &lander, "t", gate("c2")).await.unwrap();
     for _ in 0..2 {
         land(&node, &lander, "t", landed("c2")).await.unwrap();
-        assert_eq!(node.state("t").await, TaskState::Landed { attempt: 1, commit: "c2".into() });
+        assert_eq!(node.state("t").await, on_main(1, "c2"));
     }
     assert!(node.store.cars("main").await.unwrap().is_empty());
     assert_eq!(node.ready().await, ["child"]);
@@ -107,7 +111,8 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
     let steps = steps.into_iter().chain([gate("c2"), landed("c2")]);
     let events = node.events("t").await;
     let told: Vec<_> = events.iter().filter(|event| matches!(event, EventBody::Landing { .. })).collect();
-    let expected: Vec<_> = steps.map(|landing| EventBody::Landing { landing }).collect();
+    let expected: Vec<_> =
+        steps.map(|landing| EventBody::Landing { landing, target: Some("main".into()) }).collect();
     assert_eq!(told, expected.iter().collect::<Vec<_>>());
 }
 
@@ -131,7 +136,7 @@ pub async fn a_step_that_contradicts_the_car_is_a_conflict(fixture: &dyn Fixture
     conflict(land(&node, &lander, "plain", intend("m0")).await);
     let unknown = land(&node, &lander, "nobody", intend("m0")).await;
     assert!(matches!(unknown, Err(StoreError::NotFound(_))), "{unknown:?}");
-    assert_eq!(node.state("t").await, TaskState::Landed { attempt: 1, commit: "c1".into() });
+    assert_eq!(node.state("t").await, on_main(1, "c1"));
 }
 
 pub async fn a_rejected_car_leaves_and_its_task_is_blocked(fixture: &dyn Fixture) {
@@ -145,7 +150,10 @@ pub async fn a_rejected_car_leaves_and_its_task_is_blocked(fixture: &dyn Fixture
     let (reason, detail) = (BlockReason::Tests, "red".to_owned());
     assert_eq!(node.state("t").await, TaskState::Blocked { reason, detail: detail.clone() });
     let events = node.events("t").await;
-    let tail = [EventBody::Landing { landing: reject() }, EventBody::Blocked { reason, detail }];
+    let tail = [
+        EventBody::Landing { landing: reject(), target: Some("main".into()) },
+        EventBody::Blocked { reason, detail },
+    ];
     assert_eq!(events[events.len() - 2..], tail);
     assert!(node.store.cars("main").await.unwrap().is_empty());
     assert_eq!(node.states(["child"]).await, ["pending"]);
@@ -163,7 +171,7 @@ pub async fn work_that_is_in_already_counts_as_landed(fixture: &dyn Fixture) {
     for _ in 0..2 {
         land(&node, &lander, "t", LandStep::AlreadyIn { commit: "m9".into() }).await.unwrap();
     }
-    assert_eq!(node.state("t").await, TaskState::Landed { attempt: 1, commit: "m9".into() });
+    assert_eq!(node.state("t").await, on_main(1, "m9"));
     assert!(node.store.cars("main").await.unwrap().is_empty());
 }
 

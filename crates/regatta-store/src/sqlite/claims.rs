@@ -149,9 +149,9 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     let (change, event) = match (goes_on, outcome, &row.standing) {
         (true, ..) => (Change::FollowUp, EventBody::FollowingUp { after: prompts::described(outcome) }),
         // A follow-up that changed nothing takes nothing away.
-        (false, Outcome::Done { head: None }, Some(TaskState::Landed { attempt, commit })) => (
-            Change::Stand { attempt: *attempt, commit: commit.clone() },
-            EventBody::Stands { made_by: *attempt, commit: commit.clone() },
+        (false, Outcome::Done { head: None }, Some(TaskState::Landed { attempt, commit, target })) => (
+            Change::Stand { attempt: *attempt, commit: commit.clone(), target: target.clone() },
+            EventBody::Stands { made_by: *attempt, commit: commit.clone(), target: target.clone() },
         ),
         (false, Outcome::Done { head: None }, Some(TaskState::Done { head, .. })) => {
             (Change::Finish { head: head.clone() }, EventBody::Done { head: head.clone() })

@@ -137,7 +137,7 @@ fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp)
             lander.role
         )));
     }
-    let event = EventBody::Landing { landing: step.clone() };
+    let event = EventBody::Landing { landing: step.clone(), target: Some(target.clone()) };
     match step {
         LandStep::Intend { intent } => {
             if matches!(&car_step, CarStep::Intended { intent: now } if now == intent) {
@@ -166,12 +166,12 @@ fn land(tx: &Tx, lander: &Lander, task: &TaskId, step: &LandStep, at: Timestamp)
         }
         LandStep::Landed { commit } => match car_step {
             CarStep::Gated { candidate, .. } if candidate == *commit => {
-                landed(tx, &mut row, commit, &event, at)
+                landed(tx, &mut row, commit, target, &event, at)
             }
             CarStep::Gated { .. } => Err(contradicts(&row, step, "was tested as another commit")),
             _ => Err(contradicts(&row, step, "has not passed its gate")),
         },
-        LandStep::AlreadyIn { commit } => landed(tx, &mut row, commit, &event, at),
+        LandStep::AlreadyIn { commit } => landed(tx, &mut row, commit, target, &event, at),
         LandStep::Bounce { onto, files, theirs, .. } => {
             leave(tx, &row)?;
             if let Some(n) = super::rows::live_attempt(&row.state) {
@@ -225,9 +225,16 @@ fn was_followed_up(tx: &Tx, row: &Row, step: &LandStep) -> Result<bool> {
 }
 
 /// It is on the target; what was said meanwhile goes on from there.
-fn landed(tx: &Tx, row: &mut Row, commit: &str, event: &EventBody, at: Timestamp) -> Result<()> {
+fn landed(
+    tx: &Tx,
+    row: &mut Row,
+    commit: &str,
+    target: String,
+    event: &EventBody,
+    at: Timestamp,
+) -> Result<()> {
     leave(tx, row)?;
-    row.change(tx, &Change::Land { commit: commit.to_owned() }, event, at)?;
+    row.change(tx, &Change::Land { commit: commit.to_owned(), target: Some(target) }, event, at)?;
     match prompts::waiting(tx, row)? {
         0 => Ok(()),
         _ => prompts::follow_up(tx, row, "landed".to_owned(), at),

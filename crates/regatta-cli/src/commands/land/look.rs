@@ -1,5 +1,6 @@
 //! Looking at the train, and back at what it did.
 
+use regatta_core::report::landed_as;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, human};
 use regatta_core::train::history::history as phases;
@@ -71,7 +72,7 @@ struct Picture {
 }
 
 async fn picture(project: &Project) -> Result<Picture, CliError> {
-    let target = project.target()?;
+    let target = project.train_target()?;
     let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
     // Before the first run there is no store, and no train either.
     if project.has_store() {
@@ -139,9 +140,9 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     if !landed.is_empty() {
         ui.line("");
         for task in &landed {
-            if let TaskState::Landed { commit, .. } = &task.state {
-                let commit = &commit[..commit.len().min(12)];
-                ui.line(format!("✓ {} landed as {commit} {}", task.id, ago(task.updated_at, now)));
+            if let TaskState::Landed { commit, target, .. } = &task.state {
+                let landed = landed_as(target.as_deref(), &commit[..commit.len().min(12)]);
+                ui.line(format!("✓ {} {landed} {}", task.id, ago(task.updated_at, now)));
             }
         }
     }

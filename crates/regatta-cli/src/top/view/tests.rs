@@ -136,7 +136,7 @@ fn model() -> Model {
         brief(
             "landed-1",
             "Landed some time ago",
-            TaskState::Landed { attempt: 1, commit: commit.clone() },
+            TaskState::Landed { attempt: 1, commit: commit.clone(), target: Some("main".to_owned()) },
             30,
         ),
         brief("done-1", "Only read", TaskState::Done { attempt: 1, head: None }, 20),

@@ -33,10 +33,10 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
             _ => Change::Board { attempt: event.attempt.expect("it was made by an attempt"), head },
         },
         EventBody::Done { head } => Change::Finish { head },
-        EventBody::Landing { landing } => match landing {
+        EventBody::Landing { landing, target } => match landing {
             LandStep::Intend { .. } | LandStep::Gate { .. } => Change::Proceed,
             LandStep::Wait { why } => Change::Wait { why },
-            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit },
+            LandStep::Landed { commit } | LandStep::AlreadyIn { commit } => Change::Land { commit, target },
             // Told by the event behind it.
             LandStep::Reject { .. } | LandStep::Tested { .. } => return None,
             LandStep::Bounce { .. } => Change::Bounce,
@@ -47,7 +47,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         EventBody::Rearmed => Change::Rearm,
         EventBody::Cancelled { by } => Change::Cancel { by },
         EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => Change::FollowUp,
-        EventBody::Stands { made_by, commit } => Change::Stand { attempt: made_by, commit },
+        EventBody::Stands { made_by, commit, target } => Change::Stand { attempt: made_by, commit, target },
         EventBody::LaneReady { .. }
         | EventBody::Progressed { .. }
         | EventBody::Reported { .. }

@@ -1,0 +1,150 @@
+//! The branch that a project's work lands on: one decision, made once.
+//!
+//! `target:` in regatta.yaml, `$REGATTA_TARGET` and `--target` win. Without them the first run decides and writes its
+//! decision to `.regatta/target`; every later process reads it, whatever branch is checked out by then.
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use regatta_core::config::Origin;
+use regatta_engine::daemon::{Presence, presence};
+use regatta_engine::git::{BranchTip, Head};
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+
+/// The longest name that a decision is read as.
+const LONGEST: u64 = 1024;
+
+/// A target branch, and who chose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Named by a flag, a variable or regatta.yaml.
+    Configured(String),
+    /// Decided by an earlier run.
+    Decided(String),
+    /// What the first run will decide.
+    Proposed(String),
+}
+
+impl Target {
+    fn branch(self) -> String {
+        match self {
+            Target::Configured(branch) | Target::Decided(branch) | Target::Proposed(branch) => branch,
+        }
+    }
+}
+
+impl Project {
+    /// The branch work lands on. Looks only.
+    pub(crate) fn target(&self) -> Result<String, CliError> {
+        Ok(self.choice()?.branch())
+    }
+
+    /// The branch work lands on, and who chose it.
+    pub(crate) fn choice(&self) -> Result<Target, CliError> {
+        if let Some(target) = &self.config.target {
+            return Ok(Target::Configured(target.clone()));
+        }
+        if let Some(branch) = self.decided()? {
+            return Ok(Target::Decided(branch));
+        }
+        let branch = self.repo.default_branch().ok_or_else(|| {
+            CliError::new(Exit::Git, "HEAD is detached, so there is no branch to land on")
+                .hinted("name one: --target BRANCH, or `target:` in regatta.yaml, or check a branch out: git switch main")
+        })?;
+        Ok(Target::Proposed(branch))
+    }
+
+    /// The branch work lands on, decided for good where nothing had decided it yet.
+    pub(crate) fn decide_target(&self) -> Result<String, CliError> {
+        match self.choice()? {
+            Target::Configured(branch) => Ok(branch),
+            // An empty repository has nothing to decide between yet.
+            Target::Proposed(branch) if self.repo.branch_tip(&branch)?.is_none() => Ok(branch),
+            Target::Proposed(branch) => self.record_target(&branch),
+            Target::Decided(branch) => {
+                self.require_branch(&Target::Decided(branch.clone()))?;
+                Ok(branch)
+            }
+        }
+    }
+
+    /// The branch that the train of this project lands on now: the one of its daemon, unless this command named one.
+    pub(crate) fn train_target(&self) -> Result<String, CliError> {
+        let named_here = matches!(self.config.origin("target"), Origin::Flag | Origin::Env);
+        let serving = match presence(&self.repo.state_dir) {
+            Ok(Presence::Alive(info) | Presence::Stalled(info)) if !named_here => info.target,
+            _ => None,
+        };
+        serving.map_or_else(|| self.target(), Ok)
+    }
+
+    /// Refuses a target that is not there.
+    pub(crate) fn require_branch(&self, choice: &Target) -> Result<(), CliError> {
+        let branch = choice.clone().branch();
+        let found = self.repo.branch_tip(&branch)?;
+        match choice {
+            // A new branch can begin where the remote's is, if somebody named it.
+            Target::Configured(_) | Target::Proposed(_) if found.is_some() => Ok(()),
+            Target::Configured(_) | Target::Proposed(_) => {
+                Err(CliError::new(Exit::Git, format!("there is no branch {branch} to land on"))
+                    .hinted("name another: --target BRANCH, or `target:` in regatta.yaml"))
+            }
+            Target::Decided(_) if matches!(found, Some(BranchTip::Local(_))) => Ok(()),
+            Target::Decided(_) => Err(CliError::refused(format!(
+                "this project lands on {branch}, and there is no branch {branch} any more"
+            ))
+            .hinted(format!(
+                "choose another with `target: BRANCH` in regatta.yaml, or bring it back: git branch {branch} COMMIT"
+            ))),
+        }
+    }
+
+    /// Where work lands, for somebody who has another branch checked out and did not choose it.
+    pub(crate) fn lands_elsewhere(&self) -> Result<Option<String>, CliError> {
+        let (Target::Decided(target) | Target::Proposed(target)) = self.choice()? else { return Ok(None) };
+        Ok(match &self.repo.head {
+            Head::Branch(branch) if *branch != target => Some(format!(
+                "lands on {target}; you are on {branch}; set `target:` in regatta.yaml to change it"
+            )),
+            _ => None,
+        })
+    }
+
+    fn target_file(&self) -> PathBuf {
+        self.repo.state_dir.join("target")
+    }
+
+    fn decided(&self) -> Result<Option<String>, CliError> {
+        use std::io::Read;
+        let path = self.target_file();
+        let mut text = String::new();
+        let read = std::fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        match read {
+            Ok(_) => Ok(Some(text.trim().to_owned()).filter(|branch| !branch.is_empty())),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(CliError::io("reading", &path, &error)),
+        }
+    }
+
+    /// Writes the decision, durably, unless another process was faster. The one that counts.
+    pub(crate) fn record_target(&self, branch: &str) -> Result<String, CliError> {
+        self.make_state_dir()?;
+        let path = self.target_file();
+        let fresh = self.repo.state_dir.join(format!(".target.{}", std::process::id()));
+        let written = std::fs::File::create(&fresh).and_then(|mut file| {
+            writeln!(file, "{branch}")?;
+            file.sync_all()?;
+            match std::fs::hard_link(&fresh, &path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                linked => linked,
+            }?;
+            std::fs::File::open(&self.repo.state_dir)?.sync_all()
+        });
+        let _ = std::fs::remove_file(&fresh);
+        written.map_err(|error| CliError::io("writing", &path, &error))?;
+        Ok(self.decided()?.unwrap_or_else(|| branch.to_owned()))
+    }
+}

@@ -1,0 +1,106 @@
+//! The branch that work lands on: one decision, whatever is checked out later.
+
+use std::fs;
+
+use regatta_testkit::repo::ScratchRepo;
+use regatta_testkit::world::{World, task};
+
+const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");
+
+fn write_file(world: &World, id: &str, keys: &str) -> std::path::PathBuf {
+    world.plan(&task(id, keys, &format!("echo {id} >{id}.txt")))
+}
+
+#[test]
+fn the_first_run_decides_and_a_later_checkout_changes_nothing() {
+    let world = World::new(REGATTA);
+    world.run(&write_file(&world, "a", ""), &[]).exited(0).says("landed on main as");
+    world.repo().git(["switch", "-q", "-c", "feature"]);
+    let before = world.repo().rev("feature");
+    world
+        .run(&write_file(&world, "b", ""), &[])
+        .exited(0)
+        .says("lands on main; you are on feature; set `target:` in regatta.yaml to change it")
+        .says("landed on main as");
+    world.run(&write_file(&world, "c", ""), &["--no-land"]).exited(0);
+    world.regatta(["land", "c"]).exited(0).says("landed on main as");
+    assert_eq!(world.repo().rev("feature"), before, "it is nobody's target");
+    for file in ["a.txt", "b.txt", "c.txt"] {
+        assert!(world.landed(file).is_some(), "{file} is on main");
+    }
+    world.regatta(["land", "status"]).exited(0).says("train → main");
+    world.regatta(["doctor"]).says("as the first run decided");
+    world.regatta(["top", "--once", "--json"]).exited(0).says("\"target\": \"main\"");
+    world.regatta(["status", "b"]).exited(0).says(&format!("{} on main", world.repo().rev("main~1")));
+}
+
+#[test]
+fn a_linked_worktree_lands_on_the_projects_target() {
+    let world = World::new(REGATTA);
+    world.run(&write_file(&world, "a", ""), &[]).exited(0);
+    world.repo().git(["switch", "-q", "-c", "feature"]);
+    let linked = world.outside("linked");
+    world.repo().git(["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
+    let plan = write_file(&world, "b", "");
+    let ran =
+        world.regatta_in(&linked, ["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exited(0);
+    ran.says("lands on main; you are on side").says("landed on main as");
+    assert!(world.landed("b.txt").is_some());
+}
+
+#[test]
+fn the_default_of_origin_is_the_target_if_it_exists_here() {
+    let source = ScratchRepo::new();
+    let world = World::new(REGATTA);
+    world.repo().git(["remote", "add", "origin", source.root().to_str().unwrap()]);
+    world.repo().git(["switch", "-q", "-c", "feature"]);
+    world.repo().git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+    world.run(&write_file(&world, "a", ""), &[]).exited(0).says("landed on main as");
+    let other = World::new(REGATTA);
+    other.repo().git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+    other.repo().git(["switch", "-q", "-c", "feature"]);
+    other.run(&write_file(&other, "a", ""), &[]).exited(0).says("landed on feature as");
+}
+
+#[test]
+fn a_target_that_is_gone_is_refused_until_another_is_named() {
+    let world = World::new(REGATTA);
+    world.run(&write_file(&world, "a", "auto_land: false"), &[]).exited(0);
+    world.repo().git(["branch", "-m", "main", "trunk"]);
+    let plan = write_file(&world, "b", "");
+    world.run(&plan, &[]).exited(6).says("lands on main").says("`target: BRANCH` in regatta.yaml");
+    world.regatta(["land", "a"]).exited(6).says("lands on main");
+    world.regatta(["daemon", "start"]).exited(6).says("lands on main");
+    world.regatta(["doctor"]).exited(3).says("there is no branch main any more");
+    world.config("target: trunk\n");
+    world.run(&plan, &[]).exited(0).says("landed on trunk as");
+}
+
+#[test]
+fn the_daemon_says_on_what_it_lands_and_keeps_to_it() {
+    let world = World::new(REGATTA);
+    let mut daemon = world.daemon();
+    world.repo().git(["switch", "-q", "-c", "feature"]);
+    world.regatta(["daemon", "status"]).exited(0).says("lands on main");
+    world.config("target: feature\n");
+    world.regatta(["land", "status"]).exited(0).says("train → main");
+    world.regatta(["doctor"]).says("feature, as configured; the daemon lands on main");
+    daemon.signal("HUP");
+    daemon.wait_line("the target stays main");
+    world.enqueue(&write_file(&world, "a", "auto_land: true"));
+    world.wait_state("a", "landed");
+    assert!(world.landed("a.txt").is_some(), "it landed on main");
+}
+
+#[test]
+fn landing_by_pull_requests_is_refused_before_anything_runs() {
+    let world = World::new(REGATTA);
+    world.config("land:\n  strategy: pr\n");
+    let plan = write_file(&world, "a", "");
+    world.run(&plan, &[]).exited(2).says("regatta.yaml:2:13").says("not supported yet");
+    world.regatta(["land", "a"]).exited(2).says("regatta.yaml:2:13");
+    assert!(!world.root().join(".regatta").exists(), "nothing was touched");
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md")).unwrap();
+    assert!(!page.contains("`pr`"), "the page does not offer it");
+}
