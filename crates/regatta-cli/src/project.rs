@@ -11,6 +11,7 @@ use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
 use crate::error::CliError;
+use crate::exit::Exit;
 
 /// The name of the configuration file.
 pub(crate) const CONFIG_FILE: &str = "regatta.yaml";
