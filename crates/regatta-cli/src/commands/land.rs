@@ -13,6 +13,8 @@ use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
 use regatta_engine::clock;
 use regatta_engine::engine::Ended;
+use regatta_engine::git::Oid;
+use regatta_engine::landing::boarding::{self, Boarded, Passenger};
 use regatta_engine::landing::on_request::land_now;
 use regatta_engine::notice::{Notice, notices};
 use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskRecord};
@@ -23,6 +25,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::{Batch, Changed, Queue, refused};
+use crate::render::shown::redactor;
 use crate::ui::Ui;
 
 /// Land work by hand, or look at the train.
@@ -125,12 +128,29 @@ async fn send(project: &Project, queue: &Queue, task: &TaskRecord, again: bool) 
     let Some(made) = made else {
         return Err(CliError::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
-    let operation =
-        Operation::Land { by: queue.by.clone(), attempt: made.n, request: request(project, task, made)? };
+    let head = boarded(project, task, made)?;
+    let request = LandRequest { head, ..request(project, task, made)? };
+    let operation = Operation::Land { by: queue.by.clone(), attempt: made.n, request };
     match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         Ok(()) => Ok(()),
         Err(StoreError::Refused(_)) => Err(refused(&queue.store.task(id).await?, "landed")),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The commit of an attempt's work that may land: by the same rules as when an attempt ends.
+fn boarded(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<String, CliError> {
+    let (base, head) = (made.base.clone().unwrap_or_default(), made.head.clone().unwrap_or_default());
+    let Some(lanes) = super::lane::lanes(project)? else { return Ok(head) };
+    let (base, head, target) = (Oid::parse(&base)?, Oid::parse(&head)?, project.target()?);
+    let id = &task.spec.id;
+    let passenger = Passenger { task: id, attempt: made.n, base: &base, head: &head, target: &target };
+    let redactor = redactor(&project.config);
+    match boarding::board(&lanes, &passenger, &|text| redactor.redact(text).into_owned())? {
+        Boarded::Fit { head, .. } => Ok(head.to_string()),
+        Boarded::Unfit(why) => Err(CliError::refused(format!("{id}: {why}")).hinted(format!(
+            "`regatta diff {id}` shows what it made; `regatta send {id} TEXT` asks for other work"
+        ))),
     }
 }
 

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::attempt::Attempt;
 use regatta_core::chain::{self, Action, At, Build, Edition, Picture, SPEAKER, Seen};
 use regatta_core::commit_message::commit_message;
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
 use regatta_core::part::{Link, Part};
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::{LandRequest, Strategy};
+use regatta_core::train::LandRequest;
 use regatta_core::verdict::Verdict;
 use regatta_store::{NewPrompt, Operation, RequestId, StoreError, TaskQuery, TaskRecord};
 
@@ -177,11 +177,9 @@ impl Engine {
     }
 
     fn land_request(&self, build: &TaskRecord, made: &Attempt) -> LandRequest {
-        // Its own commits may hold what must not be seen: then only its last tree lands.
-        let leaked = |evidence: &Evidence| matches!(evidence, Evidence::Note { text } if text.starts_with("brought-in files"));
         LandRequest {
             target: self.ctx.target.clone(),
-            strategy: if made.evidence.iter().any(leaked) { Strategy::Squash } else { self.ctx.strategy() },
+            strategy: self.ctx.strategy(),
             base: made.base.clone().unwrap_or_default(),
             head: made.head.clone().unwrap_or_default(),
             message: commit_message(&build.spec, made.n, &made.summary),

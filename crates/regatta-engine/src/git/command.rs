@@ -26,7 +26,7 @@ const KEPT_GIT_VARIABLES: [&str; 10] = [
 ];
 
 /// Settings every command gets, whatever any configuration says.
-const ALWAYS: [&str; 8] = [
+const ALWAYS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "gc.auto=0",
@@ -37,6 +37,8 @@ const ALWAYS: [&str; 8] = [
     "core.warnAmbiguousRefs=false",
     // Parents and trees come from the commits themselves, not from a cache that anybody can write.
     "core.commitGraph=false",
+    // An index is one file: it is copied, compared and put in place as one.
+    "core.splitIndex=false",
 ];
 
 /// Variables that make every object mean what its id says: no `refs/replace`, no grafts. For Regatta's own git, and for

@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::refs::oid_line;
 use super::{
-    GitCommand, GitError, Identity, Oid, Repo, TrustSnapshot, io, refs, replace_file, trusted_hooks,
-    unique_suffix, worktrees,
+    GitCommand, GitError, Identity, LANE_PREFIX, Oid, Repo, TrustSnapshot, io, refs, replace_file,
+    trusted_hooks, unique_suffix, worktrees,
 };
 
 /// A handle for commands that read or write files, trees and commits.
@@ -95,11 +95,25 @@ impl Work {
     /// A command in a worktree with a chosen index.
     pub(crate) fn at_place(&self, place: &Place<'_>) -> Result<GitCommand, GitError> {
         let shadow = self.shadow(place)?;
-        Ok(self
+        let command = self
             .private(&shadow, place.objects)
             .env("GIT_WORK_TREE", place.worktree)
             .env("GIT_INDEX_FILE", place.index)
-            .cwd(place.worktree))
+            .cwd(place.worktree);
+        // Whoever works in a lane can set every time of a file but that of its last change.
+        let strict = ["core.trustctime=true", "core.checkStat=default", "core.untrackedCache=false"];
+        Ok(match self.is_users(place.index) {
+            true => command,
+            false => strict.into_iter().fold(command, GitCommand::set),
+        })
+    }
+
+    /// Whether it is the index of a checkout of the user's, which their own settings speak of.
+    fn is_users(&self, index: &Path) -> bool {
+        use std::os::unix::ffi::OsStrExt as _;
+        let lane = index.parent().and_then(Path::file_name);
+        let lane = lane.is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()));
+        !lane && !index.starts_with(self.trust.private_dir())
     }
 
     /// The variables under which a program started by Regatta sees the worktree as git commands here do.

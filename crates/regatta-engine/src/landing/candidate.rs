@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use regatta_core::commit_message::without_trailers;
 use regatta_core::time::Timestamp;
 pub use regatta_core::train::Strategy;
 
@@ -138,7 +139,7 @@ fn as_it_is(last: &LoggedCommit) -> Candidate {
     Candidate::Clean { commit: last.oid.clone(), tree: last.tree.clone(), fast_forward: true }
 }
 
-fn author_of(commit: &LoggedCommit) -> Author<'_> {
+pub(super) fn author_of(commit: &LoggedCommit) -> Author<'_> {
     Author { name: &commit.author_name, email: &commit.author_email, date: &commit.author_date }
 }
 
@@ -193,26 +194,26 @@ fn finish(
     Ok(Candidate::Clean { commit, tree, fast_forward: false })
 }
 
-/// The message with these trailers at its end, each once.
+/// The message with these trailers at its end, each once. What others wrote under their names goes.
 fn with_trailers(message: &[u8], trailers: &[(String, String)]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(message);
-    let (text, end) = (text.trim_end(), text.trim_end().rsplit("\n\n").next().unwrap_or_default());
-    let is_trailer = |line: &str| {
-        line.split_once(": ").is_some_and(|(key, _)| {
-            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        })
-    };
-    let has = |key: &str| end.lines().any(|line| line.split_once(": ").is_some_and(|(name, _)| name == key));
-    let missing: Vec<String> = trailers
-        .iter()
-        .filter(|(key, _)| !has(key))
-        .map(|(key, value)| format!("{key}: {}\n", value.replace('\n', " ")))
-        .collect();
-    if missing.is_empty() || std::str::from_utf8(message).is_err() {
+    if trailers.is_empty() {
         return message.to_vec();
     }
-    let in_trailers = text.contains("\n\n") && end.lines().all(is_trailer);
-    format!("{text}{}{}", if in_trailers { "\n" } else { "\n\n" }, missing.concat()).into_bytes()
+    let mut text = without_trailers(message, |_, _| false);
+    text.truncate(text.trim_ascii_end().len());
+    let is_trailer = |line: &[u8]| {
+        let key = line.windows(2).position(|pair| pair == b": ").map(|at| &line[..at]);
+        key.is_some_and(|key| {
+            !key.is_empty() && key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+        })
+    };
+    let last_gap = text.windows(2).rposition(|pair| pair == b"\n\n");
+    let in_trailers = last_gap.is_some_and(|at| text[at + 2..].split(|byte| *byte == b'\n').all(is_trailer));
+    text.extend_from_slice(if in_trailers { b"\n" } else { b"\n\n" });
+    for (key, value) in trailers {
+        text.extend_from_slice(format!("{key}: {}\n", value.replace('\n', " ")).as_bytes());
+    }
+    text
 }
 
 /// A tree with both sides in it, and marks where they conflict.

@@ -4,6 +4,7 @@
 //! nothing of the user's is in the way); a candidate is a pure function of its request, so that a landing interrupted
 //! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
 
+pub mod boarding;
 pub mod candidate;
 pub mod on_request;
 pub mod picture;
@@ -11,8 +12,10 @@ pub mod publish;
 pub mod train;
 
 mod chain;
+mod clean;
 mod follow;
 mod gate;
+mod inspect;
 mod ledger;
 mod merge;
 mod moving;

@@ -11,9 +11,7 @@ use regatta_core::time::Timestamp;
 use super::commit_hooks::{HookRun, InForce};
 use super::lane_head::Move;
 use super::{Hooks, Lane, Lanes, SalvageRef, message};
-use crate::git::{
-    COMMIT_HOOKS, Change, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line,
-};
+use crate::git::{COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line};
 
 /// What to commit, and how.
 #[derive(Debug)]
@@ -37,8 +35,6 @@ pub struct Committed {
     pub tree: Oid,
     /// What it changes.
     pub files: Vec<PathBuf>,
-    /// Brought-in files that the agent had committed by itself. They are out of this tree, but in the history before.
-    pub leaked: Vec<PathBuf>,
     /// Repositories inside the lane, left out.
     pub nested: Vec<PathBuf>,
     /// Hook files that were not there when the agent began, and were not run.
@@ -74,7 +70,7 @@ impl Lanes {
             return Ok(CommitOutcome::DirtySubmodule { path });
         }
         self.keep_submodule_work(lane)?;
-        let mut status = self.own_status(lane, &head, &request.exclude)?;
+        let status = self.own_status(lane, &head, &request.exclude)?;
         let merging = match self.unfinished(lane, &status) {
             Some((operation, paths)) => {
                 let salvaged = self.salvage(lane, &format!("an unfinished {operation}"), request.at)?;
@@ -82,7 +78,6 @@ impl Lanes {
             }
             None => merge_heads(lane),
         };
-        let leaked = self.take_out_leaked(lane, &head, &mut status)?;
         if status.changes.is_empty() && merging.is_empty() {
             return Ok(CommitOutcome::NothingToCommit);
         }
@@ -141,14 +136,7 @@ impl Lanes {
             None => status.changes.into_iter().map(|change| change.path).collect(),
         };
         let unknown_hooks = if let InForce::Unknown(names) = in_force { names } else { Vec::new() };
-        Ok(CommitOutcome::Committed(Committed {
-            oid,
-            tree,
-            files,
-            leaked,
-            nested: status.nested,
-            unknown_hooks,
-        }))
+        Ok(CommitOutcome::Committed(Committed { oid, tree, files, nested: status.nested, unknown_hooks }))
     }
 
     /// Runs the hooks before the commit; the message as they left it, or who refused and what it said.
@@ -226,28 +214,6 @@ impl Lanes {
             Some(Operation::Merge) | None if paths.is_empty() => None,
             operation => Some((operation.unwrap_or(Operation::Merge), paths)),
         }
-    }
-
-    /// Brought-in files that the agent committed leave the tree again.
-    fn take_out_leaked(
-        &self,
-        lane: &Lane,
-        head: &Oid,
-        status: &mut Status,
-    ) -> Result<Vec<PathBuf>, GitError> {
-        let brought_in = self.load_brought_in(&lane.task)?;
-        if brought_in.is_empty() || *head == lane.base {
-            return Ok(Vec::new());
-        }
-        let mut leaked = self.work.paths_added(&lane.base, head)?;
-        leaked.retain(|path| path.ancestors().any(|above| brought_in.contains(above)));
-        let gone = |path: &PathBuf| Change {
-            path: path.clone(),
-            kind: ChangeKind::Deleted,
-            staged_otherwise: false,
-        };
-        status.changes.extend(leaked.iter().map(gone));
-        Ok(leaked)
     }
 }
 

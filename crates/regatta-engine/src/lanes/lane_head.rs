@@ -58,6 +58,15 @@ impl Lanes {
         log_move(&lane.git_dir, step).map_err(io("write the reflog of", &head))
     }
 
+    /// Puts the lane on another commit of the same work; its files and its index stay.
+    pub(crate) fn set_head(&self, lane: &Lane, from: &Oid, to: &Oid, at: Timestamp) -> Result<(), GitError> {
+        if from == to {
+            return Ok(());
+        }
+        let who = self.work.identity();
+        self.move_head(lane, &Move { from, to, who: &who, at, why: "only what may land" })
+    }
+
     /// Takes away lock files that a killed agent left. Nobody may be at work in the lane; should a process still
     /// stand there (a user's shell running git, say), its lock is given time and then respected.
     pub(super) fn clear_stale_locks(&self, lane: &Lane) -> Result<(), GitError> {

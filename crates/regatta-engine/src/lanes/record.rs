@@ -84,10 +84,20 @@ impl Lanes {
     }
 
     pub(super) fn forget_record(&self, task: &TaskId) {
-        fs::remove_file(self.brought_in_path(task)).ok();
         fs::remove_file(self.records_dir().join(format!("{task}.exclude"))).ok();
         fs::remove_file(self.index_copy(task)).ok();
         fs::remove_file(self.record_path(task)).ok();
+    }
+
+    /// Forgets what was brought in. Until its work has landed, or a new lane is made, that outlives the lane: work that
+    /// is done may land much later.
+    pub(super) fn forget_brought_in(&self, task: &TaskId) {
+        fs::remove_file(self.brought_in_path(task)).ok();
+    }
+
+    /// Paths that were brought into the task's lane: they must not land.
+    pub(crate) fn brought_in(&self, task: &TaskId) -> Result<BTreeSet<PathBuf>, GitError> {
+        self.load_brought_in(task)
     }
 
     /// Paths copied or linked into the lane, which are never part of its work.

@@ -92,6 +92,9 @@ impl Lanes {
         };
         failpoint::reach("lane-saved");
         self.let_go(&lane)?;
+        if mode == RetireMode::Landed {
+            self.forget_brought_in(task);
+        }
         Ok(Retired::Removed { salvaged })
     }
 

@@ -53,7 +53,7 @@ pub async fn hand_in(
     let said = Evidence::Said { by: "by-hand".to_owned(), statement: statement.clone() };
     worker.record.evidence.push(said);
     match worker.prove(&site, &statement).await? {
-        Proven::Bad { why } => Ok(Some(worker.redact(&why))),
+        Proven::Bad { why } | Proven::Unfit { why } => Ok(Some(worker.redact(&why))),
         Proven::Good { verdict, head } => {
             worker.good(&site, verdict, &statement, head).await?;
             Ok(None)

@@ -125,8 +125,6 @@ pub(crate) struct Worker {
     pub(crate) meter: Arc<Meter>,
     /// Earlier attempts whose lane and conversation this one goes on with.
     pub(crate) history: Vec<Attempt>,
-    /// The agent committed a file that was brought in.
-    pub(crate) leaked: bool,
     /// What the next attempt could run with, once this one's account has run into something.
     pub(crate) next: Choice,
     /// Takes the secrets of the task's own variables out of what is kept and shown.
@@ -193,7 +191,7 @@ impl Worker {
         let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
-        Self { ctx, claim, record, stop, meter, history, leaked: false, next, own_secrets }
+        Self { ctx, claim, record, stop, meter, history, next, own_secrets }
     }
 
     /// From now on knows the secrets of its lane, and its own token where it is at hand.

@@ -141,6 +141,7 @@ impl Worker {
         let lane = lane.clone();
         let kept = self.blocking(move |ctx| {
             let known = ctx.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
+            ctx.lanes.rebuild_index(&lane)?;
             let kept = ctx.lanes.salvage(&lane, WHY, clock::now())?;
             Ok(kept.filter(|kept| !known.iter().any(|(name, _)| *name == kept.name)))
         });

@@ -8,7 +8,8 @@ use regatta_core::config::Keep;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
-use regatta_core::train::{LandRequest, Strategy};
+use regatta_core::state::BlockReason;
+use regatta_core::train::LandRequest;
 use regatta_core::verdict::{Statement, Verdict};
 use regatta_store::{Outcome, Reported, Step};
 
@@ -18,7 +19,9 @@ use super::prepare::{listed, reopen};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::AgentEnd;
 use crate::commands::Shell;
+use crate::git::Oid;
 use crate::judge::{self, Facts, Judgement, SoFar};
+use crate::landing::boarding::{self, Boarded, Passenger};
 use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
 use crate::persist::until_answered;
 use crate::profiles::last_begun;
@@ -36,6 +39,8 @@ pub(super) enum Proven {
     Good { verdict: Verdict, head: Option<String> },
     /// They do not.
     Bad { why: String },
+    /// What was made must not land, whatever it does.
+    Unfit { why: String },
 }
 
 impl Worker {
@@ -118,6 +123,11 @@ impl Worker {
                 Proven::Bad { why } => {
                     judgement = Judgement::Bad { verdict: Verdict::Block, by: "check", why }
                 }
+                Proven::Unfit { why } => {
+                    self.record.verdict = Some(Verdict::Block);
+                    let outcome = Outcome::Block { reason: BlockReason::Policy, detail: why.clone() };
+                    return self.put_away(site, outcome, &why).await;
+                }
             }
             // Called off or stopped while a check or a hook ran: nothing was proven either way.
             match self.stopped() {
@@ -141,8 +151,11 @@ impl Worker {
         let read_only = self.claim.spec.read_only;
         self.git(site, move |ctx, lane| {
             let harm = ctx.lanes.harm(lane);
-            if harm.is_none() && !read_only {
-                reopen(ctx, &lane.task)?;
+            if harm.is_none() {
+                if !read_only {
+                    reopen(ctx, &lane.task)?;
+                }
+                ctx.lanes.rebuild_index(lane)?;
             }
             Ok(harm)
         })
@@ -198,6 +211,22 @@ impl Worker {
             let why = format!("it left work uncommitted, first {}, and auto_commit is off", first.display());
             return Ok(Proven::Bad { why });
         }
+        if !spec.read_only {
+            match self.board(site).await? {
+                Boarded::Unfit(why) => return Ok(Proven::Unfit { why }),
+                Boarded::Fit { taken_out, large, .. } => {
+                    if !taken_out.is_empty() {
+                        let text =
+                            format!("brought-in files it had committed, now out: {}", listed(&taken_out));
+                        self.record.evidence.push(Evidence::Note { text });
+                    }
+                    if let Some(text) = boarding::warning(&large) {
+                        verdict = Verdict::Warn;
+                        self.record.evidence.push(Evidence::Note { text });
+                    }
+                }
+            }
+        }
         let head = self.git(site, |_, lane| lane.head()).await?;
         let at = head.clone();
         let (tree, files) = self
@@ -228,11 +257,46 @@ impl Worker {
             }
             self.record.evidence.push(Evidence::Note { text: "it changed nothing".to_owned() });
         }
+        if !spec.read_only && !spec.checks.is_empty() {
+            self.restore(site, &head).await?;
+        }
         if let Some(why) = self.run_checks(site, tree.as_str()).await? {
             return Ok(Proven::Bad { why });
         }
         failpoint::reach("checked");
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
+    }
+
+    /// Brings the lane's HEAD to the commit of its work that may land.
+    async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
+        let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
+        self.git(site, move |_, lane| {
+            let head = lane.head()?;
+            let (task, base, target) = (&lane.task, &lane.base, ctx.target.as_str());
+            let passenger = Passenger { task, attempt, base, head: &head, target };
+            let mask = |text: &str| own.redact(&ctx.redact(text)).into_owned();
+            let boarded = boarding::board(&ctx.lanes, &passenger, &mask)?;
+            if let Boarded::Fit { head: fit, .. } = &boarded {
+                ctx.lanes.set_head(lane, &head, fit, clock::now())?;
+            }
+            Ok(boarded)
+        })
+        .await
+    }
+
+    /// Checks see what is committed: a file that differs, whatever hid it or whoever changed it since, is saved and
+    /// brought back.
+    async fn restore(&mut self, site: &Site, head: &Oid) -> Result<(), WorkerError> {
+        let head = head.clone();
+        let restored = self.git(site, move |ctx, lane| ctx.lanes.restore(lane, &head, clock::now())).await?;
+        let Some(restored) = restored else { return Ok(()) };
+        let why = "its files were not what it committed";
+        if let Some(salvaged) = &restored.salvaged {
+            self.tell_salvaged(salvaged, why).await;
+        }
+        let text = format!("{why}; the checks ran on the commit: {}", listed(&restored.paths));
+        self.record.evidence.push(Evidence::Note { text });
+        Ok(())
     }
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.
@@ -252,16 +316,10 @@ impl Worker {
         let (by, output, salvaged) = match outcome {
             CommitOutcome::NothingToCommit => return Ok(None),
             CommitOutcome::Committed(committed) => {
-                // Its own commits hold what must not be seen: only the tree that is free of it lands.
-                self.leaked = !committed.leaked.is_empty();
-                for (what, paths) in [
-                    ("brought-in files it had committed, now out", &committed.leaked),
-                    ("repositories inside its lane, left out", &committed.nested),
-                ] {
-                    if !paths.is_empty() {
-                        let text = format!("{what}: {}", listed(paths));
-                        self.record.evidence.push(Evidence::Note { text });
-                    }
+                if !committed.nested.is_empty() {
+                    let text =
+                        format!("repositories inside its lane, left out: {}", listed(&committed.nested));
+                    self.record.evidence.push(Evidence::Note { text });
                 }
                 if !committed.unknown_hooks.is_empty() {
                     let text = format!(
@@ -338,7 +396,7 @@ impl Worker {
         let outcome = match &head {
             Some(head) if spec.land => Outcome::Approve(LandRequest {
                 target: self.ctx.target.clone(),
-                strategy: if self.leaked { Strategy::Squash } else { self.ctx.strategy() },
+                strategy: self.ctx.strategy(),
                 base: site.lane.base.to_string(),
                 head: head.clone(),
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),

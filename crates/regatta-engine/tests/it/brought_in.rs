@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use regatta_engine::landing::boarding::{Boarded, Passenger, board};
 use regatta_engine::lanes::{CommitOutcome, Includes, KeptBecause, RetireMode, Retired};
 use regatta_testkit::repo::{ScratchRepo, write};
 
@@ -70,9 +71,17 @@ fn what_an_agent_commits_of_it_is_taken_out_again_and_its_own_git_ignores_it() {
     assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
     bench.scratch.commit_all_in(&lane.path, "took it all the same");
     write(&lane.path.join("work"), "1");
+    bench.lanes.rebuild_index(&lane).unwrap();
     let committed = bench.committed(&lane, "m");
-    assert_eq!(committed.leaked, paths(&["local [1].json"]));
     assert_eq!(bench.git_in(&lane.path, &["ls-tree", "--name-only", "HEAD"]), "README.md\nwork");
+    let (task, target) = (&lane.task, "main");
+    let work = Passenger { task, attempt: 1, base: &lane.base, head: &committed.oid, target };
+    let Boarded::Fit { head, taken_out, large } = board(&bench.lanes, &work, &str::to_owned).unwrap() else {
+        panic!("it is fit to land");
+    };
+    assert_eq!((taken_out, large), (paths(&["local [1].json"]), vec![]));
+    let range = format!("{}..{head}", lane.base);
+    assert_eq!(bench.git_in(&lane.path, &["log", "--format=", "--name-only", &range]), "work");
     assert!(lane.path.join("local [1].json").exists());
 }
 

@@ -1,0 +1,194 @@
+//! Whether the objects of some commits are sound: git's own rules, as a server with `fsckObjects` has them.
+//!
+//! Invariant: after [`inspect`] said so, every new object is what its id says, breaks no rule of git's, and is in the
+//! repository's own object store.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::git::{GitError, Oid, Work, io};
+
+/// A file of this size is worth a warning: every clone carries it for good.
+pub(super) const LARGE: u64 = 10 << 20;
+
+/// What was found.
+#[derive(Debug)]
+pub(super) enum Inspected {
+    /// All is well. Files larger than [`LARGE`], with their sizes.
+    Sound { large: Vec<(PathBuf, u64)> },
+    /// A strict server would refuse it, and why.
+    Unsound(String),
+}
+
+/// Looks at every object that `head` has and none of `known` has.
+pub(super) fn inspect(work: &Work, known: &[&Oid], head: &Oid) -> Result<Inspected, GitError> {
+    let dir = work.scratch_path("inspect");
+    fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+    let inspected = inspect_in(work, known, head, &dir);
+    fs::remove_dir_all(&dir).ok();
+    inspected
+}
+
+fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Inspected, GitError> {
+    if let Some(why) = cut_off(work, known, head)? {
+        return Ok(Inspected::Unsound(why));
+    }
+    // A pack of the new objects, copied and not compressed: what is looked at is what is stored.
+    let prefix = dir.join("new");
+    let Some(name) = pack(work, known, head, &prefix, &[])? else {
+        return Ok(Inspected::Sound { large: Vec::new() });
+    };
+    let (packed, listed, looked_up) =
+        (dir.join(format!("new-{name}.pack")), dir.join(format!("new-{name}.idx")), dir.join("seen.idx"));
+    let command = work.bare().set("pack.writeReverseIndex=false").args(["index-pack", "--strict", "-o"]);
+    let ran = command.arg(&looked_up).arg(&packed).run()?;
+    if ran.code != Some(0) {
+        return match complaint(&ran.stderr) {
+            Some(complaint) => Ok(Inspected::Unsound(complaint.told(work, known, head)?)),
+            None => Err(ran.into_error()),
+        };
+    }
+    // Ids as they were asked for, and as the content has them.
+    let read = |path: &Path| fs::read(path).map_err(io("read", path));
+    if read(&listed)? != read(&looked_up)? {
+        let why = "the content of one of its objects is not what the object's id says".to_owned();
+        return Ok(Inspected::Unsound(why));
+    }
+    keep_borrowed(work, known, head, dir, &name)?;
+    let size = fs::metadata(&packed).map_err(io("look at", &packed))?.len();
+    let large = if size > LARGE { large_files(work, known, head)? } else { Vec::new() };
+    Ok(Inspected::Sound { large })
+}
+
+fn pack(
+    work: &Work,
+    known: &[&Oid],
+    head: &Oid,
+    prefix: &Path,
+    flags: &[&str],
+) -> Result<Option<String>, GitError> {
+    let mut revisions = format!("{head}\n");
+    known.iter().for_each(|oid| revisions.push_str(&format!("^{oid}\n")));
+    let command = work.bare().set("pack.threads=1").set("pack.writeReverseIndex=false");
+    let command = command.args(["pack-objects", "--revs", "--quiet", "--non-empty", "--no-use-bitmap-index"]);
+    let command = command.args(["--window=0", "--compression=0"]).args(flags).arg(prefix);
+    let name = command.stdin(revisions).text()?;
+    Ok((!name.is_empty()).then_some(name))
+}
+
+/// A commit of its own that it listed in `.git/shallow`: what lies behind it would land unseen.
+fn cut_off(work: &Work, known: &[&Oid], head: &Oid) -> Result<Option<String>, GitError> {
+    let path = work.repo.common_dir.join("shallow");
+    let Some(shallow) = crate::git::absent_is_none(fs::read_to_string(&path)).map_err(io("read", &path))?
+    else {
+        return Ok(None);
+    };
+    let commits = work.commits_beyond(known, head)?;
+    let cut = commits.iter().find(|commit| shallow.lines().any(|line| line.trim() == commit.oid.as_str()));
+    Ok(cut.map(|commit| {
+        format!(
+            "its commit {} is listed in .git/shallow, so what came before it cannot be seen",
+            commit.oid.short()
+        )
+    }))
+}
+
+/// Objects that are only in a store which this repository borrows from come into its own.
+fn keep_borrowed(work: &Work, known: &[&Oid], head: &Oid, dir: &Path, name: &str) -> Result<(), GitError> {
+    let objects = work.objects_dir();
+    if !objects.join("info/alternates").exists() {
+        return Ok(());
+    }
+    let own = pack(work, known, head, &dir.join("own"), &["--local"])?;
+    if own.as_deref() == Some(name) {
+        return Ok(());
+    }
+    let packs = objects.join("pack");
+    fs::create_dir_all(&packs).map_err(io("create", &packs))?;
+    // The index last: git sees a pack once its index is there.
+    for kind in ["pack", "idx"] {
+        let (from, to) = (dir.join(format!("new-{name}.{kind}")), packs.join(format!("pack-{name}.{kind}")));
+        let aside = packs.join(format!("tmp_regatta_{name}.{kind}"));
+        let copied = fs::copy(&from, &aside).and_then(|_| fs::File::open(&aside)?.sync_all());
+        copied.and_then(|()| fs::rename(&aside, &to)).map_err(io("keep", &to))?;
+    }
+    Ok(())
+}
+
+/// What git said of one object.
+struct Complaint {
+    object: String,
+    rule: String,
+    words: String,
+}
+
+/// Reads `error: object <id>: <rule>: <words>`.
+fn complaint(stderr: &str) -> Option<Complaint> {
+    stderr.lines().find_map(|line| {
+        let (_, rest) = line.split_once("object ")?;
+        let mut parts = rest.splitn(3, ": ");
+        let (object, rule, words) = (parts.next()?, parts.next()?, parts.next()?);
+        let object = object.split(' ').next()?;
+        let is_rule = !rule.is_empty() && rule.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        (Oid::parse(object).is_ok() && is_rule).then(|| Complaint {
+            object: object.to_owned(),
+            rule: rule.to_owned(),
+            words: words.to_owned(),
+        })
+    })
+}
+
+impl Complaint {
+    fn told(&self, work: &Work, known: &[&Oid], head: &Oid) -> Result<String, GitError> {
+        let places = objects(work, known, head)?;
+        let place = match places.get(&self.object).map(String::as_str) {
+            None => format!("commit {}", &self.object[..self.object.len().min(12)]),
+            Some("") => self.entry(work, "")?.unwrap_or_else(|| "its top directory".to_owned()),
+            Some(path) => self.entry(work, path)?.unwrap_or_else(|| path.to_owned()),
+        };
+        Ok(format!("git's own rules forbid what it committed, in {place}: {} ({})", self.words, self.rule))
+    }
+
+    /// The entry of a directory that is not allowed there.
+    fn entry(&self, work: &Work, path: &str) -> Result<Option<String>, GitError> {
+        if !self.rule.starts_with("has") {
+            return Ok(None);
+        }
+        let ran = work.bare().args(["ls-tree", "-z", "--name-only"]).arg(&self.object).run()?;
+        let names = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let odd = |name: &&str| {
+            matches!(*name, "." | "..") || name.to_lowercase().starts_with(".git") || name.contains('~')
+        };
+        Ok(names.split('\0').find(odd).map(|name| match path {
+            "" => name.to_owned(),
+            path => format!("{path}/{name}"),
+        }))
+    }
+}
+
+/// New trees and files by their ids, with a path of each. The top directory has none; commits are not in it.
+fn objects(work: &Work, known: &[&Oid], head: &Oid) -> Result<BTreeMap<String, String>, GitError> {
+    let command = work.bare().args(["rev-list", "--objects"]).arg(head);
+    let listed = command.args(known.iter().map(|oid| format!("^{oid}"))).arg("--").bytes()?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs.map(|(oid, path)| (oid.to_owned(), path.to_owned())).collect())
+}
+
+fn large_files(work: &Work, known: &[&Oid], head: &Oid) -> Result<Vec<(PathBuf, u64)>, GitError> {
+    let paths = objects(work, known, head)?;
+    let asked: String = paths.keys().map(|oid| format!("{oid}\n")).collect();
+    let command = work.bare().args(["cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)"]);
+    let said = command.stdin(asked).text()?;
+    let mut large = Vec::new();
+    for line in said.lines() {
+        if let [oid, "blob", size] = line.split(' ').collect::<Vec<_>>()[..]
+            && let Some(size) = size.parse().ok().filter(|size| *size > LARGE)
+        {
+            large.push((PathBuf::from(paths.get(oid).map_or("", String::as_str)), size));
+        }
+    }
+    large.sort();
+    Ok(large)
+}

@@ -1,0 +1,156 @@
+//! A lane's index, made again by Regatta, and its files compared with what is committed.
+//!
+//! Invariant: after [`Lanes::rebuild_index`], nothing that an agent wrote into its index hides a difference between the
+//! lane's files and a commit: no flag (assume-unchanged, skip-worktree), no cached time or size, no extension. Of the
+//! agent's index only the names, modes and contents of what it staged are taken over.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use regatta_core::time::Timestamp;
+
+use super::staging::is_below;
+use super::{Lane, Lanes, SalvageRef};
+use crate::git::{ChangeKind, GitError, Oid, Place, copy_index, io, unique_suffix};
+
+/// What Regatta did about files that were not what is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The files, as they are committed now.
+    pub paths: Vec<PathBuf>,
+    /// Where what they held went.
+    pub salvaged: Option<SalvageRef>,
+}
+
+impl Lanes {
+    /// Makes the lane's index again. Nobody may be at work in the lane.
+    pub fn rebuild_index(&self, lane: &Lane) -> Result<(), GitError> {
+        self.clear_stale_locks(lane)?;
+        let head = lane.head()?;
+        let scratch = self.work.scratch_path("index");
+        let built = self.build_index(lane, &head, &scratch).and_then(|()| {
+            let index = lane.git_dir.join("index");
+            let aside = lane.git_dir.join(format!("index.regatta-{}", unique_suffix()));
+            copy_index(&scratch, &aside)?;
+            fs::rename(&aside, &index).map_err(io("replace", &index))
+        });
+        fs::remove_file(&scratch).ok();
+        built
+    }
+
+    fn build_index(&self, lane: &Lane, head: &Oid, scratch: &Path) -> Result<(), GitError> {
+        let objects = self.work.objects_dir();
+        let place = Place { worktree: &lane.path, index: scratch, objects: &objects, head: None };
+        let git = || self.work.at_place(&place);
+        // What Regatta's own git saw before any agent came: files that were not touched since need not be read.
+        let manifest = self.load_record(&lane.task)?.is_some_and(|record| record.filled.is_some());
+        let has_manifest = manifest && copy_index(&self.index_copy(&lane.task), scratch)?.is_some();
+        let merged = match has_manifest {
+            true => git()?.args(["read-tree", "-i", "-m"]).arg(head).run()?.code == Some(0),
+            false => false,
+        };
+        if !merged {
+            fs::remove_file(scratch).ok();
+            git()?.arg("read-tree").arg(head).bytes()?;
+        }
+        let mut staged = self.staged(lane, head).unwrap_or_default();
+        let brought_in = self.load_brought_in(&lane.task)?;
+        staged.retain(|entry| !is_below(&entry.path, &brought_in));
+        staged.extend(self.private_in(lane, head)?.into_iter().map(|path| Entry::gone(path, head)));
+        if staged.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<u8> = staged.iter().flat_map(Entry::line).collect();
+        let taken = git()?.args(["update-index", "-z", "--index-info"]).stdin(lines).run()?;
+        if taken.code != Some(0) {
+            // Names that git itself would not take: the files are still there, and are found by looking.
+            fs::remove_file(scratch).ok();
+            git()?.arg("read-tree").arg(head).bytes()?;
+        }
+        Ok(())
+    }
+
+    /// What the agent staged, as far as its index can be read. It is read as the agent's git would.
+    fn staged(&self, lane: &Lane, head: &Oid) -> Result<Vec<Entry>, GitError> {
+        let index = lane.git_dir.join("index");
+        if !index.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+            return Ok(Vec::new());
+        }
+        let git = || self.repo.real_in(&lane.git_dir).env("GIT_WORK_TREE", &lane.path).cwd(&lane.path);
+        let flags = ["--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ita-visible-in-index"];
+        let listed = git().arg("diff-index").args(flags).arg(head).arg("--").bytes()?;
+        let (mut entries, mut unmerged) = (Vec::new(), false);
+        let mut fields = listed.split(|byte| *byte == 0);
+        while let (Some(facts), Some(path)) = (fields.next().filter(|facts| !facts.is_empty()), fields.next())
+        {
+            let facts = String::from_utf8_lossy(facts).into_owned();
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            // `:<mode> <mode> <oid> <oid> <status>`
+            match facts.split(' ').collect::<Vec<_>>()[..] {
+                [_, _, _, _, "U"] => {
+                    unmerged = true;
+                    entries.push(Entry::gone(path, head));
+                }
+                [_, _, _, _, "D"] => entries.push(Entry::gone(path, head)),
+                [_, mode, _, oid, _] => entries.push(Entry { what: format!("{mode} {oid}"), path }),
+                _ => {}
+            }
+        }
+        if unmerged {
+            let listed = git().args(["ls-files", "--unmerged", "-z"]).bytes()?;
+            for line in listed.split(|byte| *byte == 0) {
+                let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
+                let what = String::from_utf8_lossy(&line[..tab]).into_owned();
+                entries.push(Entry { what, path: OsStr::from_bytes(&line[tab + 1..]).into() });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Files of `head` that were brought in and that the lane's base does not track: the agent committed them.
+    fn private_in(&self, lane: &Lane, head: &Oid) -> Result<Vec<PathBuf>, GitError> {
+        let brought_in = self.load_brought_in(&lane.task)?;
+        if brought_in.is_empty() || *head == lane.base {
+            return Ok(Vec::new());
+        }
+        let mut added = self.work.paths_added(&lane.base, head)?;
+        added.retain(|path| is_below(path, &brought_in));
+        Ok(added)
+    }
+
+    /// Makes the lane's tracked files exactly what `head` has. What differs is saved first; `None` where nothing did.
+    pub fn restore(&self, lane: &Lane, head: &Oid, at: Timestamp) -> Result<Option<Restored>, GitError> {
+        let mut status = self.work.status(&lane.path, &lane.git_dir, head)?;
+        let brought_in = self.load_brought_in(&lane.task)?;
+        status
+            .changes
+            .retain(|change| change.kind != ChangeKind::Untracked && !is_below(&change.path, &brought_in));
+        if status.changes.is_empty() {
+            return Ok(None);
+        }
+        let salvaged = self.salvage(lane, "its files were not what it committed", at)?;
+        let git = || self.work.at(&lane.path, &lane.git_dir, None);
+        git()?.args(["read-tree", "--reset", "-u"]).arg(head).bytes()?;
+        let paths = status.changes.into_iter().map(|change| change.path).collect();
+        Ok(Some(Restored { paths, salvaged }))
+    }
+}
+
+/// A line for `git update-index --index-info`.
+struct Entry {
+    what: String,
+    path: PathBuf,
+}
+
+impl Entry {
+    /// `like` is any id of the repository: they all have the same length.
+    fn gone(path: PathBuf, like: &Oid) -> Self {
+        Self { what: format!("0 {}", "0".repeat(like.as_str().len())), path }
+    }
+
+    fn line(&self) -> Vec<u8> {
+        [self.what.as_bytes(), b"\t", self.path.as_os_str().as_bytes(), b"\0"].concat()
+    }
+}
