@@ -1,6 +1,6 @@
 //! The command line as a whole: global options, the list of commands, and how an error leaves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, ValueEnum};
@@ -40,6 +40,9 @@ pub(crate) struct Global {
     /// Where the registry of repositories is kept, as parallel-agents has it.
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Where claude-orchestrator had its state. There is no server here.
+    #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS")]
+    pub(crate) zookeeper: Option<String>,
     /// Say less.
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,
@@ -61,11 +64,18 @@ pub(crate) enum Color {
 
 /// Parses, runs, and turns what came of it into an exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse().or_else(other_tool) {
+    let mut cli = match Cli::try_parse().or_else(other_tool) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    // Under that name all that can be JSON is, as there.
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let is_other_tool = called.as_deref().and_then(Path::file_name) == Some("claude-orchestrator".as_ref());
+    cli.global.json |= is_other_tool && matches!(cli.command, Command::Status(_) | Command::Config(_));
     let ui = Ui::new(&cli.global);
+    if cli.global.zookeeper.is_some() && !ui.quiet {
+        ui.note("note: -z is not needed: there is no ZooKeeper, the store is a file in .regatta/ (--store names another)");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -7,6 +7,8 @@ pub(crate) mod register;
 mod stay;
 pub(crate) mod unregister;
 
+pub(crate) use stay::Keep;
+
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;

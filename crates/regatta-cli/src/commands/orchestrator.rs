@@ -1,6 +1,8 @@
 //! The commands of claude-orchestrator under their own names and with their own flags: what its users type goes on
 //! working. As there, they print JSON, and a lower priority is the more urgent one.
 
+use std::path::PathBuf;
+
 use regatta_core::crew::{MemberName, Role};
 
 use super::{crew, ctx, msg, task};
@@ -23,9 +25,15 @@ pub(crate) enum OrchestratorCommand {
         name: MemberName,
         #[arg(long, default_value = "general", value_parser = role)]
         role: Role,
-        /// Stay, as `crew register --stay` does.
+        /// Stay, and hand every message to a command in this directory, as `crew register --stay -- COMMAND` does.
         #[arg(long, value_name = "DIR")]
-        work_dir: Option<std::path::PathBuf>,
+        work_dir: Option<PathBuf>,
+        /// That command, with its own flags; `-p` is added, and the message is on its standard input.
+        #[arg(long, requires = "work_dir", default_value = "claude")]
+        command: String,
+        /// Where what it prints is kept, one file per message.
+        #[arg(long, value_name = "DIR", requires = "work_dir")]
+        cache_dir: Option<PathBuf>,
     },
     /// The same as `regatta crew heartbeat`.
     Heartbeat {
@@ -105,7 +113,7 @@ pub(crate) enum OrchestratorCommand {
     /// The same as `regatta msg dismiss`.
     #[command(alias = "delete-message")]
     DismissMessage {
-        #[arg(long)]
+        #[arg(long, value_parser = message_number)]
         message_id: u64,
         #[command(flatten)]
         who: Instance,
@@ -170,6 +178,29 @@ pub(crate) struct Key {
     key: String,
 }
 
+/// A message as it is called there, msg-0000000000 for the first one, or by its number.
+fn message_number(text: &str) -> Result<u64, String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    match text.strip_prefix("msg-") {
+        Some(digits) => number(digits).map(|n| n.saturating_add(1)),
+        None => number(text),
+    }
+}
+
+/// The words of `--command`, and `-p`. No shell reads them, so none of its signs means anything.
+fn command_line(text: &str) -> Result<Vec<String>, CliError> {
+    let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let Some(program) = words.first() else {
+        return Err(CliError::usage("--command is empty").hinted("for example: --command claude"));
+    };
+    if regatta_engine::agents::find_program(program, std::path::Path::new(".")).is_none() {
+        return Err(CliError::new(Exit::CannotWork, format!("the program {program:?} was not found"))
+            .hinted("install it, or name another with --command"));
+    }
+    words.push("-p".to_owned());
+    Ok(words)
+}
+
 fn held(task: String, who: Instance) -> task::held::Held {
     task::held::Held { task, who: who.into(), token: None }
 }
@@ -178,20 +209,17 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
     use OrchestratorCommand as Of;
     let ui = &Ui { json: true, ..ui.clone() };
     match command {
-        Of::Register { name, role, work_dir } => {
+        Of::Register { name, role, work_dir, command, cache_dir } => {
+            let cache_dir = cache_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir));
+            let mut words = Vec::new();
             if let Some(dir) = &work_dir {
                 std::env::set_current_dir(dir).map_err(|error| CliError::io("entering", dir, &error))?;
+                words = command_line(&command)?;
             }
             let stay = work_dir.is_some();
-            let args = crew::register::Args {
-                name,
-                role,
-                pid: None,
-                lease: None,
-                wait: false,
-                stay,
-                command: Vec::new(),
-            };
+            let keep = stay.then_some(crew::Keep { dir: cache_dir });
+            let (pid, lease, wait) = (None, None, false);
+            let args = crew::register::Args { name, role, pid, lease, wait, stay, command: words, keep };
             crew::register::run(args, global, ui).await
         }
         Of::Heartbeat { who, current_task } => {
@@ -279,5 +307,18 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
         Of::WatchContext(Key { key }) => {
             ctx::watch::run(ctx::watch::Args { keys: vec![key], new: true, once: true }, global, ui).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_their_names_or_their_numbers() {
+        assert_eq!(message_number("msg-0000000000"), Ok(1));
+        assert_eq!(message_number("msg-0000000041"), Ok(42));
+        assert_eq!(message_number("7"), Ok(7));
+        assert!(message_number("msg-x").is_err() && message_number("").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use regatta_core::crew::{MemberName, Role};
+use regatta_engine::templates::Text;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -21,7 +22,7 @@ use crate::ui::{Style, Ui};
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which.
-    #[arg(value_enum, required_unless_present = "name")]
+    #[arg(value_enum, required_unless_present_any = ["name", "user"])]
     agent: Option<Agent>,
     /// As claude-orchestrator has it: makes ready for a member of the crew instead.
     #[arg(long, hide = true, conflicts_with_all = ["agent", "user", "remove", "dry_run"])]
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, requires = "name", conflicts_with = "role")]
     leader: bool,
     /// For you alone, in every repository. Else it is for everybody who works on this one: files in it, to be committed.
-    #[arg(long)]
+    #[arg(long, alias = "global")]
     user: bool,
     /// Take away what it wrote.
     #[arg(long)]
@@ -44,18 +45,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    match args.agent {
-        Some(agent) => tell(agent, &args, global, ui),
-        None => make_ready(&args, global, ui).await,
+    match (args.agent, &args.name) {
+        (None, Some(_)) => make_ready(&args, global, ui).await,
+        // claude-orchestrator's `setup --global` is for claude.
+        (agent, _) => tell(agent.unwrap_or(Agent::Claude), &args, global, ui),
     }
 }
 
-/// The store and a place for templates; joining is `register`, as there.
+/// The store, and the templates as they are built in, to be edited; joining is `register`, as there.
 async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
     project.create_store().await?;
     let templates = project.repo.state_dir.join("templates");
     std::fs::create_dir_all(&templates).map_err(|error| CliError::io("making", &templates, &error))?;
+    for text in Text::ALL {
+        let path = text.file(&project.repo.state_dir);
+        if path.symlink_metadata().is_err() {
+            std::fs::write(&path, text.built_in()).map_err(|error| CliError::io("writing", &path, &error))?;
+        }
+    }
     let role = match (&args.role, args.leader) {
         (Some(role), _) => role.to_string(),
         (None, true) => "leader".to_owned(),

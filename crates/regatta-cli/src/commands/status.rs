@@ -38,11 +38,13 @@ use crate::render::state::mark;
 use crate::ui::{Style, Ui};
 
 /// Show everything about one task: attempts, verdicts, evidence, cost, where its work is, and what to do next.
+///
+/// Without an id: whether the store answers, whether a daemon is there, and how many tasks are in each state.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
-    task: String,
+    task: Option<String>,
 }
 
 /// Everything there is to say about a task.
@@ -110,9 +112,10 @@ pub(crate) async fn document(
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let Some(task) = &args.task else { return super::health::run(global, ui).await };
     let project = Project::open(global)?;
     let store = project.store().await?;
-    let task = find_task(store.as_ref(), &args.task).await?;
+    let task = find_task(store.as_ref(), task).await?;
     show(&project, &store, &task, ui).await
 }
 

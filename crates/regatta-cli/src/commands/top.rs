@@ -30,7 +30,7 @@ pub(crate) struct Args {
     size: Option<(u16, u16)>,
     #[command(flatten)]
     who: As,
-    /// As claude-orchestrator's `leader` has it.
+    /// As claude-orchestrator's `leader` has it: registers, takes the lead, and leaves at the end.
     #[arg(long, hide = true, conflicts_with = "as", value_parser = member_name)]
     name: Option<MemberName>,
 }
@@ -51,11 +51,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             "`regatta top --once --json` is one document; `regatta list -w --json` and `regatta events -f --json` go on",
         ));
     }
+    if let (Some(name), false) = (&args.name, args.once || std::io::stdout().is_terminal()) {
+        return super::crew::register::lead(name, global, &Ui { json: true, ..ui.clone() }).await;
+    }
     if !args.once {
         refuse_without_terminal()?;
     }
     let project = Project::open(global)?;
     let store = project.create_store().await?;
+    let led = match &args.name {
+        Some(name) if !args.once => super::crew::register::take(store.as_ref(), name).await?,
+        _ => None,
+    };
+    let kept = store.clone();
     let mut feed = Feed::open(&project, store).await?;
     if ui.json {
         feed.read_all_attempts().await?;
@@ -66,13 +74,17 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let size = args.size.unwrap_or_else(terminal_size);
         return once(&project, feed, size, args.read_only, ui).await;
     }
-    crate::top::run(
+    let ended = crate::top::run(
         project,
         feed,
         How { read_only: args.read_only, who: As { name: args.who.name.or(args.name) } },
         ui,
     )
-    .await
+    .await;
+    if let Some(session) = led {
+        kept.close_session(&session, regatta_engine::clock::now()).await?;
+    }
+    ended
 }
 
 fn terminal_size() -> (u16, u16) {

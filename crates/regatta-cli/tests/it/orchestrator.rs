@@ -70,6 +70,12 @@ fn the_example_session_works_word_for_word() {
         (Terminal::open(&world), Terminal::open(&world), Terminal::open(&world));
     let ready = tom.types("claude-orchestrator setup --leader --name Tom");
     assert_eq!((ready["name"].as_str(), ready["role"].as_str()), (Some("Tom"), Some("leader")));
+    let templates = std::path::Path::new(ready["templates"].as_str().unwrap());
+    let message = std::fs::read_to_string(templates.join("message.md")).unwrap();
+    assert!(message.contains("{{text}}"), "{message}");
+    let health = tom.types("claude-orchestrator status");
+    assert_eq!((health["total"].as_u64(), health["daemon"].is_null()), (Some(0), true), "{health}");
+    assert!(tom.types("claude-orchestrator config -z 127.0.0.1:2181").is_array());
     assert_eq!(jerry.types("claude-orchestrator setup --name Jerry --role developer")["role"], "developer");
     tom.types("claude-orchestrator register --name Tom --role leader");
     let registered = jerry.types("claude-orchestrator register --name Jerry --role developer");
@@ -97,7 +103,7 @@ fn the_example_session_works_word_for_word() {
     );
     let message = jerry.types("claude-orchestrator wait-for-message --timeout 60");
     assert_eq!((message["from"].as_str(), message["id"].as_u64()), (Some("Tom"), Some(1)));
-    jerry.types("claude-orchestrator dismiss-message --message-id 1");
+    jerry.types("claude-orchestrator dismiss-message --message-id msg-0000000000");
     assert_eq!(jerry.types("claude-orchestrator poll-messages").as_array().map(Vec::len), Some(0));
     let done = jerry.types(
         "claude-orchestrator complete-task --task-id task-0000000000 --result \"PR #42 — login endpoint with tests\"",
@@ -123,4 +129,103 @@ fn the_example_session_works_word_for_word() {
     drop(jerry);
     let pending = tom.types("claude-orchestrator list-tasks --status pending");
     assert_eq!(pending[0]["id"], "task-0000000001");
+}
+
+/// A worker that stays; it is gone with its test.
+struct Worker {
+    child: std::process::Child,
+    out: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Worker {
+    fn start(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it can be started");
+        let out = std::io::BufReader::new(child.stdout.take().expect("it was piped"));
+        Self { child, out }
+    }
+
+    /// The next object that it prints.
+    fn next(&mut self) -> Value {
+        use std::io::BufRead as _;
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("it prints");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Plays `claude -p`: its arguments, where it stands, and what it was told.
+const CLAUDE: &str = "echo \"args: $*\"; echo \"dir: $PWD\"; echo \"as: $REGATTA_MEMBER\"; cat";
+
+#[test]
+fn a_worker_with_a_directory_hands_every_message_to_claude_there_and_keeps_what_it_prints() {
+    let world = World::new();
+    let bin = world.outside().join("bin");
+    regatta_testkit::repo::script(&bin.join("claude"), CLAUDE);
+    let other = bin.join("my-claude");
+    regatta_testkit::repo::script(&other, CLAUDE);
+    let mut boss = Terminal::open(&world);
+    boss.types("regatta() { claude-orchestrator \"$@\"; }; claude-orchestrator register --name Boss");
+    let cache = world.outside().join("cache");
+    let dir = world.root().join("sub");
+    std::fs::create_dir_all(&dir).unwrap();
+    let own = world.root().join(".regatta/crew/Jerry");
+    let line = format!("{} --verbose", other.display());
+    let chosen = ["--command", &line, "--cache-dir", cache.to_str().unwrap()];
+    let workers = [("Jerry", &[][..], &own, "args: -p"), ("Bob", &chosen, &cache, "args: --verbose -p")];
+    for (n, (name, flags, kept, argv)) in workers.into_iter().enumerate() {
+        let place = ["--role", "developer", "--work-dir", dir.to_str().unwrap()];
+        let who = ["register", "--name", name];
+        let args = who.iter().chain(&place).chain(flags);
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        let mut worker = Worker::start(world.command(world.root(), args).env("PATH", path));
+        assert_eq!(worker.next()["name"], name);
+        boss.types(&format!("claude-orchestrator send-message --to-name {name} --content \"look at PR 42\""));
+        assert_eq!(worker.next()["text"], "look at PR 42");
+        // The next one comes when the first has been dealt with.
+        boss.types(&format!("claude-orchestrator send-message --to-name {name} --content \"and 43\""));
+        assert_eq!(worker.next()["text"], "and 43");
+        let log = std::fs::read_to_string(kept.join(format!("msg-{:010}.log", 2 * n))).unwrap();
+        let expected = [argv.to_owned(), format!("dir: {}", dir.display()), format!("as: {name}")];
+        assert_eq!(log.lines().take(3).collect::<Vec<_>>(), expected);
+        assert!(log.contains("look at PR 42"), "{log}");
+    }
+    let refused = world.run(["register", "--name", "Al", "--work-dir", ".", "--command", "no-such-program"]);
+    assert!(refused.exits(3).err.contains("no-such-program"));
+    world.run(["register", "--name", "Al", "--cache-dir", "x"]).exits(2);
+}
+
+#[test]
+fn whoever_is_called_leader_leads_until_it_ends() {
+    let world = World::new();
+    let mut leader = world.start(["leader", "--name", "Tom"]);
+    let first = leader.line().unwrap();
+    assert!(first.contains("Tom") && first.contains("leader"), "{first}");
+    assert_eq!(world.run(["crew", "leader", "--json"]).exits(0).json()["leader"]["name"], "Tom");
+    let second = world.run(["leader", "--name", "Jerry"]).exits(6);
+    assert!(second.err.contains("Tom"), "{second:?}");
+    leader.interrupt();
+    leader.rest();
+    assert!(world.run(["crew", "leader", "--json"]).exits(0).json()["leader"].is_null());
+}
+
+#[test]
+fn its_other_flags_are_accepted_for_what_they_mean() {
+    let world = World::new();
+    let ran = world.run(["-z", "127.0.0.1:2181", "list-instances"]).exits(0);
+    assert!(ran.err.contains("no ZooKeeper") && ran.json().as_array().is_some(), "{ran:?}");
+    let home = world.outside().join("home");
+    let ran = world.run(["setup", "--global", "--dry-run"]).exits(0);
+    assert!(ran.out.contains(home.to_str().unwrap()) || ran.out.contains("~"), "{ran:?}");
+    assert_eq!(
+        world.run(["status"]).exits(0).out.lines().next().unwrap().split(':').next(),
+        Some("the store answers")
+    );
 }

@@ -213,6 +213,12 @@ impl Running {
         self.child.wait().expect("it can be waited for");
     }
 
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    }
+
     /// Everything to its end, and how it ended.
     pub(crate) fn rest(mut self) -> (Vec<String>, i32) {
         let lines = std::iter::from_fn(|| self.line()).collect();

@@ -11,7 +11,7 @@ use regatta_engine::session::node_name;
 use regatta_server::crew::MemberDocument;
 use regatta_store::{LEADER_ROLE, NewMember, NodeInfo, SessionId, Store, StoreError};
 
-use super::stay::stay;
+use super::stay::{Hands, Keep, stay};
 use crate::cli::Global;
 use crate::crew::{member_name, open};
 use crate::error::CliError;
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// With --stay: a program that gets every message on its standard input, one at a time.
     #[arg(last = true, value_name = "COMMAND", requires = "stay")]
     pub(crate) command: Vec<String>,
+    /// Where what that program prints is kept.
+    #[arg(skip)]
+    pub(crate) keep: Option<Keep>,
 }
 
 pub(crate) fn role(text: &str) -> Result<Role, String> {
@@ -76,7 +79,32 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(told);
     }
     let member = crate::crew::there(&store.members().await?, &args.name)?;
-    stay(&project, store.as_ref(), &member, &args.command, ui).await
+    let hands = Hands { command: &args.command, keep: args.keep.as_ref() };
+    stay(&project, store.as_ref(), &member, &hands, ui).await
+}
+
+/// Registers this process as the leader and stays.
+pub(crate) async fn lead(name: &MemberName, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let (name, role) = (name.clone(), leader());
+    let (pid, lease, wait, stay, command, keep) = (None, None, false, true, Vec::new(), None);
+    run(Args { name, role, pid, lease, wait, stay, command, keep }, global, ui).await
+}
+
+/// Registers this process as the leader, unless a member of that name is there already: then nothing is to be done.
+pub(crate) async fn take(store: &dyn Store, name: &MemberName) -> Result<Option<SessionId>, CliError> {
+    if store.members().await?.iter().any(|member| member.name == *name) {
+        return Ok(None);
+    }
+    let session = SessionId::fresh(&format!("member-{name}"));
+    let node = process(Some(std::process::id()))?.of_member(name);
+    let member =
+        NewMember { name: name.clone(), role: leader(), session: session.clone(), node, lease: None };
+    register(store, &member).await?;
+    Ok(Some(session))
+}
+
+fn leader() -> Role {
+    Role::parse("leader").expect("it is a word")
 }
 
 /// Registers a leader as soon as there is none.

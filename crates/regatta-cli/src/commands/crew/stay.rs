@@ -1,5 +1,6 @@
 //! `regatta crew register --stay`: a member that is this process, and does something about every message.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use regatta_core::crew::MemberName;
@@ -18,16 +19,31 @@ use crate::ui::Ui;
 /// Between two beats, and between two looks where nothing wakes it.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Where what a program prints about a message is kept: a file for each.
+#[derive(Clone, Debug)]
+pub(crate) struct Keep {
+    /// The directory; else one of Regatta's own.
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// What is done about a message.
+pub(crate) struct Hands<'a> {
+    /// The program that gets it; none where it is only shown.
+    pub(crate) command: &'a [String],
+    /// Where what that prints goes; else to where this command prints.
+    pub(crate) keep: Option<&'a Keep>,
+}
+
 /// Shows messages as they come, or hands each to `command`, until it is interrupted; then the member leaves.
 pub(crate) async fn stay(
     project: &Project,
     store: &dyn Store,
     member: &Member,
-    command: &[String],
+    hands: &Hands<'_>,
     ui: &Ui,
 ) -> Result<Exit, CliError> {
     let worked = tokio::select! {
-        worked = work(project, store, member, command, ui) => worked,
+        worked = work(project, store, member, hands, ui) => worked,
         signal = tokio::signal::ctrl_c() => {
             let _ = signal;
             Ok(())
@@ -41,7 +57,7 @@ async fn work(
     project: &Project,
     store: &dyn Store,
     member: &Member,
-    command: &[String],
+    hands: &Hands<'_>,
     ui: &Ui,
 ) -> Result<(), CliError> {
     let mut changes = store.subscribe().await?;
@@ -54,7 +70,7 @@ async fn work(
             }
             renewed => renewed?,
         };
-        while let Some(message) = next(project, store, &member.name, command, ui).await? {
+        while let Some(message) = next(project, store, &member.name, hands, ui).await? {
             // Said once, and only then: what a command was killed over is handed to the next.
             shown(store, &member.name, &[message]).await?;
         }
@@ -72,7 +88,7 @@ async fn next(
     project: &Project,
     store: &dyn Store,
     name: &MemberName,
-    command: &[String],
+    hands: &Hands<'_>,
     ui: &Ui,
 ) -> Result<Option<Message>, CliError> {
     let query = InboxQuery { unread: true, limit: 1, ..InboxQuery::default() };
@@ -82,19 +98,41 @@ async fn next(
     let _turn = turn(project, name).await?;
     let Some(message) = store.inbox(name, &query).await?.pop() else { return Ok(None) };
     one(&message, ui);
-    if let Some((program, args)) = command.split_first() {
+    if let Some((program, args)) = hands.command.split_first() {
         let template = Text::Message.load(&project.repo.state_dir).map_err(unusable)?;
         let text = templates::message(&template, &message);
-        if let Err(why) = hand_over(program, args, name, &text).await {
+        let output = match hands.keep {
+            Some(keep) => Some(file(project, keep, name, message.id)?),
+            None => None,
+        };
+        if let Err(why) = hand_over(program, args, name, &text, output).await {
             ui.note(format!("message {}: {program} {why}", message.id));
         }
     }
     Ok(Some(message))
 }
 
+/// The file for what is printed about a message.
+fn file(project: &Project, keep: &Keep, name: &MemberName, id: u64) -> Result<std::fs::File, CliError> {
+    let own = || project.repo.state_dir.join("crew").join(name.as_str());
+    let dir = keep.dir.clone().unwrap_or_else(own);
+    std::fs::create_dir_all(&dir).map_err(|error| CliError::io("making", &dir, &error))?;
+    let path = dir.join(format!("msg-{:010}.log", id.saturating_sub(1)));
+    std::fs::File::create(&path).map_err(|error| CliError::io("writing", &path, &error))
+}
+
 /// Runs a program with the message on its standard input. No shell reads what somebody wrote.
-async fn hand_over(program: &str, args: &[String], name: &MemberName, text: &str) -> Result<(), String> {
+async fn hand_over(
+    program: &str,
+    args: &[String],
+    name: &MemberName,
+    text: &str,
+    output: Option<std::fs::File>,
+) -> Result<(), String> {
     let mut command = tokio::process::Command::new(program);
+    if let Some(output) = output {
+        command.stdout(output);
+    }
     command.args(args).env("REGATTA_MEMBER", name.as_str()).stdin(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {

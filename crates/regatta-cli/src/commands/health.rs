@@ -1,0 +1,40 @@
+//! `regatta status` without an id: whether all is there that tasks need.
+
+use regatta_server::documents::SummaryDocument;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::project::Project;
+use crate::queue::Queue;
+use crate::render::state::mark;
+use crate::ui::Ui;
+
+pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let store = project.create_store().await?;
+    let counts = store.counts(None).await?;
+    let summary = SummaryDocument::new(counts.clone());
+    let queue = Queue::of(&project, store).await?;
+    if ui.json {
+        ui.document(&json!({
+            "store": project.store_url,
+            "daemon": queue.takers.daemon_document(),
+            "counts": summary.counts,
+            "total": summary.total,
+        }));
+        return Ok(Exit::Ok);
+    }
+    ui.line(format!("the store answers: {}", project.store_url));
+    match queue.takers.daemon() {
+        Some(node) => ui.line(format!("the daemon is process {} on {}", node.pid, node.node)),
+        None => ui.line("no daemon is there: `regatta daemon start` starts one"),
+    }
+    for (state, n) in &counts {
+        let (glyph, style) = mark(state);
+        ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
+    }
+    ui.line(format!("  {:>5} in all; `regatta status ID` shows one", summary.total));
+    Ok(Exit::Ok)
+}
