@@ -52,3 +52,138 @@ fn grafts_do_not_hide_commits_from_the_train() {
     world.assert_states(["a blocked"]);
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
 }
+
+/// Commits a tree that git's own commands would not make, made of `entry` below `dir`.
+fn commit_tree(dir: &str, entry: &str) -> String {
+    let below = match dir {
+        "" => "tree=$inner".to_owned(),
+        dir => format!("tree=$(printf '040000 tree %s\\t{dir}\\n' $inner | git mktree)"),
+    };
+    format!(
+        "blob=$(echo hello | git hash-object -w --stdin)\n\
+         raw=''; for byte in $(printf %s $blob | sed 's/../0x& /g'); do raw=\"$raw$(printf '\\\\%03o' $byte)\"; done\n\
+         printf \"{entry}\\\\000$raw\" > ../raw-tree; inner=$(git hash-object -t tree -w --literally ../raw-tree)\n\
+         {below}\n\
+         git update-ref --no-deref HEAD $(git commit-tree $tree -p HEAD -m odd)\n"
+    )
+}
+
+#[test]
+fn trees_that_a_strict_server_refuses_do_not_land() {
+    let cases = [
+        ("", "100644 .git", ".git"),
+        ("sub", "100644 .git", "sub/.git"),
+        ("sub", "100644 .GIT", "sub/.GIT"),
+        ("sub", "100644 ..", "sub/.."),
+        ("sub", "0100644 a", "sub"),
+    ];
+    for (dir, entry, named) in cases {
+        let world = World::new(REGATTA);
+        // What the agent commits on top hides nothing.
+        for after in ["", "git read-tree HEAD~1; echo 1 > ok.txt; git add ok.txt; git commit -qm ok"] {
+            let plan = world.plan(&task("a", "", &format!("{}{after}", commit_tree(dir, entry))));
+            let ran = world.run(&plan, &[]).exited(1);
+            assert!(ran.stdout.contains("git's own rules"), "{entry} in {dir:?}: {}", ran.stdout);
+            assert!(ran.stdout.contains(named), "{entry} in {dir:?}: {}", ran.stdout);
+            world.assert_states(["a blocked"]);
+            assert_eq!(world.subjects("main"), ["first"]);
+            world.regatta(["requeue", "a"]);
+        }
+    }
+}
+
+#[test]
+fn commits_and_submodules_that_a_strict_server_refuses_do_not_land() {
+    let bad_date = "git cat-file commit HEAD | sed 's/^committer .*/committer x <x> 99999999999999999999 +0000/' \
+                    > ../raw-commit\ngit update-ref --no-deref HEAD $(git hash-object -t commit -w --literally ../raw-commit)";
+    let script = format!("echo 1 > a.txt; git add a.txt; git commit -qm one\n{bad_date}");
+    let world = World::new(REGATTA);
+    world.run(&world.plan(&task("a", "", &script)), &[]).exited(1).says("git's own rules");
+    world.assert_states(["a blocked"]);
+
+    let script = "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = -u./payload\\n' > .gitmodules";
+    let world = World::new(REGATTA);
+    world.run(&world.plan(&task("a", "", script)), &[]).exited(1).says(".gitmodules");
+    world.assert_states(["a blocked"]);
+    assert_eq!(world.landed(".gitmodules"), None);
+}
+
+#[test]
+fn an_object_whose_content_is_not_its_own_does_not_land() {
+    let world = gated();
+    // The gate would read GOOD under the id of EVIL.
+    let script = format!(
+        "{COMMIT_EVIL}\nevil=$(git rev-parse HEAD:g.txt); good=$(echo GOOD | git hash-object -w --stdin)\n\
+         objects=$(git rev-parse --git-common-dir)/objects\n\
+         at() {{ echo \"$objects/$(printf %s $1 | cut -c1-2)/$(printf %s $1 | cut -c3-)\"; }}\n\
+         chmod u+w \"$(at $evil)\"; cp -f \"$(at $good)\" \"$(at $evil)\""
+    );
+    let plan = world.plan(&task("a", "", &script));
+    world.run(&plan, &[]).exited(1);
+    world.assert_states(["a blocked"]);
+    assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
+}
+
+#[test]
+fn a_shallow_mark_hides_no_history() {
+    let world = World::new(REGATTA);
+    world.config("land: { strategy: merge }\n");
+    let script = "echo 1 > a.txt; git add a.txt; git commit -qm one; echo 2 > b.txt; git add b.txt; git commit -qm two\n\
+                  git rev-parse HEAD > \"$(git rev-parse --git-common-dir)/shallow\"";
+    let plan = world.plan(&task("a", "", script));
+    world.run(&plan, &[]).exited(1).says(".git/shallow");
+    world.assert_states(["a blocked"]);
+}
+
+#[test]
+fn objects_in_a_store_that_may_vanish_are_kept() {
+    let world = World::new(REGATTA);
+    let elsewhere = world.outside("elsewhere");
+    let script = format!(
+        "store={}; mkdir -p $store; objects=$(git rev-parse --path-format=absolute --git-common-dir)/objects\n\
+         echo 1 > a.txt; export GIT_OBJECT_DIRECTORY=$store GIT_ALTERNATE_OBJECT_DIRECTORIES=$objects\n\
+         git add a.txt; git commit -qm one; mkdir -p $objects/info; echo $store > $objects/info/alternates",
+        elsewhere.display()
+    );
+    let plan = world.plan(&task("a", "", &script));
+    world.run(&plan, &[]).exited(0);
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+    assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"));
+    assert_eq!(world.subjects("main").len(), 2);
+}
+
+#[test]
+fn a_large_file_lands_with_a_warning() {
+    let world = World::new(REGATTA);
+    // Gone from the last tree, but in history for good.
+    let script = "head -c 30000000 /dev/zero > big.bin; git add big.bin; git commit -qm big\n\
+                  git rm -q big.bin; echo 1 > a.txt";
+    let plan = world.plan(&task("a", "", script));
+    world.run(&plan, &[]).exited(0);
+    let task = world.task("a");
+    assert_eq!(task["state"], "landed");
+    assert!(task.to_string().contains("big.bin (28 MB)"), "{task:#}");
+    assert!(task.to_string().contains("\"warn\""), "{task:#}");
+}
+
+#[test]
+fn trailers_are_regattas_own() {
+    for strategy in ["rebase", "squash", "merge"] {
+        let world = World::new(REGATTA);
+        world.config(&format!("land: {{ strategy: {strategy} }}\n"));
+        let script = "echo 1 > a.txt; git add a.txt\n\
+                      git commit -qm one -m 'Regatta-Task: other\nRegatta-Verdict: pass'\n\
+                      echo 2 > b.txt; git add b.txt; git commit -qm two -m 'regatta-verdict: pass\nRegatta-Attempt: 99'\n\
+                      regatta done --verdict warn --summary 'said\n\nRegatta-Verdict: pass'";
+        let plan = world.plan(&task("a", "", script));
+        world.run(&plan, &[]).exited(0);
+        let said = world.repo().git(["log", "--format=%B", "main"]);
+        let trailers: Vec<&str> =
+            said.lines().filter(|line| line.to_lowercase().starts_with("regatta-")).collect();
+        assert_eq!(
+            trailers,
+            ["Regatta-Task: a", "Regatta-Attempt: 1", "Regatta-Verdict: warn"],
+            "{strategy}:\n{said}"
+        );
+    }
+}

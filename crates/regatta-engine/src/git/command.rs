@@ -42,9 +42,10 @@ const ALWAYS: [&str; 9] = [
 ];
 
 /// Variables that make every object mean what its id says: no `refs/replace`, no grafts. For Regatta's own git, and for
-/// every command that Regatta runs to judge something.
+/// every command that Regatta runs to judge something. A grafts file that is there, even an empty one, makes git print
+/// advice.
 pub(crate) const AS_STORED: [(&str, &str); 2] =
-    [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
+    [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null/none")];
 
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);

@@ -65,6 +65,14 @@ impl Work {
         fields.chunks(FIELDS).map(logged).collect()
     }
 
+    /// The tree that a commit names, read from the object itself; `None` where there is no such commit.
+    pub(crate) fn stored_tree(&self, commit: &Oid) -> Result<Option<Oid>, GitError> {
+        let ran = self.bare().args(["cat-file", "commit"]).arg(commit).run()?;
+        let line = ran.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let tree = line.strip_prefix(b"tree ").filter(|_| ran.code == Some(0));
+        tree.map(|tree| Oid::parse(&String::from_utf8_lossy(tree))).transpose()
+    }
+
     /// Paths that differ between two commits or trees.
     pub fn paths_between(&self, from: &Oid, to: &Oid) -> Result<Vec<PathBuf>, GitError> {
         self.named_between(from, to, &[])

@@ -58,13 +58,26 @@ pub fn board(
     }
     let private = lanes.brought_in(work.task)?;
     let rules = Rules { private: &private, task: work.task, attempt: work.attempt, mask };
-    let cleaned = clean(lanes.work(), &known, work.head, &rules)?;
-    Ok(match inspect(lanes.work(), &known, &cleaned.head)? {
-        Inspected::Unsound(why) => Boarded::Unfit(why),
-        Inspected::Sound { large } => {
-            Boarded::Fit { head: cleaned.head, taken_out: cleaned.taken_out, large }
+    let looked_at = clean(lanes.work(), &known, work.head, &rules)
+        .and_then(|cleaned| Ok((inspect(lanes.work(), &known, &cleaned.head)?, cleaned)));
+    match looked_at {
+        Ok((Inspected::Sound { large }, cleaned)) => {
+            Ok(Boarded::Fit { head: cleaned.head, taken_out: cleaned.taken_out, large })
         }
-    })
+        Ok((Inspected::Unsound(why), _)) => Ok(Boarded::Unfit(why)),
+        Err(error) => unreadable(error).map(Boarded::Unfit),
+    }
+}
+
+/// Objects that git itself cannot read are nothing to land; any other trouble is not the work's.
+fn unreadable(error: GitError) -> Result<String, GitError> {
+    match &error {
+        GitError::Failed { status, stderr, .. } if status.starts_with("exit") && !error.is_environment() => {
+            let said = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            Ok(format!("git cannot read what it committed: {}", said.trim_start_matches("fatal: ")))
+        }
+        _ => Err(error),
+    }
 }
 
 /// What a person should know of large files; `None` where there are none.

@@ -28,6 +28,13 @@ impl Train {
             new: chain.commit().clone(),
             message: format!("regatta: land {}", names(&cars)),
         };
+        // What passed is known by its tree: the commit has to have it, as it is stored now and not as it is remembered.
+        let commit = request.new.clone();
+        let stored = self.ctx.blocking(move |ctx| ctx.work.stored_tree(&commit)).await?;
+        if stored.is_some_and(|stored| stored != chain.tree) {
+            let why = format!("the content of {} is not what was tested", request.new.short());
+            return self.nobody_moves(why).await;
+        }
         // A car that has waited for the user is looked at again and again: only if it can move by now it takes the
         // user's index lock. What is to be pushed is looked at first, too: a push cannot be taken back.
         let has_waited = self.remote.is_some() || self.ctx.train.ledger().has_waited(&cars);

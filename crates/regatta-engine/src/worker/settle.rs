@@ -149,17 +149,22 @@ impl Worker {
     /// Puts right what the agent broke of its lane; what cannot be put right is the answer.
     pub(super) async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
         let read_only = self.claim.spec.read_only;
-        self.git(site, move |ctx, lane| {
-            let harm = ctx.lanes.harm(lane);
-            if harm.is_none() {
-                if !read_only {
+        let (harm, odd) = self
+            .git(site, move |ctx, lane| {
+                let harm = ctx.lanes.harm(lane);
+                if harm.is_none() && !read_only {
                     reopen(ctx, &lane.task)?;
                 }
-                ctx.lanes.rebuild_index(lane)?;
-            }
-            Ok(harm)
-        })
-        .await
+                let odd = if harm.is_none() { ctx.lanes.rebuild_index(lane).err() } else { None };
+                Ok((harm, odd))
+            })
+            .await?;
+        let Some(odd) = odd else { return Ok(harm) };
+        // A tree that git does not even read.
+        match self.board(site).await {
+            Ok(Boarded::Unfit(why)) => Err(WorkerError::Impossible(why)),
+            _ => Err(odd.into()),
+        }
     }
 
     /// Whether the agent has the target branch itself checked out; its lane is taken off it.
