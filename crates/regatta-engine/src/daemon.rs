@@ -15,7 +15,7 @@ use regatta_store::MAIN_QUEUE;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
-use crate::clock;
+use crate::{clock, keeping};
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::persist::until_answered;
@@ -195,6 +195,7 @@ async fn serve_in_session(
     let last_seq = until_answered(|| ctx.store.last_seq()).await?;
     end_dead_gates(ctx).await?;
     retire_settled(ctx).await?;
+    keeping::begin(ctx);
     let mut queued = std::collections::BTreeSet::new();
     let query = regatta_store::TaskQuery {
         queue: Some(MAIN_QUEUE.to_owned()),

@@ -19,6 +19,7 @@ pub const ALL: &[&str] = &[
     "salvaged",
     "committed",
     "checked",
+    "kept",
     "settled",
     "intended",
     "tested",

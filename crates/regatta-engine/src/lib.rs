@@ -18,6 +18,7 @@ pub mod git;
 pub mod holds;
 mod housekeeping;
 mod judge;
+mod keeping;
 pub mod landing;
 pub mod lanes;
 mod leftovers;

@@ -22,7 +22,7 @@ use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::session::{is_certainly_dead, keep_alive, this_node};
 use crate::worker::{self, Stop};
-use crate::{clock, crew, failpoint, leftovers};
+use crate::{clock, crew, failpoint, keeping, leftovers};
 
 /// What is to be run.
 pub struct RunRequest {
@@ -92,6 +92,7 @@ async fn run_in_session(
     until_answered(|| ctx.store.enqueue(&tasks, &enqueue, at)).await?;
     drop(starting);
     failpoint::reach("enqueued");
+    keeping::begin(ctx);
     let mut engine = Engine::new(ctx.clone(), queue, Duty::Plan, request.limits, last_seq);
     engine.adopt_all(adopted);
     engine.reserve_begun().await?;

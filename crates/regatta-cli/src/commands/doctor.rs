@@ -147,6 +147,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
         found.extend(lanes::sessions(&project, store.as_ref()).await?);
     }
     found.extend(lanes::look(&project, store.as_deref(), args.fix).await?);
+    found.extend(lanes::locks(&project, args.fix));
     found.extend(lanes::trust(&project));
     found.extend(machine::disk(&project));
     found.push(machine::kill_level());

@@ -3,8 +3,10 @@
 #![expect(clippy::print_stdout, reason = "it prints what it tried and found")]
 
 mod failpoints;
+mod kept;
 mod kills;
 mod lines;
+mod locks;
 mod scene;
 mod troubles;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::GitError;
+use super::{GitError, locks};
 
 /// What git may inherit of `GIT_*`: how to reach the network and where the user's configuration is, nothing that
 /// would point it at another repository.
@@ -109,6 +109,8 @@ pub(crate) struct GitCommand {
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
     stdin: Option<Vec<u8>>,
+    /// Where our own edits of refs are on record.
+    ref_edits: Option<PathBuf>,
 }
 
 /// What a command that was allowed to fail did.
@@ -129,6 +131,7 @@ impl GitCommand {
             env: Vec::new(),
             cwd: None,
             stdin: None,
+            ref_edits: None,
         }
     }
 
@@ -165,6 +168,12 @@ impl GitCommand {
 
     pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// A lock on the user's refs that an edit recorded here left behind may be removed.
+    pub(crate) fn ref_edits(mut self, dir: Option<PathBuf>) -> Self {
+        self.ref_edits = dir;
         self
     }
 
@@ -216,7 +225,8 @@ impl GitCommand {
         output.map_err(GitError::NotInstalled)
     }
 
-    /// Runs it and hands back whatever happened. Only a lock held by another process is waited for.
+    /// Runs it and hands back whatever happened. Only a lock held by another process is waited for; one that no process
+    /// holds any more is removed.
     pub(crate) fn run(&self) -> Result<Ran, GitError> {
         let mut wait = FIRST_WAIT;
         for attempt in 1.. {
@@ -226,8 +236,14 @@ impl GitCommand {
                 let (code, stdout) = (output.status.code(), output.stdout);
                 return Ok(Ran { code, stdout, stderr, command: self.shown() });
             }
-            if attempt == LOCK_TRIES {
-                return Err(GitError::Locked { command: self.shown(), stderr });
+            let lock = locks::named_in(&stderr);
+            let cleared =
+                lock.as_deref().is_some_and(|lock| locks::clear(lock, self.ref_edits.as_deref()));
+            if cleared {
+                continue;
+            }
+            if attempt >= LOCK_TRIES {
+                return Err(GitError::locked(self.shown(), lock.as_deref(), stderr));
             }
             std::thread::sleep(jittered(wait));
             wait = (wait * 2).min(LONGEST_WAIT);

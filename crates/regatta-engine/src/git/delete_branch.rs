@@ -2,7 +2,7 @@
 
 use regatta_core::id::TaskId;
 
-use super::{Expect, GitError, RefEdit, RefOutcome, Repo, save_commit};
+use super::{Expect, GitError, KEEP, RefEdit, RefOutcome, Repo, save_commit};
 
 /// What became of the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,18 @@ impl Repo {
             true => None,
             false => Some(save_commit(self, task, &tip)?.0),
         };
-        let edit = RefEdit { name, new: None, old: Expect::Is(tip) };
-        Ok(match self.update_refs(&[edit], "regatta: task destroyed")? {
+        // What else was held for it is salvaged as well, unless some other ref holds it.
+        let mut edits = vec![RefEdit { name: name.clone(), new: None, old: Expect::Is(tip) }];
+        for (keep, oid) in self.refs_below(&format!("{KEEP}{task}/"))? {
+            let contains = format!("--contains={oid}");
+            let holders =
+                self.real().args(["for-each-ref", "--format=%(refname)", &contains]).args(places).text()?;
+            if !holders.lines().any(|holder| holder != name) {
+                save_commit(self, task, &oid)?;
+            }
+            edits.push(RefEdit { name: keep, new: None, old: Expect::Is(oid) });
+        }
+        Ok(match self.update_refs(&edits, "regatta: task destroyed")? {
             RefOutcome::Done => DeletedBranch::Gone { salvaged },
             RefOutcome::Moved { .. } => DeletedBranch::Kept(format!("branch {branch} was moved meanwhile")),
         })

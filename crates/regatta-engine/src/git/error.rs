@@ -1,7 +1,7 @@
 //! One error for all that goes wrong with git. What git *decides* (a conflict, a moved ref, a refusing hook) is data,
 //! not an error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::version::{GitVersion, MIN_GIT};
 
@@ -30,7 +30,7 @@ pub enum GitError {
     #[error("run `{command}` ({status})\n{stderr}")]
     Failed { command: String, status: String, stderr: String },
     /// A lock file stayed for as long as we were ready to wait.
-    #[error("run `{command}`: a lock is held by another git process\n{stderr}")]
+    #[error("run `{command}`: {stderr}")]
     Locked { command: String, stderr: String },
     /// A command succeeded and said something we do not understand.
     #[error("understand `{command}`: {what}")]
@@ -75,6 +75,18 @@ pub enum GitError {
 use super::oid::Oid;
 
 impl GitError {
+    /// A lock stayed: which file it is, and what to do about it.
+    pub(crate) fn locked(command: String, lock: Option<&Path>, stderr: String) -> Self {
+        let stderr = match lock {
+            Some(lock) => format!(
+                "{0} is locked by another git process, or was left by one that was killed; if no git is running here, remove it: rm {0}",
+                lock.display()
+            ),
+            None => format!("a lock is held by another git process\n{stderr}"),
+        };
+        Self::Locked { command, stderr }
+    }
+
     /// Whether waiting and trying again may help.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Locked { .. })

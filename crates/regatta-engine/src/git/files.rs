@@ -90,6 +90,13 @@ impl FileLock {
         Self::lock(path, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// The lock on a file that exists, if it is free; the file is not made where there is none.
+    pub(crate) fn if_free_at(path: &Path) -> Result<Option<Self>, GitError> {
+        let opened = absent_is_none(File::open(path)).map_err(io("open", path))?;
+        let Some(file) = opened else { return Ok(None) };
+        Self::flock(file, path, FlockOperation::NonBlockingLockExclusive)
+    }
+
     /// Whether the file that is locked is still the one at `path`.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt as _;
@@ -102,6 +109,10 @@ impl FileLock {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(io("open", path))?;
+        Self::flock(file, path, operation)
+    }
+
+    fn flock(file: File, path: &Path, operation: FlockOperation) -> Result<Option<Self>, GitError> {
         loop {
             match rustix::fs::flock(&file, operation) {
                 Ok(()) => return Ok(Some(Self { file })),

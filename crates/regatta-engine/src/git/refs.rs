@@ -6,7 +6,12 @@
 use std::fs;
 use std::path::Path;
 
-use super::{GitError, Oid, Repo, absent_is_none, io};
+use super::command::Ran;
+use super::ref_edits::RefEditRecord;
+use super::{GitCommand, GitError, Oid, Repo, absent_is_none, io};
+
+/// How often an edit is run whose git is killed each time.
+const KILLED_TRIES: u32 = 3;
 
 /// What a HEAD file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,20 +114,34 @@ impl Repo {
         }
         // The reflog needs somebody; the user's own settings may be missing.
         let who = super::Identity::fallback();
-        let ran = (self.real_in(git_dir).durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
+        let command = (self.real_in(git_dir).durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
             .env("GIT_COMMITTER_NAME", &who.name)
             .env("GIT_COMMITTER_EMAIL", &who.email)
-            .stdin(script)
-            .run()?;
+            .stdin(script);
+        let read = |name: &str| match git_dir == self.common_dir {
+            true => self.read_ref(name),
+            false => read_files_ref(git_dir, name, 0),
+        };
+        let mut ran = self.recorded(&command)?;
+        for _ in 1..KILLED_TRIES {
+            if ran.code.is_some() {
+                break;
+            }
+            // It was killed, before or after it moved them: each ref says which.
+            let mut all_moved = true;
+            for edit in edits {
+                all_moved &= read(&edit.name)? == edit.new;
+            }
+            if all_moved {
+                return Ok(RefOutcome::Done);
+            }
+            ran = self.recorded(&command)?;
+        }
         if ran.code == Some(0) {
             return Ok(RefOutcome::Done);
         }
         for edit in edits {
-            let now = if git_dir == self.common_dir {
-                self.read_ref(&edit.name)?
-            } else {
-                read_files_ref(git_dir, &edit.name, 0)?
-            };
+            let now = read(&edit.name)?;
             let expected = match &edit.old {
                 Expect::Absent => None,
                 Expect::Is(oid) => Some(oid),
@@ -132,6 +151,18 @@ impl Repo {
             }
         }
         Err(ran.into_error())
+    }
+
+    /// Runs an edit of refs with a record of it on disk.
+    fn recorded(&self, command: &GitCommand) -> Result<Ran, GitError> {
+        let record = RefEditRecord::dir(&self.state_dir).and_then(|dir| RefEditRecord::begin(&dir));
+        let ran = command.run();
+        match (record, &ran) {
+            (Some(record), Ok(Ran { code: None, .. })) => record.killed(),
+            (Some(record), _) => record.done(),
+            (None, _) => {}
+        }
+        ran
     }
 
     /// All refs below a prefix that ends in `/`, with their ids, sorted by name.

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::locks::{self, StaleLock};
+use super::ref_edits::RefEditRecord;
 use super::{GitCommand, GitEnv, GitError, Oid, refs, version};
 
 /// Where a worktree's HEAD points.
@@ -147,7 +149,18 @@ impl Repo {
     /// The same on one worktree's git directory.
     pub(crate) fn real_in(&self, git_dir: &Path) -> GitCommand {
         // A missing object of a partial clone would be fetched with whatever ssh command the shared config names.
-        GitCommand::new(&self.env).env("GIT_DIR", git_dir).env("GIT_NO_LAZY_FETCH", "1").cwd(&self.common_dir)
+        let command = GitCommand::new(&self.env).env("GIT_DIR", git_dir).env("GIT_NO_LAZY_FETCH", "1");
+        command.cwd(&self.common_dir).ref_edits(RefEditRecord::dir(&self.state_dir))
+    }
+
+    /// Lock files that no process holds any more, of ours and of the user's.
+    pub fn stale_locks(&self) -> Vec<StaleLock> {
+        locks::stale_below(&self.common_dir)
+    }
+
+    /// Removes a stale lock, if it may go without asking the user.
+    pub fn clear_lock(&self, lock: &Path) -> bool {
+        locks::clear(lock, RefEditRecord::dir(&self.state_dir).as_deref())
     }
 
     fn load_head(&self) -> Result<Head, GitError> {

@@ -8,6 +8,9 @@ use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo};
 /// Salvage refs live here, one directory per task.
 pub(crate) const SALVAGE: &str = "refs/regatta/salvage/";
 
+/// How many numbers that some process has locked are passed over.
+const LOCKED_NUMBERS: u32 = 2;
+
 /// One saved state of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvage {
@@ -67,12 +70,16 @@ pub(crate) fn save_commit(repo: &Repo, task: &TaskId, commit: &Oid) -> Result<(S
         return Ok((name.clone(), oid.clone()));
     }
     let numbers = taken.iter().filter_map(|(name, _)| name[prefix.len()..].parse::<u64>().ok());
+    let mut locked = 0;
     for n in numbers.max().unwrap_or(0) + 1.. {
         let name = format!("{prefix}{n}");
         let edit = RefEdit { name: name.clone(), new: Some(commit.clone()), old: Expect::Absent };
-        match repo.update_refs(&[edit], "regatta: salvage")? {
-            RefOutcome::Done => return Ok((name, commit.clone())),
-            RefOutcome::Moved { .. } => {}
+        match repo.update_refs(&[edit], "regatta: salvage") {
+            Ok(RefOutcome::Done) => return Ok((name, commit.clone())),
+            Ok(RefOutcome::Moved { .. }) => {}
+            // Some process holds this number: work is not left unsaved for that.
+            Err(GitError::Locked { .. }) if locked < LOCKED_NUMBERS => locked += 1,
+            Err(error) => return Err(error),
         }
     }
     unreachable!("the numbers do not end")

@@ -505,7 +505,10 @@ impl Train {
             self.retiring.join_next().await;
         }
         let (ctx, task) = (self.ctx.clone(), car.task.clone());
-        self.retiring.spawn(async move { ctx.retire(&task, RetireMode::Landed).await });
+        self.retiring.spawn(async move {
+            ctx.clone().retire(&task, RetireMode::Landed).await;
+            crate::keeping::let_go(&ctx, &task).await;
+        });
     }
 
     /// Where the target branch is; `None` where there is none yet.

@@ -12,7 +12,7 @@ use regatta_core::time::Timestamp;
 use super::record::LaneRecord;
 use super::register::{dot_git_content, write_dot_git};
 use super::{Lane, Lanes, lane_head};
-use crate::git::{GitError, Oid, checkout_path, io, oid_line};
+use crate::git::{GitError, Oid, checkout_path, io};
 
 const GONE: &str = "its directory is gone";
 const UNKNOWN: &str = "git does not know it any more";
@@ -163,16 +163,18 @@ impl Lanes {
     pub(super) fn save_index(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
         let index = lane.git_dir.join("index");
         let Ok(meta) = index.metadata() else { return Ok(()) };
-        let ran = self.work.at(&lane.path, &lane.git_dir, None)?.arg("write-tree").run()?;
-        if ran.code != Some(0) {
-            return Ok(());
-        }
-        let tree = oid_line(&ran.stdout)?;
-        if tree == self.work.tree_of(head)? {
-            return Ok(());
-        }
+        // An index that cannot be read holds nothing that could be saved.
+        let Ok(trees) = self.staged_trees(lane, &index) else { return Ok(()) };
+        let begun = self.begun_in(lane, head)?;
         let staged_at = meta.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let at = Timestamp::from_millis(staged_at.map_or(0, |since| since.as_millis() as i64));
-        self.save_tree(lane, &tree, &[head], "staged work of a lane whose directory was gone", at).map(drop)
+        let own = self.work.tree_of(head)?;
+        for (tree, _) in trees {
+            if tree != own || !begun.is_empty() {
+                let parents: Vec<&Oid> = std::iter::once(head).chain(&begun).collect();
+                self.save_tree(lane, &tree, &parents, "staged work of a lane whose directory was gone", at)?;
+            }
+        }
+        Ok(())
     }
 }

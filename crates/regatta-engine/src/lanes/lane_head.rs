@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, Identity, Oid, Repo, head_oid, io};
+use crate::git::{GitError, Identity, Oid, Repo, clear_in_lane, head_oid, io, locks_below};
 
 /// How long a lock in a lane may stay while some process still stands there.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn load(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
     head_oid(repo, git_dir)
@@ -71,21 +73,30 @@ impl Lanes {
     /// stand there (a user's shell running git, say), its lock is given time and then respected.
     pub(super) fn clear_stale_locks(&self, lane: &Lane) -> Result<(), GitError> {
         let begun = Instant::now();
-        for name in ["index.lock", "HEAD.lock"] {
-            let lock = lane.git_dir.join(name);
-            while lock.symlink_metadata().is_ok() {
-                if !someone_stands_in(&lane.path) {
-                    fs::remove_file(&lock).ok();
-                } else if begun.elapsed() > LOCK_PATIENCE {
-                    let stderr = format!("{} is held by a process in the lane", lock.display());
-                    return Err(GitError::Locked { command: "git".into(), stderr });
-                } else {
-                    std::thread::sleep(Duration::from_millis(20));
+        for lock in locks_below(&lane.git_dir) {
+            while lock.symlink_metadata().is_ok() && !clear_abandoned(lane, &lock) {
+                if begun.elapsed() > LOCK_PATIENCE {
+                    let stderr = String::new();
+                    return Err(GitError::locked("git".to_owned(), Some(&lock), stderr));
                 }
+                std::thread::sleep(LOOK);
             }
         }
         Ok(())
     }
+
+    /// The same without waiting: a lock that some process may hold stays. For the moments before an agent starts in the
+    /// lane and after its process tree has ended: a git that was killed in it must not fail the next one.
+    pub fn clear_abandoned_locks(&self, lane: &Lane) {
+        for lock in locks_below(&lane.git_dir) {
+            clear_abandoned(lane, &lock);
+        }
+    }
+}
+
+/// Removes a lock in a lane that no process works in, or that no process can hold.
+fn clear_abandoned(lane: &Lane, lock: &Path) -> bool {
+    if someone_stands_in(&lane.path) { clear_in_lane(lock) } else { fs::remove_file(lock).is_ok() }
 }
 
 pub(super) fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {

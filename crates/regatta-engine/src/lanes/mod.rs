@@ -30,6 +30,7 @@ mod salvage;
 mod secrets;
 mod staging;
 mod submodules;
+mod unfinished;
 
 use std::fs;
 use std::path::{Path, PathBuf};

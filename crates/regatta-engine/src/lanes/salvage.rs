@@ -8,7 +8,9 @@ use std::fs;
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, Identity, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
+use crate::git::{
+    GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit,
+};
 
 /// Where work was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,28 +21,62 @@ pub struct SalvageRef {
     pub oid: Oid,
 }
 
+/// Whose refs hold a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// Refs that only Regatta moves, and only when the work has landed or somebody threw it away.
+    Ours,
+    /// Branches, tags: the user may delete them.
+    Others,
+    None,
+}
+
 impl Lanes {
     /// Saves uncommitted work, and commits no kept ref reaches. `None`: there was nothing to save.
     pub fn salvage(&self, lane: &Lane, why: &str, at: Timestamp) -> Result<Option<SalvageRef>, GitError> {
         let head = lane.head()?;
         let status = self.own_status(lane, &head, &[])?;
-        if !status.changes.is_empty() {
-            return self.save_changes(lane, &head, &status, why, at).map(Some);
+        let begun = self.begun_in(lane, &head)?;
+        if !status.changes.is_empty() || !begun.is_empty() {
+            return self.save_changes(lane, &head, &status, begun, why, at).map(Some);
         }
-        if self.is_kept(lane, &head)? { Ok(None) } else { self.create_salvage(lane, &head).map(Some) }
+        match self.holder(lane, &head)? {
+            Holder::Ours => Ok(None),
+            // A branch is the user's to delete.
+            Holder::Others => self.repo.keep(&lane.task, &[head]).map(|()| None),
+            Holder::None => self.create_salvage(lane, &head).map(Some),
+        }
     }
 
     /// Whether the lane's commits would survive without it.
     pub(super) fn is_kept(&self, lane: &Lane, head: &Oid) -> Result<bool, GitError> {
-        if *head == lane.base
-            || self.repo.read_ref(&format!("refs/heads/{}", lane.task.branch()))?.as_ref() == Some(head)
-        {
-            return Ok(true);
+        Ok(self.holder(lane, head)? != Holder::None)
+    }
+
+    /// Which refs hold the lane's commits.
+    fn holder(&self, lane: &Lane, head: &Oid) -> Result<Holder, GitError> {
+        if *head == lane.base || self.repo.keeps(&lane.task, head)? {
+            return Ok(Holder::Ours);
         }
-        let contains = format!("--contains={head}");
-        let found =
-            self.repo.real().args(["for-each-ref", "--count=1", "--format=%(refname)", &contains]).bytes()?;
-        Ok(!found.is_empty())
+        self.holder_of(head)
+    }
+
+    fn holder_of(&self, commit: &Oid) -> Result<Holder, GitError> {
+        let contains = format!("--contains={commit}");
+        let listed = self.repo.real().args(["for-each-ref", "--format=%(refname)", &contains]).text()?;
+        let ours = |name: &&str| name.starts_with(SALVAGE) || name.starts_with(KEEP);
+        // Refs of the train come and go.
+        let others = |name: &&str| !name.starts_with("refs/regatta/");
+        Ok(match () {
+            () if listed.lines().any(|name| ours(&name)) => Holder::Ours,
+            () if listed.lines().any(|name| others(&name)) => Holder::Others,
+            () => Holder::None,
+        })
+    }
+
+    /// Whether some ref holds a commit for good.
+    pub(super) fn is_held(&self, commit: &Oid) -> Result<bool, GitError> {
+        Ok(self.holder_of(commit)? != Holder::None)
     }
 
     fn save_changes(
@@ -48,6 +84,7 @@ impl Lanes {
         lane: &Lane,
         head: &Oid,
         status: &Status,
+        begun: Vec<Oid>,
         why: &str,
         at: Timestamp,
     ) -> Result<SalvageRef, GitError> {
@@ -59,11 +96,12 @@ impl Lanes {
             copy_index(&own, &index)?.ok_or_else(none)?;
             let mut parents = vec![head.clone()];
             // Staged content that is neither in HEAD nor in the files: a parent of its own, as a stash has it.
-            if status.changes.iter().any(|change| change.staged_otherwise)
-                && let Some(staged) = self.write_tree(lane, &index)?
-            {
-                parents.push(self.commit_tree(&staged, &[head], "staged, then changed again", at)?);
+            if status.changes.iter().any(|change| change.staged_otherwise) {
+                for (staged, what) in self.staged_trees(lane, &index)? {
+                    parents.push(self.commit_tree(&staged, &[head], what, at)?);
+                }
             }
+            parents.extend(begun);
             self.stage(lane, &index, status)?;
             let tree = self.write_tree(lane, &index)?.ok_or_else(|| GitError::Unexpected {
                 command: "git write-tree".into(),

@@ -140,6 +140,7 @@ impl Worker {
         const WHY: &str = "the next attempt works on in its lane";
         let lane = lane.clone();
         let kept = self.blocking(move |ctx| {
+            ctx.lanes.clear_abandoned_locks(&lane);
             let known = ctx.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
             ctx.lanes.rebuild_index(&lane)?;
             let kept = ctx.lanes.salvage(&lane, WHY, clock::now())?;

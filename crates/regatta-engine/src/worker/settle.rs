@@ -155,6 +155,7 @@ impl Worker {
                 if harm.is_none() && !read_only {
                     reopen(ctx, &lane.task)?;
                 }
+                ctx.lanes.clear_abandoned_locks(lane);
                 let odd = if harm.is_none() { ctx.lanes.rebuild_index(lane).err() } else { None };
                 Ok((harm, odd))
             })
@@ -411,6 +412,18 @@ impl Worker {
             _ => Outcome::Done { head: head.clone() },
         };
         let landing = matches!(outcome, Outcome::Approve(_));
+        if let Some(head) = &head {
+            let head = Oid::parse(head)?;
+            self.git(site, move |ctx, lane| {
+                let mut held = vec![head.clone()];
+                if !ctx.work.is_ancestor(&lane.base, &head)? {
+                    held.push(lane.base.clone());
+                }
+                ctx.repo.keep(&lane.task, &held)
+            })
+            .await?;
+            failpoint::reach("kept");
+        }
         // Good work that does not land yet is found on its branch, whatever a follow-up comes to.
         if head.is_some() && (!landing || self.more_was_said().await?) {
             self.git(site, |ctx, lane| ctx.lanes.set_branch(lane)).await?;

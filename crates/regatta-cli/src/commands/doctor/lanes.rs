@@ -1,7 +1,7 @@
 //! What runs left behind: dead sessions, broken lanes, leftovers, changed settings.
 
 use regatta_core::state::TaskState;
-use regatta_engine::git::TrustSnapshot;
+use regatta_engine::git::{StaleLock, TrustSnapshot};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::process::{Found, find};
 use regatta_engine::session::is_certainly_dead;
@@ -118,6 +118,22 @@ fn leftovers(lanes: &Lanes, fix: bool) -> Vec<Finding> {
         );
     }
     found
+}
+
+/// Lock files of git that no process holds any more.
+pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
+    let repo = &project.repo;
+    let one = |lock: StaleLock| {
+        let place = lock.path.display();
+        let whose = if lock.ours { "a lock on Regatta's own refs or lanes" } else { "a lock of git" };
+        let finding = Finding::warning("lock", format!("{whose} that no process holds: {place}"));
+        match lock.ours {
+            _ if fix && repo.clear_lock(&lock.path) => finding.fixed(),
+            true => finding.hinted("`regatta doctor --fix` removes it; so does the next git command that meets it"),
+            false => finding.hinted(format!("if no git is running in this repository, remove it: rm {place}")),
+        }
+    };
+    repo.stale_locks().into_iter().map(one).collect()
 }
 
 /// Settings and hooks that can run a program and are not what they were when the last run began.

@@ -1,0 +1,135 @@
+//! Which commits of which tasks are held by refs of ours, by what the store says of the tasks.
+//!
+//! Invariant: a commit is let go of only when its task has landed with it or after it, or when the target contains it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_core::verdict::Verdict;
+use regatta_store::{StoreError, TaskQuery, TaskRecord};
+
+use crate::context::Context;
+use crate::engine::EngineError;
+use crate::git::{GitError, Oid};
+use crate::persist::until_answered;
+
+/// Lets go of what was held for a task that has landed, and of its branch if that has nothing else. Trouble is only told:
+/// the next start of an engine tries again.
+pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
+    let result = async {
+        let record = until_answered(|| ctx.store.task(task)).await?;
+        let attempts = until_answered(|| ctx.store.attempts(task)).await?;
+        let over = commits_of(over(&record, &attempts));
+        if !over.is_empty() {
+            let (task, target) = (task.clone(), ctx.target.clone());
+            let drop = move |ctx: &Context| {
+                let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+                ctx.repo.let_go(&ctx.work, &task, &over, &over, tip.as_ref())
+            };
+            ctx.blocking(drop).await?;
+        }
+        Ok::<(), EngineError>(())
+    };
+    if let Err(error) = result.await {
+        ctx.say(format!("{task}: the refs that held its work stay for now: {error}"));
+    }
+}
+
+/// [`reconcile`], beside whatever else an engine does at its start.
+pub(crate) fn begin(ctx: &Arc<Context>) {
+    let ctx = ctx.clone();
+    tokio::spawn(async move {
+        if let Err(error) = reconcile(&ctx).await {
+            ctx.say(format!("refs that hold the work of tasks were not looked through: {error}"));
+        }
+    });
+}
+
+/// At an engine's start: holds what an older version, or a process that was killed, did not hold yet, and lets go of
+/// what has landed meanwhile.
+async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
+    let held = ctx.blocking(|ctx| ctx.repo.kept()).await?;
+    let mut by_task: BTreeMap<TaskId, Vec<Oid>> = BTreeMap::new();
+    for (task, oid) in held {
+        by_task.entry(task).or_default().push(oid);
+    }
+    for (task, held) in &by_task {
+        match until_answered(|| ctx.store.task(task)).await.map(|record| record.state) {
+            Ok(TaskState::Landed { .. }) => let_go(ctx, task).await,
+            // Somebody removed it from the store: only what the target has may go.
+            Err(StoreError::NotFound(_)) => {
+                let (task, held, target) = (task.clone(), held.clone(), ctx.target.clone());
+                ctx.blocking(move |ctx| forget_landed(ctx, &task, &held, &target)).await?;
+            }
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for state in ["done", "blocked", "landing"] {
+        let query = TaskQuery { states: vec![state.to_owned()], ..TaskQuery::default() };
+        for record in until_answered(|| ctx.store.tasks(&query)).await? {
+            let task = record.spec.id.clone();
+            let is_empty = matches!(record.state, TaskState::Done { head: None, .. });
+            if by_task.contains_key(&task) || record.spec.read_only || is_empty {
+                continue;
+            }
+            let attempts = until_answered(|| ctx.store.attempts(&task)).await?;
+            let good = |attempt: &&Attempt| {
+                attempt.head.is_some() && attempt.verdict.is_some_and(Verdict::is_good)
+            };
+            let needed = commits_of(attempts.iter().filter(good));
+            if needed.is_empty() {
+                continue;
+            }
+            let tip = ctx.target.clone();
+            ctx.blocking(move |ctx| hold(ctx, &task, needed, &tip)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn hold(ctx: &Context, task: &TaskId, needed: Vec<Oid>, target: &str) -> Result<(), GitError> {
+    let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+    let mut held = Vec::new();
+    for commit in needed {
+        let is_in = match &tip {
+            Some(tip) => ctx.work.has_commit(&commit)? && ctx.work.is_ancestor(&commit, tip)?,
+            None => false,
+        };
+        if !is_in && ctx.work.has_commit(&commit)? {
+            held.push(commit);
+        }
+    }
+    ctx.repo.keep(task, &held)
+}
+
+fn forget_landed(ctx: &Context, task: &TaskId, held: &[Oid], target: &str) -> Result<(), GitError> {
+    let Some(tip) = ctx.repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(()) };
+    let mut landed = Vec::new();
+    for commit in held {
+        if ctx.work.is_ancestor(commit, &tip)? {
+            landed.push(commit.clone());
+        }
+    }
+    ctx.repo.let_go(&ctx.work, task, &landed, &[], None)
+}
+
+/// The attempts whose work is on the target: up to the one that landed.
+fn over<'a>(record: &TaskRecord, attempts: &'a [Attempt]) -> impl Iterator<Item = &'a Attempt> {
+    let landed = match record.state {
+        TaskState::Landed { attempt, .. } => attempt,
+        _ => 0,
+    };
+    attempts.iter().filter(move |attempt| attempt.n <= landed)
+}
+
+fn commits_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Vec<Oid> {
+    let texts = attempts.flat_map(|attempt| [&attempt.head, &attempt.base]).flatten();
+    let mut commits: Vec<Oid> = texts.filter_map(|oid| Oid::parse(oid).ok()).collect();
+    commits.sort();
+    commits.dedup();
+    commits
+}
