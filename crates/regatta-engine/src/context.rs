@@ -141,6 +141,9 @@ impl Context {
         let trust = trust(repo, assembly.options.resume, &assembly.notices)?;
         let work = Work::new(repo, trust);
         let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?.with_pool(pool_options(config));
+        if let Some(told) = lanes.follow_project()? {
+            assembly.notices.tell(Notice::Say(told));
+        }
         let bin = repo.state_dir.join("bin");
         link_self(&bin, &assembly.regatta_exe)?;
         let environment = Environment::passed_on(assembly.inherited, &bin);

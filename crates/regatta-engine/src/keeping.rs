@@ -5,37 +5,52 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regatta_core::attempt::Attempt;
+use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_core::verdict::Verdict;
-use regatta_store::{StoreError, TaskQuery, TaskRecord};
+use regatta_store::{StoreError, TaskQuery};
 
 use crate::context::Context;
 use crate::engine::EngineError;
-use crate::git::{GitError, Oid};
+use crate::git::{GitError, Oid, save_commit};
 use crate::persist::until_answered;
 
 /// Lets go of what was held for a task that has landed, and of its branch if that has nothing else. Trouble is only told:
 /// the next start of an engine tries again.
 pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
     let result = async {
-        let record = until_answered(|| ctx.store.task(task)).await?;
-        let attempts = until_answered(|| ctx.store.attempts(task)).await?;
-        let over = commits_of(over(&record, &attempts));
-        if !over.is_empty() {
-            let (task, target) = (task.clone(), ctx.target.clone());
-            let drop = move |ctx: &Context| {
-                let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
-                ctx.repo.let_go(&ctx.work, &task, &over, &over, tip.as_ref())
-            };
-            ctx.blocking(drop).await?;
-        }
+        let TaskState::Landed { attempt, .. } = until_answered(|| ctx.store.task(task)).await?.state else {
+            return Ok(());
+        };
+        let mut attempts = until_answered(|| ctx.store.attempts(task)).await?;
+        attempts.retain(|before| before.n <= attempt);
+        let (task, target) = (task.clone(), ctx.target.clone());
+        ctx.blocking(move |ctx| let_go_of(ctx, &task, &attempts, &target)).await?;
         Ok::<(), EngineError>(())
     };
     if let Err(error) = result.await {
         ctx.say(format!("{task}: the refs that held its work stay for now: {error}"));
     }
+}
+
+/// `attempts` are those up to the one that landed. Work of an earlier one that is not in it goes to a salvage ref.
+fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -> Result<(), GitError> {
+    let heads = |attempt: &Attempt| attempt.head.as_deref().map(Oid::parse).transpose();
+    let Some(landed) = attempts.last().map(heads).transpose()?.flatten() else { return Ok(()) };
+    let mut landed_with = vec![landed.clone()];
+    for attempt in attempts {
+        let Some(head) = heads(attempt)?.filter(|head| !landed_with.contains(head)) else { continue };
+        // What was sent back for a conflict was brought together with the target by the next attempt.
+        let bounced = attempt.evidence.iter().any(|evidence| matches!(evidence, Evidence::Bounced { .. }));
+        if bounced || (ctx.work.has_commit(&head)? && ctx.work.is_ancestor(&head, &landed)?) {
+            landed_with.push(head);
+        } else if ctx.repo.keeps(task, &head)? {
+            save_commit(&ctx.repo, task, &head)?;
+        }
+    }
+    let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+    ctx.repo.let_go(&ctx.work, task, &commits_of(attempts.iter()), &landed_with, tip.as_ref())
 }
 
 /// [`reconcile`], beside whatever else an engine does at its start.
@@ -115,15 +130,6 @@ fn forget_landed(ctx: &Context, task: &TaskId, held: &[Oid], target: &str) -> Re
         }
     }
     ctx.repo.let_go(&ctx.work, task, &landed, &[], None)
-}
-
-/// The attempts whose work is on the target: up to the one that landed.
-fn over<'a>(record: &TaskRecord, attempts: &'a [Attempt]) -> impl Iterator<Item = &'a Attempt> {
-    let landed = match record.state {
-        TaskState::Landed { attempt, .. } => attempt,
-        _ => 0,
-    };
-    attempts.iter().filter(move |attempt| attempt.n <= landed)
 }
 
 fn commits_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Vec<Oid> {

@@ -20,7 +20,7 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
-use crate::render::reading::{Mode, Reading};
+use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
 
@@ -120,10 +120,23 @@ impl<'a> Show<'a> {
             return Err(CliError::not_found(format!("there is no log of attempt {n} at {}", path.display()))
                 .hinted("it may not have come to that, or the run had --no-log"));
         }
+        let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
+        let mut back = Back::new(&path).map_err(failed)?;
         let mut reading = self.begin(n).await?;
-        self.show_events(&mut reading, n, false).await?;
-        drain(&mut reading, &mut open(&path)?, &path)?;
-        self.end(&mut reading, n, false).await
+        loop {
+            let seen = self.seen;
+            self.show_events(&mut reading, n, false).await?;
+            let begin = if self.args.lines.is_some() { back.begin().map_err(failed)? } else { 0 };
+            let mut tail = open_at(&path, begin.max(reading.begin()))?;
+            drain(&mut reading, &mut tail, &path)?;
+            if begin == 0 || reading.is_full() {
+                return self.end(&mut reading, n, false).await;
+            }
+            // Too little of it is shown: once more, from further back.
+            back.further();
+            self.seen = seen;
+            reading = self.reading(n).await?;
+        }
     }
 
     /// Shows every attempt that has a log, each below what it was told where there is more than one thing to tell apart.
@@ -190,7 +203,11 @@ impl<'a> Show<'a> {
         let path = self.log(n).await?;
         let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
-        let mut tail = open(&path)?;
+        let begin = match self.args.lines {
+            Some(_) => Back::new(&path).and_then(|back| back.begin()).map_err(failed)?,
+            None => 0,
+        };
+        let mut tail = open_at(&path, begin.max(reading.begin()))?;
         let mut stderr: Option<Tail> = None;
         let mut first = true;
         loop {
@@ -321,8 +338,10 @@ impl<'a> Show<'a> {
             Some(_) => None,
             None => self.store.attempts(&self.task).await?.into_iter().find(|attempt| attempt.n == n),
         };
+        let usual = self.logs.join(format!("{n}.jsonl"));
         let remembered = remembered.and_then(|attempt| attempt.log);
-        Ok(remembered.unwrap_or_else(|| self.logs.join(format!("{n}.jsonl"))))
+        // A project that was moved took its logs along.
+        Ok(remembered.filter(|path| path.exists() || !usual.exists()).unwrap_or(usual))
     }
 }
 
@@ -362,5 +381,9 @@ fn is_settled(state: &TaskState) -> bool {
 }
 
 fn open(path: &Path) -> Result<Tail, CliError> {
-    Tail::open(path, 0).map_err(|error| CliError::io("reading", path, &error))
+    open_at(path, 0)
+}
+
+fn open_at(path: &Path, begin: u64) -> Result<Tail, CliError> {
+    Tail::open(path, begin).map_err(|error| CliError::io("reading", path, &error))
 }

@@ -86,6 +86,16 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Where to begin reading: before it there is nothing that is wanted.
+    pub(crate) fn begin(&self) -> u64 {
+        self.copied
+    }
+
+    /// Whether as many lines are there as are wanted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held.as_ref().is_none_or(|(limit, held)| held.len() >= *limit)
+    }
+
     /// Some more lines of the log.
     pub(crate) fn lines(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.mode == Mode::Raw {
@@ -219,6 +229,49 @@ impl<'a> Reading<'a> {
             self.copied += n as u64;
         }
         Ok(())
+    }
+}
+
+/// How far back in a log to begin where only its last lines are wanted: an agent's line may be none, one or many of
+/// those that are shown, and some are understood only after earlier ones.
+pub(crate) struct Back {
+    file: File,
+    size: u64,
+    window: u64,
+}
+
+impl Back {
+    /// The first try reads this much.
+    const FIRST: u64 = 4 << 20;
+
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Self { file, size, window: Self::FIRST })
+    }
+
+    /// Reads more the next time.
+    pub(crate) fn further(&mut self) {
+        self.window = self.window.saturating_mul(8);
+    }
+
+    /// Where the first whole line of what is to be read begins.
+    pub(crate) fn begin(&self) -> io::Result<u64> {
+        let mut at = self.size.saturating_sub(self.window);
+        if at == 0 {
+            return Ok(0);
+        }
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let n = self.file.read_at(&mut chunk, at)?;
+            if n == 0 {
+                return Ok(0);
+            }
+            if let Some(feed) = chunk[..n].iter().position(|byte| *byte == b'\n') {
+                return Ok(at + feed as u64 + 1);
+            }
+            at += n as u64;
+        }
     }
 }
 

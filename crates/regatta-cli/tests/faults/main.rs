@@ -7,6 +7,7 @@ mod kept;
 mod kills;
 mod lines;
 mod locks;
+mod moved;
 mod scene;
 mod troubles;
 

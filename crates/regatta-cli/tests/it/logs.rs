@@ -47,6 +47,24 @@ fn raw_is_byte_for_byte_what_was_recorded() {
 }
 
 #[test]
+fn the_last_lines_of_a_huge_log_are_read_from_its_end() {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    let world = World::after_plan();
+    let log = world.root().join(".regatta/logs/script/1.jsonl");
+    // Six gigabytes, without a disk that holds them: reading them through takes minutes.
+    let mut file = std::fs::File::options().write(true).open(&log).unwrap();
+    file.seek(SeekFrom::Start(6 << 30)).unwrap();
+    file.write_all(b"\nzero\none\ntwo\nthree\n").unwrap();
+    // Of people's four lines, two are those of standard error.
+    for flags in [&["-n", "4"][..], &["-n", "2", "--raw"]] {
+        let begun = std::time::Instant::now();
+        let shown = world.run(["logs", "script"].iter().chain(flags)).exits(0).out;
+        assert!(shown.contains("two\nthree\n"), "{shown}");
+        assert!(begun.elapsed().as_secs() < 10, "{flags:?} took {:?}", begun.elapsed());
+    }
+}
+
+#[test]
 fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     let world = World::after_plan();
     let lines = world.run(["logs", "good", "--events", "--json"]).exits(0).json_lines();

@@ -97,6 +97,8 @@ impl TrustSnapshot {
         let none = || GitError::NoSnapshot { path: path.clone() };
         let bytes = absent_is_none(fs::read(&path)).map_err(io("read", &path))?.ok_or_else(none)?;
         let manifest = serde_json::from_slice(&bytes).map_err(|_| none())?;
+        // The project may have been moved since.
+        link_refs(repo, &repo.state_dir.join("git"))?;
         Ok(Self { repo: repo.clone(), manifest })
     }
 

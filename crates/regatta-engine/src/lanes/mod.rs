@@ -20,6 +20,7 @@ mod index;
 mod lane_head;
 mod look;
 mod message;
+mod moved;
 mod pool;
 mod prepare;
 mod reader;
