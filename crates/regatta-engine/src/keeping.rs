@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_core::verdict::Verdict;
@@ -38,19 +38,19 @@ pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
 fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -> Result<(), GitError> {
     let heads = |attempt: &Attempt| attempt.head.as_deref().map(Oid::parse).transpose();
     let Some(landed) = attempts.last().map(heads).transpose()?.flatten() else { return Ok(()) };
-    let mut landed_with = vec![landed.clone()];
+    let mut saved = vec![landed.clone()];
     for attempt in attempts {
-        let Some(head) = heads(attempt)?.filter(|head| !landed_with.contains(head)) else { continue };
-        // What was sent back for a conflict was brought together with the target by the next attempt.
-        let bounced = attempt.evidence.iter().any(|evidence| matches!(evidence, Evidence::Bounced { .. }));
-        if bounced || (ctx.work.has_commit(&head)? && ctx.work.is_ancestor(&head, &landed)?) {
-            landed_with.push(head);
-        } else if ctx.repo.keeps(task, &head)? {
+        let Some(head) = heads(attempt)?.filter(|head| !saved.contains(head)) else { continue };
+        let is_held = ctx.repo.keeps(task, &head)?;
+        if is_held && !ctx.work.is_ancestor(&head, &landed)? {
             save_commit(&ctx.repo, task, &head)?;
+        }
+        if is_held {
+            saved.push(head);
         }
     }
     let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
-    ctx.repo.let_go(&ctx.work, task, &commits_of(attempts.iter()), &landed_with, tip.as_ref())
+    ctx.repo.let_go(&ctx.work, task, &commits_of(attempts.iter()), &saved, tip.as_ref())
 }
 
 /// [`reconcile`], beside whatever else an engine does at its start.
