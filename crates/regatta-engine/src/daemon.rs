@@ -15,12 +15,12 @@ use regatta_store::MAIN_QUEUE;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 
-use crate::{clock, keeping};
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
 use crate::persist::until_answered;
 use crate::process::Identity;
 use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
+use crate::{clock, keeping};
 
 /// How often a daemon says that it is awake.
 const BEAT: Duration = Duration::from_secs(5);

@@ -92,9 +92,8 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
                 continue;
             }
             let attempts = until_answered(|| ctx.store.attempts(&task)).await?;
-            let good = |attempt: &&Attempt| {
-                attempt.head.is_some() && attempt.verdict.is_some_and(Verdict::is_good)
-            };
+            let good =
+                |attempt: &&Attempt| attempt.head.is_some() && attempt.verdict.is_some_and(Verdict::is_good);
             let needed = commits_of(attempts.iter().filter(good));
             if needed.is_empty() {
                 continue;

@@ -51,8 +51,7 @@ fn held(world: &World) -> String {
 #[test]
 fn work_that_is_done_and_not_landed_survives_with_all_that_depends_on_it() {
     let world = World::new(REGATTA);
-    let tasks =
-        task("a", "", "echo a >a.txt") + &task("b", "deps: [a]", "cat a.txt >b.txt; echo b >>b.txt");
+    let tasks = task("a", "", "echo a >a.txt") + &task("b", "deps: [a]", "cat a.txt >b.txt; echo b >>b.txt");
     world.run(&world.plan(&tasks), &["--no-land"]).exited(0);
     world.assert_states(["a done", "b done"]);
     clean_out(&world);
@@ -110,10 +109,14 @@ fn what_is_in_an_unfinished_operation_is_saved() {
                 .map(|name| world.repo().git(["log", "-p", "-m", "--format=", name, "--not", "main"]))
                 .collect();
             // Files that the agent deleted itself are nowhere; what it had staged is.
-            let deleted = |line: &&&str| end.starts_with("rm") && ["+precious", "+edited", "+more"].contains(line);
+            let deleted =
+                |line: &&&str| end.starts_with("rm") && ["+precious", "+edited", "+more"].contains(line);
             for line in lines.iter().filter(|line| !deleted(line)) {
                 let names = world.salvaged();
-                assert!(everything.contains(line), "{operation}, {end}: {line} is not in {names:?}:\n{everything}");
+                assert!(
+                    everything.contains(line),
+                    "{operation}, {end}: {line} is not in {names:?}:\n{everything}"
+                );
             }
         }
     }

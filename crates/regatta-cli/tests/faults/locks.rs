@@ -77,7 +77,8 @@ fn git_that_dies_once(world: &mut World) {
         ),
     );
     let path = std::env::join_paths(
-        std::iter::once(dir).chain(std::env::split_paths(&std::env::var_os("PATH").expect("there is a PATH"))),
+        std::iter::once(dir)
+            .chain(std::env::split_paths(&std::env::var_os("PATH").expect("there is a PATH"))),
     );
     world.env("PATH", path.expect("it can be joined"));
 }

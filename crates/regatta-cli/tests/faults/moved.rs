@@ -14,7 +14,8 @@ fn half_a_plan(world: &World) {
         "if [ -e '{}' ]; then cat part.txt >b.txt; else echo part >part.txt; exit 1; fi",
         world.outside("ok").display()
     );
-    let tasks = task("a", "", "echo a >a.txt") + &task("b", "", &b) + &task("c", "deps: [b]", "cat b.txt >c.txt");
+    let tasks =
+        task("a", "", "echo a >a.txt") + &task("b", "", &b) + &task("c", "deps: [b]", "cat b.txt >c.txt");
     assert_eq!(world.run(&world.plan(&tasks), &[]).code, 1);
     write(&world.outside("ok"), "");
 }
@@ -31,7 +32,8 @@ fn goes_on(world: &World, repo: &Path, plan: &Path) {
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     let listed = world.regatta_in(repo, ["list"]).stdout;
     assert_eq!(listed.matches("landed").count(), 3, "{listed}");
-    let shown = Command::new("git").arg("-C").arg(repo).args(["show", "main:c.txt"]).output().expect("git runs");
+    let shown =
+        Command::new("git").arg("-C").arg(repo).args(["show", "main:c.txt"]).output().expect("git runs");
     assert_eq!(String::from_utf8_lossy(&shown.stdout), "part\n", "the line that was in its lane");
 }
 

@@ -237,8 +237,7 @@ impl GitCommand {
                 return Ok(Ran { code, stdout, stderr, command: self.shown() });
             }
             let lock = locks::named_in(&stderr);
-            let cleared =
-                lock.as_deref().is_some_and(|lock| locks::clear(lock, self.ref_edits.as_deref()));
+            let cleared = lock.as_deref().is_some_and(|lock| locks::clear(lock, self.ref_edits.as_deref()));
             if cleared {
                 continue;
             }

@@ -44,7 +44,8 @@ pub(super) fn clear(lock: &Path, edits: Option<&Path>) -> bool {
     let allowed = match is_ours(&place) {
         true => age(&meta) >= OURS_AFTER,
         false => {
-            age(&meta) >= USERS_AFTER && edits.is_some_and(|edits| ref_edits::left_behind(edits, &place, &meta))
+            age(&meta) >= USERS_AFTER
+                && edits.is_some_and(|edits| ref_edits::left_behind(edits, &place, &meta))
         }
     };
     allowed && !may_be_held(&place, &meta) && remove(&place, &meta)
@@ -151,7 +152,8 @@ fn works_in(process: &Path, roots: &[PathBuf]) -> bool {
     let Ok(dir) = fs::read_link(process.join("cwd")) else { return true };
     let environ = fs::read(process.join("environ")).unwrap_or_default();
     let named = environ.split(|byte| *byte == 0).filter_map(|variable| {
-        let value = variable.strip_prefix(b"GIT_DIR=").or_else(|| variable.strip_prefix(b"GIT_INDEX_FILE="))?;
+        let value =
+            variable.strip_prefix(b"GIT_DIR=").or_else(|| variable.strip_prefix(b"GIT_INDEX_FILE="))?;
         Some(PathBuf::from(String::from_utf8_lossy(value).into_owned()))
     });
     named.chain([dir]).any(|place| roots.iter().any(|root| place.starts_with(root)))

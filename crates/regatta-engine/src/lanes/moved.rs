@@ -43,8 +43,11 @@ impl Lanes {
     fn move_here(&self, old: &Path) -> Result<String, GitError> {
         let by_hand = |why: &str| GitError::LaneInTheWay {
             path: self.root.clone(),
-            why: format!("the project was moved, and its lanes are still in {0}: {why}; move them: mv {0} {1}",
-                old.display(), self.root.display()),
+            why: format!(
+                "the project was moved, and its lanes are still in {0}: {why}; move them: mv {0} {1}",
+                old.display(),
+                self.root.display()
+            ),
         };
         let is_free = fs::read_dir(&self.root).map_or(true, |mut entries| entries.next().is_none());
         if !is_free {

@@ -8,9 +8,7 @@ use std::fs;
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{
-    GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit,
-};
+use crate::git::{GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
 
 /// Where work was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]

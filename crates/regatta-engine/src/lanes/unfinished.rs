@@ -42,7 +42,8 @@ impl Lanes {
 
     fn commit_named(&self, name: &str) -> Result<Option<Oid>, GitError> {
         let name = format!("{name}^{{commit}}");
-        let ran = self.work.bare().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
+        let ran =
+            self.work.bare().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
         if ran.code == Some(0) { crate::git::oid_line(&ran.stdout).map(Some) } else { Ok(None) }
     }
 
@@ -91,7 +92,8 @@ impl Lanes {
         let mut script = Vec::new();
         for (path, (_, about)) in chosen {
             let zero = "0".repeat(about.len() - 7);
-            script.extend([format!("0 {zero}\t").as_bytes(), path, b"\0", about, b"\t", path, b"\0"].concat());
+            script
+                .extend([format!("0 {zero}\t").as_bytes(), path, b"\0", about, b"\t", path, b"\0"].concat());
         }
         let command = self.work.at_place(&place)?.args(["update-index", "-z", "--index-info"]);
         command.stdin(script).bytes().map(drop)

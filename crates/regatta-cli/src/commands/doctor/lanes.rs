@@ -129,8 +129,11 @@ pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
         let finding = Finding::warning("lock", format!("{whose} that no process holds: {place}"));
         match lock.ours {
             _ if fix && repo.clear_lock(&lock.path) => finding.fixed(),
-            true => finding.hinted("`regatta doctor --fix` removes it; so does the next git command that meets it"),
-            false => finding.hinted(format!("if no git is running in this repository, remove it: rm {place}")),
+            true => finding
+                .hinted("`regatta doctor --fix` removes it; so does the next git command that meets it"),
+            false => {
+                finding.hinted(format!("if no git is running in this repository, remove it: rm {place}"))
+            }
         }
     };
     repo.stale_locks().into_iter().map(one).collect()
