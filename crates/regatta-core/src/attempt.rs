@@ -81,6 +81,12 @@ pub struct Attempt {
     /// Tokens written.
     #[serde(default)]
     pub tokens_out: u64,
+    /// Those of the tokens read that came from a cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens_cached: u64,
+    /// What the agent said last, on a few lines.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_words: String,
     /// Whether it counts against `max_attempts`.
     #[serde(default)]
     pub charged: bool,
@@ -119,6 +125,8 @@ impl Attempt {
             priced: false,
             tokens_in: 0,
             tokens_out: 0,
+            tokens_cached: 0,
+            last_words: String::new(),
             charged: false,
             prompt: None,
             judged: None,
@@ -135,6 +143,11 @@ impl Attempt {
             None => named.clone(),
         })
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

@@ -14,6 +14,22 @@ use crate::time::Timestamp;
 /// Sums of dollars are compared up to this: ten times ten cents are a dollar.
 const EPSILON: f64 = 1e-9;
 
+/// No attempt uses more tokens than this, whatever its agent claims.
+pub const MOST_TOKENS: u64 = 1_000_000_000_000;
+/// No attempt costs more dollars than this.
+const MOST_USD: f64 = 1000.0;
+/// No model costs more dollars per token than this.
+const DEAREST_TOKEN: f64 = 0.001;
+/// What an attempt may cost whatever it counted: searches, pictures, tokens that the agent does not tell.
+const UNCOUNTED_USD: f64 = 100.0;
+
+/// Whether an attempt that used so many tokens can have cost so many dollars.
+#[expect(clippy::cast_precision_loss, reason = "an estimate of money")]
+pub fn is_plausible_usd(usd: f64, tokens: u64) -> bool {
+    let most = (UNCOUNTED_USD + tokens as f64 * DEAREST_TOKEN).min(MOST_USD);
+    usd.is_finite() && (0.0..=most).contains(&usd)
+}
+
 /// What may be spent; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
@@ -83,13 +99,18 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Where to raise it.
-    pub fn how_to_raise(&self, own: bool) -> String {
+    /// Where to raise it. `named_in` is the place of a task that names its own ceiling.
+    pub fn how_to_raise(&self, named_in: Option<&str>) -> String {
         match self {
-            Scope::Task(task) if own => {
-                format!("put {task} into the queue again with a higher `budget_usd` or `budget_tokens`")
-            }
-            Scope::Task(task) => format!("raise `budget.task` in regatta.yaml, then `regatta retry {task}`"),
+            Scope::Task(task) => match named_in {
+                Some("") => {
+                    format!("put {task} into the queue again with a higher `budget_usd` or `budget_tokens`")
+                }
+                Some(place) => format!(
+                    "raise `budget_usd` or `budget_tokens` of {task} in {place}, then put it into the queue again"
+                ),
+                None => format!("raise `budget.task` in regatta.yaml, then `regatta retry {task}`"),
+            },
             Scope::Plan(_) => "raise `budget.plan` in regatta.yaml, then `regatta retry`".to_owned(),
             Scope::Run => "go on with `regatta run --resume` and a higher `--budget-usd`".to_owned(),
             Scope::Day { .. } => "wait for the next day, or raise `budget.day` in regatta.yaml".to_owned(),
@@ -145,9 +166,30 @@ pub struct Account {
     pub ceiling: Ceiling,
     /// What was.
     pub spent: Spent,
+    /// Where the task itself names the ceiling that decides; empty where its place is not known.
+    pub named_in: Option<String>,
 }
 
 impl Account {
+    /// The account of a scope; `named_in` is for tasks that name their own ceiling.
+    pub fn new(scope: Scope, ceiling: Ceiling, spent: Spent) -> Self {
+        Self { scope, ceiling, spent, named_in: None }
+    }
+
+    /// The same, of a task whose order, found at `place`, names the ceiling `own`.
+    #[must_use]
+    pub fn ordered(mut self, own: Ceiling, place: &str) -> Self {
+        let share = self.share();
+        let of_own = Self { ceiling: own, ..self.clone() }.share();
+        self.named_in = (of_own.is_some() && of_own == share).then(|| place.to_owned());
+        self
+    }
+
+    /// Where to raise it.
+    pub fn how_to_raise(&self) -> String {
+        self.scope.how_to_raise(self.named_in.as_deref())
+    }
+
     /// How it stands: the worse of dollars and tokens.
     pub fn standing(&self, shares: &Shares) -> Standing {
         let share = self.share();
@@ -196,6 +238,8 @@ fn share(spent: f64, limit: f64) -> f64 {
 
 /// Dollars as people read them: cents, or more digits where there are only fractions of one.
 pub fn dollars(usd: f64) -> String {
+    // A sum of nothing is minus zero.
+    let usd = if usd.abs() < 5e-5 { 0.0 } else { usd };
     if usd > 0.0 && usd < 0.1 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
@@ -216,13 +260,19 @@ pub struct Price {
     pub input: f64,
     /// Dollars for a million tokens written.
     pub output: f64,
+    /// Dollars for a million tokens read from a cache; as those read otherwise where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<f64>,
 }
 
 impl Price {
-    /// What so many tokens cost.
+    /// What so many tokens cost; `cached` of those read came from a cache.
     #[expect(clippy::cast_precision_loss, reason = "an estimate of money")]
-    pub fn of(&self, tokens_in: u64, tokens_out: u64) -> f64 {
-        (tokens_in as f64 * self.input + tokens_out as f64 * self.output) / 1e6
+    pub fn of(&self, tokens_in: u64, cached: u64, tokens_out: u64) -> f64 {
+        let cached = cached.min(tokens_in);
+        let fresh = (tokens_in - cached) as f64 * self.input;
+        let again = cached as f64 * self.cached_input.unwrap_or(self.input);
+        (fresh + again + tokens_out as f64 * self.output) / 1e6
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Limit {
     Idle,
     /// Requests that are repeated although no repetition can help: a wrong key, an account that nobody pays for.
     Retries,
+    /// From the agent's last word to its end: it had finished, and lingered.
+    Lingering,
 }
 
 impl Exit {
@@ -65,6 +67,7 @@ impl fmt::Display for Limit {
             Limit::FirstOutput => "first-output timeout",
             Limit::Idle => "idle timeout",
             Limit::Retries => "limit of futile retries",
+            Limit::Lingering => "grace after its last word",
         })
     }
 }

@@ -13,6 +13,23 @@ use crate::time::Timestamp;
 /// The longest that a task waits beyond the end of a limit, so that not all who wait for it start in one instant.
 const LONGEST_SPREAD: Duration = Duration::from_secs(30);
 
+/// The longest that an agent's word about the end of a limit is believed: a week, and a day for clocks and time zones.
+pub const FARTHEST_RESET: Duration = Duration::from_secs(8 * 86_400);
+/// When a limit is tried again whose end was said to be later than that.
+const PROBE: Duration = Duration::from_secs(86_400);
+
+/// The end of a limit as far as an agent's word for it is believed; with what to say of it where it is not.
+pub fn believed(stated: Timestamp, now: Timestamp) -> (Timestamp, Option<String>) {
+    if stated <= now.plus(FARTHEST_RESET) {
+        return (stated, None);
+    }
+    let until = now.plus(PROBE);
+    let why = format!(
+        "the agent says that the limit ends at {stated}, and no such word is believed for more than 8 days: tried again at {until}"
+    );
+    (until, Some(why))
+}
+
 /// One limit that a profile has come near to, or up against.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cooling {

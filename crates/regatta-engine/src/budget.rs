@@ -77,13 +77,8 @@ impl Books {
     pub(crate) fn allowance(&self, spec: &TaskSpec) -> Option<Allowance> {
         let left = self.of(spec).filter_map(|account| Some((account.usd_left()?, account)));
         let (usd, account) = left.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        Some(Allowance { usd, halt: Halt::of(account, is_own(account, spec)) })
+        Some(Allowance { usd, halt: Halt::of(account) })
     }
-}
-
-/// Whether the task itself names this ceiling.
-fn is_own(account: &Account, spec: &TaskSpec) -> bool {
-    matches!(account.scope, Scope::Task(_)) && !spec.budget.is_open()
 }
 
 /// The ceiling over everything that a day holds.
@@ -133,13 +128,13 @@ impl Budgets {
             let day = Day::of(clock::now());
             let sums = sums(ctx, SpendQuery { since: Some(day.begins), ..query.clone() }).await?;
             let spent = total(&sums) + at_work(&|_| true);
-            books.day = Some(Account { scope: Scope::Day { until: day.ends }, ceiling, spent });
+            books.day = Some(Account::new(Scope::Day { until: day.ends }, ceiling, spent));
         }
         if let (Some(usd), Duty::Plan) = (config.limits.budget_usd, duty) {
             let all = SpendQuery { queue: Some(queue.to_owned()), anew: true, ..query.clone() };
             let spent = total(&sums(ctx, all).await?) + at_work(&|_| true);
             let ceiling = Ceiling { usd: Some(usd), tokens: None };
-            books.run = Some(Account { scope: Scope::Run, ceiling, spent });
+            books.run = Some(Account::new(Scope::Run, ceiling, spent));
         }
         let ceiling = config.budget.plan;
         if !ceiling.is_open() && specs.iter().any(|spec| spec.plan.is_some()) {
@@ -149,7 +144,7 @@ impl Budgets {
                 let spent = settled.map(Spending::spent).fold(Spent::default(), |sum, more| sum + more)
                     + at_work(&|spec| spec.plan.as_ref() == Some(&plan));
                 let scope = Scope::Plan(plan.clone());
-                books.plans.insert(plan, Account { scope, ceiling, spent });
+                books.plans.insert(plan, Account::new(scope, ceiling, spent));
             }
         }
         let limited = |spec: &TaskSpec| spec.budget.or(config.budget.task);
@@ -162,7 +157,8 @@ impl Budgets {
                 let settled = sums.iter().find(|sum| sum.key == spec.id.as_str()).map(Spending::spent);
                 let spent = settled.unwrap_or_default() + at_work(&|other| other.id == spec.id);
                 let scope = Scope::Task(spec.id.clone());
-                books.tasks.insert(spec.id.clone(), Account { scope, ceiling: limited(spec), spent });
+                let account = Account::new(scope, limited(spec), spent).ordered(spec.budget, &spec.source);
+                books.tasks.insert(spec.id.clone(), account);
             }
         }
         Ok(books)
@@ -186,7 +182,7 @@ impl Budgets {
             Some(until) => self.lifts_at = Some(self.lifts_at.map_or(until, |at| at.min(until))),
             None => drop(self.spent.insert(spec.id.clone())),
         }
-        let why = Halt::of(account, is_own(account, spec)).detail;
+        let why = Halt::of(account).detail;
         if self.said.insert(account.scope.to_string()) {
             ctx.say(format!("nothing more starts under it: {why}"));
         }
@@ -219,7 +215,7 @@ impl Budgets {
         for work in live {
             if let Some((Standing::Stop, account)) = decisive(books.of(work.spec), &ctx.config.budget.shares)
             {
-                work.meter.stop(Halt::of(account, is_own(account, work.spec)));
+                work.meter.stop(Halt::of(account));
             }
         }
         Ok(())
@@ -237,7 +233,7 @@ impl Budgets {
                     ("warned", EventBody::BudgetWarned { scope, detail })
                 }
                 Standing::Hold | Standing::Stop => {
-                    let raise = account.scope.how_to_raise(false);
+                    let raise = account.how_to_raise();
                     let detail = format!("{}; nothing more starts under it; {raise}", account.figures());
                     ("spent", EventBody::BudgetSpent { scope: account.scope.to_string(), detail })
                 }

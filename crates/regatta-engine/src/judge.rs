@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use regatta_core::exit::Exit;
+use regatta_core::exit::{Exit, Limit};
 use regatta_core::failure::{Backoff, FailureClass, RateLimit};
-use regatta_core::profiles::{Choice, spread};
+use regatta_core::profiles::{Choice, believed, spread};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
 use regatta_core::time::Timestamp;
@@ -15,6 +15,9 @@ use regatta_core::verdict::{Metrics, Statement, Verdict, VerdictAdapter, read_js
 use regatta_store::{Outcome, Reported};
 
 use crate::agents::AgentEnd;
+
+/// An agent that something outside ended so many times in a row is not started again.
+const INTERRUPTED_LIMIT: u32 = 5;
 
 /// Everything a judgement rests on before the work is committed and checked.
 pub(crate) struct Facts<'a> {
@@ -32,6 +35,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) marker: Option<&'a str>,
     /// The end of its output.
     pub(crate) last_words: &'a str,
+    /// It talks to a model: how its process ends may be the world's doing. Of a plain command it is the command's own.
+    pub(crate) has_model: bool,
 }
 
 /// What is to be thought of the attempt so far.
@@ -72,8 +77,24 @@ pub(crate) enum Judgement {
     Permanent(String),
     /// Trying again with this account cannot help.
     AccountRefused(String),
+    /// Something outside ended it in the middle of its work: a signal, silence.
+    Interrupted(String),
     /// Nobody's fault and nothing to charge: stopped or lost.
     Uncharged(String),
+}
+
+impl Judgement {
+    /// The same, with no more belief in the stated end of a limit than an agent's word deserves.
+    pub(crate) fn within_reason(self, now: Timestamp) -> Self {
+        match self {
+            Judgement::RateLimited { until: Some(until), limit, why } => {
+                let (until, doubt) = believed(until, now);
+                let why = doubt.map_or_else(|| why.clone(), |doubt| format!("{why}; {doubt}"));
+                Judgement::RateLimited { until: Some(until), limit, why }
+            }
+            other => other,
+        }
+    }
 }
 
 /// Weighs the facts.
@@ -82,6 +103,15 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         Exit::Stopped { why } => return Judgement::Uncharged(format!("stopped: {why}")),
         Exit::Lost => {
             return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());
+        }
+        // It had said its last word, and only its process went on: it has finished.
+        Exit::TimedOut { limit: Limit::Lingering } => {}
+        Exit::TimedOut { .. } if *facts.end == AgentEnd::Success => {}
+        // Silence is nobody's work: a server that does not answer, a machine that sleeps.
+        Exit::TimedOut { limit: limit @ (Limit::Idle | Limit::FirstOutput) }
+            if facts.has_model && !is_outside(facts.end) && facts.reported.stuck.is_none() =>
+        {
+            return Judgement::Interrupted(format!("it went silent, and ran into its {limit}"));
         }
         // What an agent kept running into is the cause; that it was ended in the middle of it is not.
         Exit::TimedOut { limit } if !is_outside(facts.end) => {
@@ -100,6 +130,8 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         AgentEnd::AccountRefused { message, hint } => {
             return Judgement::AccountRefused(with_hint(message, hint));
         }
+        // What it had reported by then is judged first; the budget stops what would come after.
+        AgentEnd::Budget { .. } if has_finished(facts.reported) => {}
         AgentEnd::Budget { message } => return Judgement::Budget(message.clone()),
         AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
         AgentEnd::Permanent { message, hint } => return Judgement::Permanent(with_hint(message, hint)),
@@ -129,6 +161,16 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         }
         _ => None,
     };
+    if let (AgentEnd::Interrupted { .. }, Some(end), true) = (facts.end, &ended_badly, facts.has_model) {
+        // Cut off from outside: what it reported of failure counts, and what it had finished is found again.
+        match &statement {
+            Some(statement) if !statement.verdict.is_good() => {}
+            Some(statement) => {
+                return Judgement::Interrupted(format!("it reported {} but {end}", statement.verdict));
+            }
+            None => return Judgement::Interrupted(end.clone()),
+        }
+    }
     match (statement, ended_badly) {
         (Some(statement), None) if statement.verdict.is_good() => Judgement::Good { by, statement },
         (Some(statement), Some(end)) if statement.verdict.is_good() => Judgement::Bad {
@@ -167,6 +209,11 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
 /// What is wrong, and what to do about it, as one sentence.
 fn with_hint(message: &str, hint: &str) -> String {
     format!("{}; {hint}", message.trim_end_matches(['.', ' ']))
+}
+
+/// Whether the worker has said that its work is good.
+pub(crate) fn has_finished(reported: &Reported) -> bool {
+    reported.stuck.is_none() && reported.statement.as_ref().is_some_and(|said| said.verdict.is_good())
 }
 
 /// Whether the agent says that it was not its work that failed.
@@ -262,6 +309,20 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
         Judgement::Environment(why) => {
             let (outcome, class) = environment(why, so_far);
             (outcome, class, false)
+        }
+        Judgement::Interrupted(why) => {
+            let times = so_far.environment_failures + 1;
+            let outcome = if times >= INTERRUPTED_LIMIT {
+                let detail = format!(
+                    "{why}; it was interrupted {times} times in a row: find out what ends it, then `regatta retry {}`",
+                    so_far.spec.id
+                );
+                Outcome::Block { reason: BlockReason::Policy, detail }
+            } else {
+                let until = so_far.now.plus(backoff.after_work(times));
+                Outcome::Park { until, why: ParkReason::Environment, detail: why.clone() }
+            };
+            (outcome, FailureClass::Environment, false)
         }
         Judgement::Bad { verdict, why, .. } => {
             let failures = so_far.charged + 1;

@@ -22,9 +22,9 @@ pub(crate) struct Halt {
 }
 
 impl Halt {
-    /// That of an account whose ceiling was reached; `own` where the task itself names it.
-    pub(crate) fn of(account: &Account, own: bool) -> Self {
-        let (scope, raise) = (&account.scope, account.scope.how_to_raise(own));
+    /// That of an account whose ceiling was reached.
+    pub(crate) fn of(account: &Account) -> Self {
+        let (scope, raise) = (&account.scope, account.how_to_raise());
         let detail = format!("the budget of {scope} is spent: {}; {raise}", account.figures());
         Self { detail, until: account.until() }
     }
@@ -92,12 +92,32 @@ impl Meter {
 }
 
 /// Dollars by `models.prices`, under the name the agent gave its model or the one it was asked for by.
-pub(crate) fn priced(
-    models: &Models,
-    names: [Option<&str>; 2],
-    tokens_in: u64,
-    tokens_out: u64,
-) -> Option<f64> {
+pub(crate) fn priced(models: &Models, names: [Option<&str>; 2], used: Tokens) -> Option<f64> {
     let price = names.into_iter().flatten().find_map(|name| models.prices.get(name))?;
-    (tokens_in + tokens_out > 0).then(|| price.of(tokens_in, tokens_out))
+    (used.sum() > 0).then(|| price.of(used.read, used.cached, used.written))
+}
+
+/// Tokens of an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) read: u64,
+    /// Those of `read` that came from a cache.
+    pub(crate) cached: u64,
+    pub(crate) written: u64,
+}
+
+impl Tokens {
+    /// Read and written together.
+    pub(crate) fn sum(self) -> u64 {
+        self.read.saturating_add(self.written)
+    }
+
+    /// Those that are not among `before`.
+    pub(crate) fn beyond(self, before: Self) -> Self {
+        Self {
+            read: self.read.saturating_sub(before.read),
+            cached: self.cached.saturating_sub(before.cached),
+            written: self.written.saturating_sub(before.written),
+        }
+    }
 }

@@ -124,13 +124,13 @@ async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, C
         let day = Day::of(clock::now());
         let sums = store.spending(&SpendQuery { since: Some(day.begins), ..SpendQuery::default() }).await?;
         let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
-        accounts.push(Account { scope: Scope::Day { until: day.ends }, ceiling, spent });
+        accounts.push(Account::new(Scope::Day { until: day.ends }, ceiling, spent));
     }
     let ceiling = config.budget.plan;
     if !ceiling.is_open() {
         let query = SpendQuery { by: SpendBy::Plan, anew: true, ..SpendQuery::default() };
         for sum in store.spending(&query).await? {
-            accounts.push(Account { scope: Scope::Plan(sum.key.clone()), ceiling, spent: sum.spent() });
+            accounts.push(Account::new(Scope::Plan(sum.key.clone()), ceiling, sum.spent()));
         }
     }
     Ok(accounts)

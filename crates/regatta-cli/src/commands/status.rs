@@ -176,7 +176,7 @@ async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result
     let query = SpendQuery { tasks: Some(vec![spec.id.clone()]), anew: true, ..SpendQuery::default() };
     let sums = store.spending(&query).await?;
     let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
-    Ok(Some(Account { scope: Scope::Task(spec.id.clone()), ceiling, spent }))
+    Ok(Some(Account::new(Scope::Task(spec.id.clone()), ceiling, spent)))
 }
 
 /// Takes out what was seen of tasks that have ended since.

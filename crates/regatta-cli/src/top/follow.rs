@@ -241,7 +241,7 @@ fn hear(row: &mut Row, event: &AgentEvent, redactor: &Redactor) -> bool {
             None => return false,
         },
         AgentEvent::Retrying { kind, .. } => format!("waits for the API: {kind}"),
-        AgentEvent::Usage { tokens_in, tokens_out, cost_usd } => {
+        AgentEvent::Usage { tokens_in, tokens_out, cost_usd, .. } => {
             let known = row.heard.take().filter(|heard| heard.n == row.attempts).unwrap_or_default();
             row.heard = Some(Spent {
                 n: row.attempts,

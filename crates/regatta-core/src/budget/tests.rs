@@ -3,11 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn account(usd: Option<f64>, tokens: Option<u64>, spent: (f64, u64)) -> Account {
-    Account {
-        scope: Scope::Run,
-        ceiling: Ceiling { usd, tokens },
-        spent: Spent { usd: spent.0, tokens: spent.1 },
-    }
+    Account::new(Scope::Run, Ceiling { usd, tokens }, Spent { usd: spent.0, tokens: spent.1 })
 }
 
 #[test]
@@ -54,7 +50,42 @@ fn figures_say_what_was_spent_of_what() {
         account(Some(0.05), Some(1000), (0.012, 900)).figures(),
         "$0.0120 of $0.0500, 900 of 1000 tokens"
     );
-    assert_eq!(Price { input: 3.0, output: 15.0 }.of(1_000_000, 100_000), 4.5);
+    let price = Price { input: 3.0, output: 15.0, cached_input: None };
+    assert_eq!(price.of(1_000_000, 900_000, 100_000), 4.5);
+    let price = Price { cached_input: Some(0.3), ..price };
+    assert!((price.of(1_000_000, 900_000, 100_000) - 2.07).abs() < EPSILON);
+}
+
+#[test]
+fn a_sum_of_nothing_has_no_sign() {
+    let nothing: f64 = [0.0; 0].iter().sum();
+    assert_eq!([dollars(nothing), dollars(-0.0), dollars(-0.00001)], ["$0.00"; 3]);
+    assert_eq!(dollars(-1.5), "$-1.50");
+}
+
+#[test]
+fn what_no_price_could_come_to_is_not_plausible() {
+    assert!([(0.0, 0), (99.0, 0), (900.0, 1_000_000)].iter().all(|(usd, n)| is_plausible_usd(*usd, *n)));
+    for (usd, tokens) in
+        [(-0.01, 0), (f64::NAN, 0), (f64::INFINITY, 0), (1e308, u64::MAX), (101.0, 10), (1001.0, u64::MAX)]
+    {
+        assert!(!is_plausible_usd(usd, tokens), "{usd} {tokens}");
+    }
+}
+
+#[test]
+fn a_budget_is_raised_where_it_is_named() {
+    let scope = Scope::Task(TaskId::parse("a").unwrap());
+    let usd = |usd| Ceiling { usd: Some(usd), tokens: None };
+    let spent = Spent { usd: 2.0, tokens: 5 };
+    let by_config = Account::new(scope.clone(), usd(1.0), spent);
+    assert!(by_config.how_to_raise().contains("regatta.yaml"));
+    let by_plan = by_config.clone().ordered(usd(1.0), "plan.md:7");
+    assert!(by_plan.how_to_raise().contains("in plan.md:7"), "{}", by_plan.how_to_raise());
+    // The order names tokens; it is the dollars of the settings that are spent.
+    let tokens = Ceiling { usd: None, tokens: Some(1000) };
+    let both = Account::new(scope, Ceiling { usd: Some(1.0), ..tokens }, spent).ordered(tokens, "plan.md:7");
+    assert!(both.how_to_raise().contains("regatta.yaml"));
 }
 
 proptest! {

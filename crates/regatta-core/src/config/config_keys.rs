@@ -345,13 +345,19 @@ static MODEL_KEYS: &[Key] = &[
         .example("{ documentation: haiku }"),
     Key::new("escalation", Kind::Texts, "none", "Models from the cheapest to the best: one step up after every failure of the work. One that does not stand here stays; where none is named at all, the first one begins.")
         .example("[haiku, sonnet, opus]"),
-    Key::new("prices", Kind::Named(PRICE_KEYS), "none", "Dollars per million tokens, `in` and `out`, for models whose agent does not count dollars itself.")
-        .example("{ gpt-5: { in: 1.25, out: 10 } }"),
+    Key::new("prices", Kind::Named(PRICE_KEYS), "none", "Dollars per million tokens, `in`, `out` and `cached_input`, for models whose agent does not count dollars itself.")
+        .example("{ gpt-5: { in: 1.25, cached_input: 0.125, out: 10 } }"),
 ];
 
 static PRICE_KEYS: &[Key] = &[
     Key::new("in", Kind::Number, "", "Dollars for a million tokens read. Required."),
     Key::new("out", Kind::Number, "", "Dollars for a million tokens written. Required."),
+    Key::new(
+        "cached_input",
+        Kind::Number,
+        "",
+        "Dollars for a million tokens read from a cache; as `in` where it is not given.",
+    ),
 ];
 
 static NOTIFY_KEYS: &[Key] = &[

@@ -18,7 +18,8 @@ pub(super) fn prices(config: &mut Config, named: &[(Spot<String>, Fields)], repo
             }
         }
         if let (Some(input), Some(output)) = (fields.number("in"), fields.number("out")) {
-            config.models.prices.insert(model.value.clone(), Price { input, output });
+            let cached_input = fields.number("cached_input");
+            config.models.prices.insert(model.value.clone(), Price { input, output, cached_input });
             config.origins.insert("models.prices".to_owned(), Origin::File);
         }
     }

@@ -39,6 +39,11 @@ impl Calls {
         self.0.remove(id)
     }
 
+    /// Whether one of the main agent's own is open.
+    pub(super) fn has_own(&self) -> bool {
+        self.0.values().any(|call| !call.sub)
+    }
+
     /// The turn is over, and with it whatever was left open.
     pub(super) fn clear(&mut self) {
         self.0.clear();
@@ -126,7 +131,7 @@ mod tests {
             AgentEvent::ToolEnded { said, .. } => said,
             _ => String::new(),
         };
-        assert_eq!(said(true, json!("no such\nfile\x1b[2J")), "no such file [2J");
+        assert_eq!(said(true, json!("no such\nfile\x1b[2J")), "no such file");
         assert_eq!(said(false, json!("fine")), "");
         assert_eq!(said(true, json!({"odd": 1})), "");
     }

@@ -5,7 +5,7 @@ use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::event::AgentEvent;
+use super::event::{AgentEvent, is_no_count};
 
 /// Reads one attempt's output. Memory stays bounded however long the attempt runs, and no input is fatal:
 /// torn, binary and unheard-of lines come back as [`AgentEvent::Unknown`] or not at all.
@@ -13,11 +13,24 @@ pub trait Decoder: Send {
     /// One line of stdout, without its newline.
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent>;
 
+    /// One line of stderr, for agents that say only there what they wait for.
+    fn stderr(&mut self, _line: &[u8]) -> Vec<AgentEvent> {
+        Vec::new()
+    }
+
     /// The process is gone: how did the attempt end? `stderr_tail` is the last few KiB of stderr.
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending;
 
     /// Tool calls begun and not ended. Silence is normal while this is not zero.
     fn open_tools(&self) -> usize;
+
+    /// Whether something that the agent left running in the background may still wake it.
+    fn waits_for_background(&self) -> bool {
+        false
+    }
+
+    /// Where the agent's clock is, where it was told so: times that it prints without a zone are that zone's.
+    fn lives_in(&mut self, _zone: &str) {}
 
     /// Whether the agent repeats a request although that cannot help: nobody need wait for it.
     fn retries_in_vain(&self) -> bool {
@@ -40,12 +53,18 @@ pub struct Ending {
     pub tokens_in: u64,
     /// Tokens written.
     pub tokens_out: u64,
+    /// Those of the tokens read that came from a cache.
+    #[serde(default, skip_serializing_if = "is_no_count")]
+    pub cached: u64,
     /// Model turns taken.
     pub turns: Option<u32>,
     /// The agent's answer, cut at 64 KiB.
     pub result_text: Option<String>,
     /// Tools refused on the way. A refusal is not a failure, but it explains one.
     pub denials: Vec<String>,
+    /// What it claimed of its use and was not believed, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// The outcome of an attempt as far as the agent can tell. Told by positive signs only: what nobody recognises

@@ -1,5 +1,7 @@
 //! The normal form: what any agent's output comes down to, one event per thing a person would want to know.
 
+use std::borrow::Cow;
+
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +81,9 @@ pub enum AgentEvent {
         tokens_in: u64,
         /// Tokens written.
         tokens_out: u64,
+        /// Those of the tokens read that came from a cache.
+        #[serde(default, skip_serializing_if = "is_no_count")]
+        cached: u64,
         /// Dollars, where the agent says so.
         cost_usd: Option<f64>,
     },
@@ -128,6 +133,9 @@ pub enum AgentEvent {
         tokens_in: u64,
         /// As in `Usage`.
         tokens_out: u64,
+        /// As in `Usage`.
+        #[serde(default, skip_serializing_if = "is_no_count")]
+        cached: u64,
         /// Tools refused on the way.
         denials: Vec<String>,
     },
@@ -153,6 +161,11 @@ pub enum FileChange {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+pub(super) fn is_no_count(n: &u64) -> bool {
+    *n == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
@@ -211,9 +224,10 @@ pub(super) fn tail(text: &str, max: usize) -> &str {
     &text[start..]
 }
 
-/// `text` as one short line: no control characters, no runs of blanks.
+/// `text` as one short line: no terminal sequences, no control characters, no runs of blanks.
 pub(super) fn one_line(text: &str) -> String {
     let mut line = String::new();
+    let text = without_escapes(text);
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !line.is_empty() {
             line.push(' ');
@@ -226,13 +240,48 @@ pub(super) fn one_line(text: &str) -> String {
     clip(&line, MAX_SUMMARY)
 }
 
+/// `text` without the sequences by which a terminal is told colours, titles and places.
+fn without_escapes(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\u{1b}', '\u{9b}', '\u{9d}']) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let opens = match c {
+            '\u{1b}' => chars.next_if(|c| matches!(c, '['..='_' | '(' | ')')).unwrap_or('\u{1b}'),
+            '\u{9b}' => '[',
+            '\u{9d}' => ']',
+            _ => {
+                plain.push(c);
+                continue;
+            }
+        };
+        match opens {
+            '[' => drop(chars.find(|c| ('@'..='~').contains(c))),
+            // A title, a link: up to the bell, or to the next escape.
+            ']' | 'P' | 'X' | '^' | '_' => {
+                while chars.next_if(|c| !matches!(c, '\u{7}' | '\u{1b}' | '\u{9c}')).is_some() {}
+                if chars.next() == Some('\u{1b}') {
+                    chars.next_if_eq(&'\\');
+                }
+            }
+            '(' | ')' => drop(chars.next()),
+            _ => {}
+        }
+    }
+    Cow::Owned(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_summary_is_one_line_without_terminal_tricks() {
-        assert_eq!(one_line("  cargo\ttest\n\n -p\u{1b}[31m x "), "cargo test -p [31m x");
+        assert_eq!(one_line("  cargo\ttest\n\n -p\u{1b}[31m x "), "cargo test -p x");
+        assert_eq!(one_line("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno\u{1b}]8;;x\u{7} link"), "Error: no link");
+        assert_eq!(one_line("torn \u{1b}[3"), "torn");
         assert!(one_line(&"long ".repeat(1000)).len() <= MAX_SUMMARY);
     }
 

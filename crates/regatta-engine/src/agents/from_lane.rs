@@ -36,12 +36,24 @@ impl Decoder for FromLane {
         events
     }
 
+    fn stderr(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        self.inner.stderr(line)
+    }
+
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
         self.inner.end(exit, stderr_tail, now)
     }
 
     fn open_tools(&self) -> usize {
         self.inner.open_tools()
+    }
+
+    fn waits_for_background(&self) -> bool {
+        self.inner.waits_for_background()
+    }
+
+    fn lives_in(&mut self, zone: &str) {
+        self.inner.lives_in(zone);
     }
 
     fn retries_in_vain(&self) -> bool {

@@ -73,6 +73,11 @@ pub struct AgentProfile {
 }
 
 impl Kind {
+    /// Whether it talks to a model in a conversation of its own.
+    pub fn has_model(self) -> bool {
+        matches!(self, Kind::Claude | Kind::Codex | Kind::Gemini | Kind::Opencode)
+    }
+
     /// The same in the settings.
     pub fn configured(self) -> AgentKind {
         match self {

@@ -1,13 +1,19 @@
 //! The running account of an attempt: everything an [`Ending`] needs, folded from the normal form.
+//!
+//! What an agent says of its use is a claim. Whatever it starts can write into its output too, so that no number is
+//! believed that cannot be: see [`Ledger::note_all`].
 
 use std::collections::BTreeSet;
 
 use super::decoder::{AgentEnd, Ending};
 use super::event::AgentEvent;
+use regatta_core::budget::{MOST_TOKENS, is_plausible_usd};
 use regatta_core::time::Timestamp;
 
 /// Tool calls tracked at once; an agent that opens more without closing any is not worth more memory.
 const MAX_OPEN: usize = 256;
+/// Claims of one attempt that are told.
+const MAX_DOUBTS: usize = 5;
 
 /// Failures that no repetition mends.
 const FUTILE: [&str; 3] = ["authentication_failed", "oauth_org_not_allowed", "billing_error"];
@@ -22,6 +28,7 @@ pub(super) struct Ledger {
     cost_usd: Option<f64>,
     tokens_in: u64,
     tokens_out: u64,
+    cached: u64,
     turns: Option<u32>,
     denials: Vec<String>,
     open: BTreeSet<String>,
@@ -35,14 +42,40 @@ pub(super) struct Ledger {
     pub(super) retries_in_vain: bool,
     /// The account was turned away; with the time from which it is not.
     pub(super) rejected: Option<Option<Timestamp>>,
+    /// What was claimed and not believed.
+    doubts: Vec<String>,
+    /// How many of them are among the events.
+    told: usize,
 }
 
 impl Ledger {
-    pub(super) fn note_all(&mut self, events: &[AgentEvent]) {
-        events.iter().for_each(|event| self.note(event));
+    /// Takes in what was decoded from position `first` on. Counts that cannot be are replaced by what was known before,
+    /// and each that was not believed is told as a warning behind them. What was counted never shrinks.
+    pub(super) fn note_all(&mut self, events: &mut Vec<AgentEvent>, first: usize) {
+        for event in &mut events[first..] {
+            self.note(event);
+        }
+        let news = self.doubts[self.told..].to_vec();
+        self.told = self.doubts.len();
+        for message in news {
+            events.push(AgentEvent::Error { kind: "warning".to_owned(), message });
+        }
     }
 
-    pub(super) fn note(&mut self, event: &AgentEvent) {
+    /// Something was claimed that is not believed. Told once the events that it came with are noted.
+    pub(super) fn doubt(&mut self, what: String) {
+        if self.doubts.len() < MAX_DOUBTS && !self.doubts.contains(&what) {
+            self.doubts.push(what);
+        }
+    }
+
+    /// The same, of dollars.
+    pub(super) fn doubt_cost(&mut self, claimed: f64) {
+        let said = if claimed.abs() < 1e9 { claimed.to_string() } else { format!("{claimed:e}") };
+        self.doubt(format!("the agent reported an implausible cost ({said}): ignored"));
+    }
+
+    fn note(&mut self, event: &mut AgentEvent) {
         match event {
             AgentEvent::Started { session, model } => {
                 self.session = session.clone().or(self.session.take());
@@ -62,10 +95,8 @@ impl Ledger {
             AgentEvent::ToolEnded { id, .. } => {
                 self.open.remove(id);
             }
-            AgentEvent::Usage { tokens_in, tokens_out, cost_usd } => {
-                self.tokens_in = self.tokens_in.max(*tokens_in);
-                self.tokens_out = self.tokens_out.max(*tokens_out);
-                self.cost_usd = cost_usd.or(self.cost_usd);
+            AgentEvent::Usage { tokens_in, tokens_out, cached, cost_usd } => {
+                self.count([tokens_in, tokens_out, cached], cost_usd);
             }
             AgentEvent::Retrying { kind, attempt, .. } => {
                 self.retrying = Some(kind.clone());
@@ -75,12 +106,8 @@ impl Ledger {
                 self.rejected = (status == "rejected").then_some(*resets_at);
             }
             AgentEvent::Error { kind, message } => self.error = Some((kind.clone(), message.clone())),
-            AgentEvent::Result { ok, text, turns, cost_usd, tokens_in, tokens_out, denials } => {
-                // The agent's own sum replaces what was counted on the way.
-                if *tokens_in + *tokens_out > 0 {
-                    (self.tokens_in, self.tokens_out) = (*tokens_in, *tokens_out);
-                }
-                self.cost_usd = cost_usd.or(self.cost_usd);
+            AgentEvent::Result { ok, text, turns, cost_usd, tokens_in, tokens_out, cached, denials } => {
+                self.count([tokens_in, tokens_out, cached], cost_usd);
                 self.turns = turns.or(self.turns);
                 self.denials.clone_from(denials);
                 self.result = Some((*ok, text.clone()));
@@ -94,6 +121,33 @@ impl Ledger {
         }
     }
 
+    /// Counts what is claimed, and leaves what is believed in its place.
+    fn count(&mut self, tokens: [&mut u64; 3], cost_usd: &mut Option<f64>) {
+        let [read, written, cached] = tokens;
+        for (claimed, known) in
+            [(read, &mut self.tokens_in), (written, &mut self.tokens_out), (cached, &mut self.cached)]
+        {
+            if *claimed > MOST_TOKENS {
+                let what = format!("the agent reported an implausible number of tokens ({claimed}): ignored");
+                if self.doubts.len() < MAX_DOUBTS && !self.doubts.contains(&what) {
+                    self.doubts.push(what);
+                }
+                *claimed = *known;
+            }
+            *known = (*known).max(*claimed);
+            *claimed = *known;
+        }
+        self.cached = self.cached.min(self.tokens_in);
+        if let Some(claimed) = *cost_usd {
+            if is_plausible_usd(claimed, self.tokens_in.saturating_add(self.tokens_out)) {
+                self.cost_usd = Some(self.cost_usd.unwrap_or(0.0).max(claimed));
+            } else {
+                self.doubt_cost(claimed);
+            }
+        }
+        *cost_usd = self.cost_usd;
+    }
+
     fn answered(&mut self) {
         self.retrying = None;
         self.retries_in_vain = false;
@@ -101,6 +155,10 @@ impl Ledger {
 
     pub(super) fn tokens(&self) -> (u64, u64) {
         (self.tokens_in, self.tokens_out)
+    }
+
+    pub(super) fn cached(&self) -> u64 {
+        self.cached
     }
 
     pub(super) fn is_open(&self, tool: &str) -> bool {
@@ -119,9 +177,37 @@ impl Ledger {
             cost_usd: self.cost_usd,
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
+            cached: self.cached,
             turns: self.turns,
             result_text: self.result.as_ref().map(|(_, text)| text.clone()).filter(|text| !text.is_empty()),
             denials: self.denials.clone(),
+            doubts: self.doubts.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(tokens_in: u64, cost_usd: Option<f64>) -> AgentEvent {
+        AgentEvent::Usage { tokens_in, tokens_out: 0, cached: 0, cost_usd }
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_counted_and_what_was_counted_stays() {
+        let mut ledger = Ledger::default();
+        let mut events = vec![usage(1000, Some(0.5))];
+        ledger.note_all(&mut events, 0);
+        assert_eq!(events.len(), 1);
+        for (tokens, cost) in [(u64::MAX, -500.0), (0, f64::INFINITY), (0, 1e308), (0, 999.0), (0, 0.4)] {
+            let mut events = vec![usage(tokens, Some(cost))];
+            ledger.note_all(&mut events, 0);
+            assert_eq!(events[0], usage(1000, Some(0.5)), "{tokens} {cost}");
+            assert_eq!(events.len() > 1, cost != 0.4, "{events:?}");
+        }
+        let ending = ledger.ending(AgentEnd::Success);
+        assert_eq!((ending.tokens_in, ending.cost_usd, ending.doubts.len()), (1000, Some(0.5), MAX_DOUBTS));
+        assert_eq!(ending.doubts[1], "the agent reported an implausible cost (-500): ignored");
     }
 }

@@ -21,9 +21,17 @@ const BEFORE: [&str; 6] =
 const VAGUE: [&str; 12] =
     ["pst", "pdt", "mst", "mdt", "cst", "cdt", "est", "edt", "bst", "ist", "cest", "jst"];
 
+/// Where Regatta lets agents live that nobody has sent elsewhere.
+pub(super) const HOME_ZONE: &str = "utc";
+
 /// The instant that the text names, on or after `now`. `None` where it names none, or a zone that nobody knows. Without
 /// a zone it is UTC: Regatta starts agents with `TZ=UTC`.
 pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    reset_time_in(HOME_ZONE, text, now)
+}
+
+/// The same, where a time without a zone is one of `home`.
+fn reset_time_in(home: &str, text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some((_, epoch)) = text.split_once("limit reached|") {
         let digits: String = epoch.chars().take_while(char::is_ascii_digit).collect();
         return digits.parse().ok().and_then(from_epoch_seconds);
@@ -34,11 +42,11 @@ pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     let rest = rest.lines().next()?;
     let (when, zone) = match rest.split_once('(') {
         Some((when, zone)) => (when, zone.split_once(')')?.0.trim()),
-        None => (rest.trim_end_matches('.'), "utc"),
+        None => (rest.trim_end_matches('.'), home),
     };
-    let zone = match zone {
-        "utc" | "gmt" | "etc/utc" => TimeZone::UTC,
-        other => TimeZone::get(other).ok()?,
+    let zone = match zone.trim_start_matches(':') {
+        "" | "utc" | "gmt" | "etc/utc" | "UTC" | "UTC0" => TimeZone::UTC,
+        other => TimeZone::get(other).or_else(|_| TimeZone::posix(other)).ok()?,
     };
     if let Some(at) = when.split_whitespace().next().and_then(|word| word.parse::<jiff::Timestamp>().ok()) {
         return Some(Timestamp::from_millis(at.as_millisecond()));
@@ -50,7 +58,12 @@ pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
 
 /// The instant at which a spent allowance is whole again, however the text says it.
 pub(super) fn renewal(text: &str, now: Timestamp) -> Option<Timestamp> {
-    reset_time(text, now).or_else(|| wait(text).map(|wait| now.plus(wait)))
+    renewal_in(HOME_ZONE, text, now)
+}
+
+/// The same, where a time without a zone is one of `home`.
+pub(super) fn renewal_in(home: &str, text: &str, now: Timestamp) -> Option<Timestamp> {
+    reset_time_in(home, text, now).or_else(|| wait(text).map(|wait| now.plus(wait)))
 }
 
 /// How long the text says to wait: "try again in 1 day 2 hours", "reset after 4h17m26s", "retry after 1.5s".
@@ -237,6 +250,20 @@ mod tests {
         // There it is still the day before.
         check("Your limit will reset at 7pm (America/New_York).", Some("2026-11-16T00:00:00Z"));
         check("resets 10pm (America/New_York)", Some("2026-11-15T03:00:00Z"));
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_that_of_the_agents_own_clock() {
+        let now = Timestamp::try_from("2026-11-15T02:12:27Z".to_owned()).unwrap();
+        let at = |zone: &str, text: &str| renewal_in(zone, text, now).map(|at| at.to_string());
+        let said = "try again at 4:21 AM.";
+        assert_eq!(at("UTC", said).as_deref(), Some("2026-11-15T04:21:00.000Z"));
+        assert_eq!(at("Asia/Tokyo", said).as_deref(), Some("2026-11-15T19:21:00.000Z"));
+        assert_eq!(at(":America/New_York", said).as_deref(), Some("2026-11-15T09:21:00.000Z"));
+        assert_eq!(at("JST-9", said).as_deref(), Some("2026-11-15T19:21:00.000Z"));
+        assert_eq!(at("Nowhere/Land", said), None);
+        // A wait is the same everywhere.
+        assert_eq!(at("Asia/Tokyo", "try again in 33s"), at("UTC", "try again in 33s"));
     }
 
     #[test]

@@ -1,5 +1,3 @@
-use regatta_core::exit::Limit;
-
 use super::*;
 
 fn spec(id: &str) -> TaskSpec {
@@ -14,6 +12,7 @@ struct Case {
     stuck: Option<&'static str>,
     marker: Option<&'static str>,
     words: &'static str,
+    has_model: bool,
 }
 
 impl Case {
@@ -26,6 +25,7 @@ impl Case {
             stuck: None,
             marker: None,
             words: "",
+            has_model: true,
         }
     }
 
@@ -46,6 +46,7 @@ impl Case {
             reported: &reported,
             marker: self.marker,
             last_words: self.words,
+            has_model: self.has_model,
         })
     }
 
@@ -59,6 +60,7 @@ impl Case {
             Judgement::Environment(_) => "environment".into(),
             Judgement::Permanent(_) => "permanent".into(),
             Judgement::AccountRefused(_) => "account refused".into(),
+            Judgement::Interrupted(_) => "interrupted".into(),
             Judgement::Uncharged(_) => "uncharged".into(),
         }
     }
@@ -113,7 +115,10 @@ fn a_good_word_does_not_help_an_agent_that_ended_badly() {
     let cut = AgentEnd::Interrupted { message: "no result".into() };
     // claude exits 0 when it is interrupted while it waits for the API.
     let interrupted = Case { end: cut, ..Case::of(VerdictAdapter::ExitCode) };
-    assert_eq!(interrupted.summary(), "bad block by exit-code");
+    assert_eq!(interrupted.summary(), "interrupted");
+    let interrupted = Case { said: Some("pass"), adapter: VerdictAdapter::Db, ..interrupted };
+    assert_eq!(interrupted.summary(), "interrupted");
+    assert_eq!(Case { said: Some("block"), ..interrupted }.summary(), "bad block by db");
     let said_block = Case { said: Some("block"), ..Case::of(VerdictAdapter::ExitCode) };
     assert_eq!(said_block.summary(), "bad block by exit-code");
 }
@@ -131,11 +136,21 @@ fn what_is_nobodys_fault_is_not_charged() {
     assert_eq!(Case { end: limited, ..Case::of(VerdictAdapter::Db) }.summary(), "rate limited");
     let spent = AgentEnd::Budget { message: "Reached maximum budget ($1)".into() };
     assert_eq!(Case { end: spent, ..Case::of(VerdictAdapter::Db) }.summary(), "budget");
+    // What it had reported is judged before its budget is.
+    let spent = AgentEnd::Budget { message: "Reached maximum budget ($1)".into() };
+    let reported = Case { end: spent, said: Some("pass"), ..Case::of(VerdictAdapter::Db) };
+    assert_eq!(reported.summary(), "good pass by db");
+    assert_eq!(Case { said: Some("block"), ..reported }.summary(), "budget");
+    let silent = AgentEnd::Failed { message: "idle timeout".into() };
     let timed_out = Case {
         exit: Exit::TimedOut { limit: Limit::Idle },
         said: Some("pass"),
+        end: silent.clone(),
         ..Case::of(VerdictAdapter::Db)
     };
+    assert_eq!(timed_out.summary(), "interrupted");
+    assert_eq!(Case { has_model: false, ..timed_out }.summary(), "bad block by exit-code");
+    let timed_out = Case { exit: Exit::TimedOut { limit: Limit::Total }, end: silent, ..timed_out };
     assert_eq!(timed_out.summary(), "bad block by exit-code");
     // What it kept running into until it was ended is the cause.
     let overloaded = AgentEnd::Environment { message: "idle timeout while it kept retrying".into() };
@@ -147,6 +162,44 @@ fn what_is_nobodys_fault_is_not_charged() {
         Case { stuck: Some("which port?"), ..Case::of(VerdictAdapter::Chain) }.summary(),
         "needs input"
     );
+}
+
+#[test]
+fn an_agent_that_had_said_its_last_word_has_finished_however_its_process_ends() {
+    for limit in [Limit::Lingering, Limit::Idle, Limit::Total] {
+        let ended =
+            Case { exit: Exit::TimedOut { limit }, said: Some("pass"), ..Case::of(VerdictAdapter::Chain) };
+        assert_eq!(ended.summary(), "good pass by db", "{limit}");
+        let failed = AgentEnd::Failed { message: "is_error".into() };
+        assert_ne!(Case { end: failed, ..ended }.summary(), "good pass by db", "{limit}");
+    }
+}
+
+#[test]
+fn an_interrupted_agent_comes_back_at_once_and_free_but_not_for_ever() {
+    let cut = Judgement::Interrupted("killed by signal 9".into());
+    let followed = |times| followed(&cut, 2, times, &Choice::Unbound);
+    assert_eq!(followed(0), "park until 1, environment, free");
+    assert_eq!(followed(3), "park until 8, environment, free");
+    assert_eq!(followed(4), "blocked policy, environment, free");
+}
+
+#[test]
+fn nobody_is_parked_until_the_year_5138() {
+    let now = Timestamp::from_millis(1_000_000);
+    let limited = |until: u64| Judgement::RateLimited {
+        until: Some(now.plus(Duration::from_secs(until))),
+        limit: RateLimit::Quota,
+        why: "spent".into(),
+    };
+    assert_eq!(limited(7 * 86_400).within_reason(now), limited(7 * 86_400));
+    match limited(90_000_000_000).within_reason(now) {
+        Judgement::RateLimited { until, why, .. } => {
+            assert_eq!(until, Some(now.plus(Duration::from_secs(86_400))));
+            assert!(why.starts_with("spent; ") && why.contains("more than 8 days"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What follows from a failure at time zero, in a few words.
@@ -205,7 +258,7 @@ fn a_clock_that_ran_out_while_a_request_kept_failing_is_not_the_cause() {
     assert_eq!(timed_out(AgentEnd::Environment { message: message() }).summary(), "environment");
     let refused = AgentEnd::AccountRefused { message: message(), hint: String::new() };
     assert_eq!(timed_out(refused).summary(), "account refused");
-    assert_eq!(timed_out(AgentEnd::Failed { message: message() }).summary(), "bad block by exit-code");
+    assert_eq!(timed_out(AgentEnd::Failed { message: message() }).summary(), "interrupted");
 }
 
 #[test]

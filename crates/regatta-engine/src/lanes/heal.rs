@@ -60,7 +60,9 @@ impl Lanes {
     pub fn harm(&self, lane: &Lane) -> Option<&'static str> {
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         match lane_head::load(&self.repo, &lane.git_dir) {
-            _ if !is_dir => Some("its lane was gone when it ended"),
+            _ if !is_dir => {
+                Some("its lane was gone when it ended: somebody or something removed the directory")
+            }
             Ok(None) => Some("it left its lane on a branch without a commit"),
             _ => None,
         }

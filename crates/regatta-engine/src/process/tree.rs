@@ -89,6 +89,17 @@ pub(crate) fn descendants(root: u32) -> Vec<Member> {
     found
 }
 
+/// How long ago the process below `root` began that began last; for ever where there is none.
+pub(crate) fn youngest(root: u32) -> Duration {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let uptime = uptime.split_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
+    let last = descendants(root).iter().map(|member| member.starttime).max();
+    let (Some(uptime), Some(last)) = (uptime, last) else { return Duration::MAX };
+    #[expect(clippy::cast_precision_loss, reason = "ticks since the machine began")]
+    let began = last as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Duration::try_from_secs_f64(uptime - began).unwrap_or_default()
+}
+
 /// Every live process but this one that carries the run's marker, whoever its parent is.
 pub(crate) fn marked(run_id: &str) -> Vec<Member> {
     let wanted = format!("{MARKER}={run_id}");

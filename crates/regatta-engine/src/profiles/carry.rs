@@ -49,7 +49,7 @@ pub(crate) fn carry(kind: Kind, from: &Path, to: &Path, id: &str) -> Carried {
 }
 
 /// The first plain file below `dir` with such a name.
-fn find(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize) -> Option<PathBuf> {
+pub(super) fn find(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize) -> Option<PathBuf> {
     let mut below = Vec::new();
     for entry in fs::read_dir(dir).ok()?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };

@@ -4,6 +4,7 @@
 //! the next one, decides alike. The decision itself is `regatta_core::profiles::choose`.
 
 mod carry;
+mod notebook;
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::context::Context;
 use crate::environment::Environment;
 use crate::persist::until_answered;
 pub(crate) use carry::{Carried, carry};
+pub(crate) use notebook::Notebook;
 
 /// A quota whose end nobody stated is tried again after this.
 const UNSTATED: Duration = Duration::from_secs(30 * 60);

@@ -52,7 +52,7 @@ pub(super) fn result(event: &AgentEvent) -> String {
     let mut facts = vec![if *ok { "finished".to_owned() } else { "ended badly".to_owned() }];
     facts.extend(turns.map(|n| if n == 1 { "1 turn".to_owned() } else { format!("{n} turns") }));
     facts.extend(cost_usd.map(|usd| format!("${usd:.4}")));
-    if tokens_in + tokens_out > 0 {
+    if *tokens_in > 0 || *tokens_out > 0 {
         facts.push(format!("{} tokens in, {} out", short(*tokens_in), short(*tokens_out)));
     }
     if !denials.is_empty() {

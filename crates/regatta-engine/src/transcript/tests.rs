@@ -163,6 +163,7 @@ fn an_answer_that_was_said_is_not_said_again() {
         cost_usd: Some(0.5),
         tokens_in: 12_345,
         tokens_out: 3,
+        cached: 0,
         denials: vec!["Bash".into(), "Bash".into()],
     };
     let facts = "\n✓ finished · 1 turn · $0.5000 · 12.3k tokens in, 3 out · refused: Bash";

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::failure::RateLimit;
-use regatta_core::profiles::{Choice, Limited};
+use regatta_core::profiles::{Choice, Limited, believed};
 use regatta_core::time::Timestamp;
 use regatta_store::Step;
 
@@ -119,6 +119,7 @@ impl Worker {
     /// The account's quota is nearly spent: new work rather goes to others. Only a preference, so nobody waits for it.
     pub(super) fn strained(&self, limit: String, until: Timestamp) {
         let Some(profile) = self.record.profile.clone() else { return };
+        let (until, _) = believed(until, clock::now());
         let (ctx, spec) = (self.ctx.clone(), self.claim.spec.clone());
         tokio::spawn(async move {
             let why = format!("{limit} is nearly spent");

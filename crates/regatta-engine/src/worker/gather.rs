@@ -12,6 +12,7 @@ use crate::agents::{self, AgentEvent, Ending};
 use crate::clock;
 use crate::files::end_of;
 use crate::process::tail::Tail;
+use crate::profiles::Notebook;
 
 /// How much of an agent's last words is kept for a JSON result or a plan.
 const LAST_WORDS: usize = 256 * 1024;
@@ -32,8 +33,13 @@ impl Worker {
         let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
         let exit = exit.clone();
+        let zone = self.zone();
+        let place = self.notebook_place(kind);
         let read = tokio::task::spawn_blocking(move || {
             let mut decoder = agents::decoder(kind);
+            if let Some(zone) = zone {
+                decoder.lives_in(&zone);
+            }
             let mut last_words = String::new();
             let mut rejected = None;
             if let Ok(mut tail) = Tail::open(&stdout, 0) {
@@ -57,7 +63,15 @@ impl Worker {
                     }
                 }
             }
-            let ending = decoder.end(&exit, &end_of(&stderr, STDERR_TAIL), clock::now());
+            let mut ending = decoder.end(&exit, &end_of(&stderr, STDERR_TAIL), clock::now());
+            // What it wrote down of its use also tells of a turn that came to no end.
+            let notebook = place.zip(ending.session.as_deref());
+            let notebook = notebook.and_then(|((dir, since), id)| Notebook::of(kind, dir, id, since));
+            if let Some(used) = notebook.map(|mut notebook| notebook.look()) {
+                ending.tokens_in = ending.tokens_in.max(used.read);
+                ending.tokens_out = ending.tokens_out.max(used.written);
+                ending.cached = ending.cached.max(used.cached);
+            }
             Heard { ending, last_words, rejected }
         });
         Ok(read.await.expect("decoding does not panic"))

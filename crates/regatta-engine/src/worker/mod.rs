@@ -5,6 +5,7 @@
 
 mod account;
 pub mod by_hand;
+mod clocks;
 mod cut_short;
 mod follow_up;
 mod gather;

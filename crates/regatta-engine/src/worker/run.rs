@@ -1,19 +1,18 @@
 //! The agent at work: started under a shim, listened to, ended when a clock runs out or somebody asks.
 
-use std::path::Path;
-use std::time::Duration;
-
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::verdict::VerdictAdapter;
-use regatta_store::Step;
-use tokio::time::Instant;
+use regatta_store::{Reported, Step};
+use std::path::Path;
 
+use super::clocks::{LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::{self, AgentEvent, Brief, Kind, SessionPlan};
 use crate::notice::{Live, Notice};
+use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
-use crate::{clock, failpoint, radar};
+use crate::{clock, failpoint, judge, radar};
 
 impl Worker {
     /// Starts the agent. Afterwards its process is on record.
@@ -150,20 +149,38 @@ impl Worker {
             source,
         })?;
         let mut silence = Silence::new(&self.claim.spec.limits, [&stdout, &stderr]);
+        // Its tools are told when they are over: only its processes say whether one is at work.
+        silence.tree = shim.agent_pid().filter(|_| kind == Kind::Opencode);
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
         let mut hopeless = false;
         let mut halt = self.meter.watch();
         let mut halted = false;
+        let mut last_word = LastWord::new(kind);
+        let mut notebook = None;
+        if let Some(zone) = self.zone() {
+            decoder.lives_in(&zone);
+        }
         loop {
-            if let Some(halt) = halt.borrow_and_update().clone().filter(|_| !halted) {
-                halted = true;
-                let _ = shim.stop(&StopRequest::Asked(halt.detail));
+            let over_budget = halt.borrow_and_update().clone().filter(|_| !halted && !last_word.is_said());
+            if let Some(halt) = over_budget {
+                // One that has reported only has its last word left to say.
+                let reported = last_word.spared.is_none() && judge::has_finished(&self.reported().await?);
+                halted = !reported && !last_word.is_spared();
+                if reported {
+                    last_word.spare();
+                } else if halted {
+                    let _ = shim.stop(&StopRequest::Asked(halt.detail));
+                }
             }
             let asked = self.stop.borrow_and_update().clone();
             if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
                 ask_to_stop(shim, &stop);
                 obeyed = Some(stop);
+            }
+            if decoder.retries_in_vain() && !hopeless {
+                hopeless = true;
+                let _ = shim.stop(&StopRequest::Limit(Limit::Retries));
             }
             tokio::select! {
                 exit = shim.wait() => {
@@ -172,6 +189,7 @@ impl Worker {
                         watching.heard(line.end, &events);
                         self.heard(events);
                     }
+                    self.look_up(kind, &mut notebook);
                     watching.end().await;
                     return Ok(exit);
                 }
@@ -182,12 +200,10 @@ impl Worker {
                         for line in lines {
                             let events = decoder.line(&line.bytes);
                             news.extend(watching.heard(line.end, &events));
+                            last_word.heard(&events);
                             self.heard(events);
                         }
-                        if decoder.retries_in_vain() && !hopeless {
-                            hopeless = true;
-                            let _ = shim.stop(&StopRequest::Limit(Limit::Retries));
-                        }
+                        self.look_up(kind, &mut notebook);
                         self.suspect(site, &mut watching, news).await;
                     }
                     // The log is judged from its file in the end; only the live view is lost.
@@ -196,6 +212,8 @@ impl Worker {
                 lines = next_lines(stderr_tail.as_mut()) => match lines {
                     Ok(lines) => for line in lines {
                         let news = watching.stderr(&line.bytes);
+                        let events = decoder.stderr(&line.bytes);
+                        self.heard(events);
                         self.suspect(site, &mut watching, news).await;
                     },
                     Err(_) => stderr_tail = None,
@@ -208,10 +226,23 @@ impl Worker {
                 limit = silence.run_out(decoder.open_tools() > 0) => {
                     let _ = shim.stop(&StopRequest::Limit(limit));
                 }
+                () = last_word.due() => {
+                    let reported = self.reported().await? != Reported::default();
+                    if last_word.is_the_end(reported, decoder.waits_for_background()) {
+                        let _ = shim.kill_now(&StopRequest::Limit(Limit::Lingering));
+                    }
+                }
+                () = last_word.no_longer_spared(), if !halted => {}
                 _ = halt.changed(), if !halted => {}
                 _ = self.stop.changed(), if obeyed.is_none() || !matches!(obeyed, Some(Stop::Interrupt { now: true, .. })) => {}
             }
         }
+    }
+
+    /// What the worker has said with `regatta done` and `regatta stuck` by now.
+    async fn reported(&self) -> Result<Reported, WorkerError> {
+        let (task, attempt) = (&self.claim.task, self.claim.attempt);
+        Ok(until_answered(|| self.ctx.store.reported(task, attempt)).await?)
     }
 
     fn heard(&mut self, events: Vec<AgentEvent>) {
@@ -223,7 +254,7 @@ impl Worker {
                     Live::Tool { name, summary: format!("{by}{}", self.redact(&summary)) }
                 }
                 AgentEvent::Text { text } => Live::Text(self.redact(&text)),
-                AgentEvent::Usage { cost_usd, tokens_in, tokens_out } => {
+                AgentEvent::Usage { cost_usd, tokens_in, tokens_out, .. } => {
                     Live::Usage { cost_usd, tokens_in, tokens_out }
                 }
                 AgentEvent::Result { cost_usd, tokens_in, tokens_out, .. } => {
@@ -234,7 +265,8 @@ impl Worker {
                     continue;
                 }
                 AgentEvent::Retrying { kind, attempt, max, .. } => {
-                    Live::Retrying(format!("{kind}, retry {attempt}/{max}"))
+                    let of = if max > 0 { format!("/{max}") } else { String::new() };
+                    Live::Retrying(format!("{kind}, retry {attempt}{of}"))
                 }
                 _ => continue,
             };
@@ -270,72 +302,4 @@ fn write_private(path: &Path, text: &str) -> Result<(), WorkerError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// The two clocks of silence: to the first output, and between outputs while no tool is open.
-struct Silence<'a> {
-    first: Option<Duration>,
-    idle: Option<Duration>,
-    since: Instant,
-    heard: bool,
-    files: [&'a Path; 2],
-    /// How much was in them at the last look.
-    size: u64,
-    given_up: bool,
-}
-
-impl<'a> Silence<'a> {
-    fn new(limits: &regatta_core::spec::TimeLimits, files: [&'a Path; 2]) -> Self {
-        Self {
-            first: limits.first_output,
-            idle: limits.idle,
-            since: Instant::now(),
-            heard: false,
-            files,
-            size: 0,
-            given_up: false,
-        }
-    }
-
-    fn broken(&mut self) {
-        self.heard = true;
-        self.since = Instant::now();
-        self.size = self.look().0;
-    }
-
-    /// How much there is, and how long ago the last of it came.
-    fn look(&self) -> (u64, Duration) {
-        let found = self.files.iter().filter_map(|file| file.metadata().ok());
-        found.fold((0, Duration::MAX), |(size, ago), meta| {
-            let written = meta.modified().map(|at| at.elapsed().unwrap_or_default());
-            (size + meta.len(), ago.min(written.unwrap_or_default()))
-        })
-    }
-
-    /// Resolves when one of the clocks has run out; never while a tool is open, and never twice.
-    async fn run_out(&mut self, tool_is_open: bool) -> Limit {
-        loop {
-            let (limit, span) = match (self.heard, self.first, self.idle) {
-                (false, Some(span), _) => (Limit::FirstOutput, span),
-                (false, None, Some(span)) => (Limit::Idle, span),
-                (true, _, Some(span)) if !tool_is_open => (Limit::Idle, span),
-                _ => std::future::pending().await,
-            };
-            if self.given_up {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep_until(self.since + span).await;
-            // Half a line, or one on stderr, is talking too; only whole lines of stdout are followed.
-            let (size, ago) = self.look();
-            if size > self.size {
-                self.size = size;
-                self.heard = true;
-                let last = Instant::now().checked_sub(ago).unwrap_or(self.since);
-                self.since = self.since.max(last);
-                continue;
-            }
-            self.given_up = true;
-            return limit;
-        }
-    }
 }

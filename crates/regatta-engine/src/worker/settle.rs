@@ -61,8 +61,9 @@ impl Worker {
             reported: &reported,
             marker: marker.as_deref(),
             last_words: &heard.last_words,
+            has_model: self.ctx.agent(&spec.agent)?.kind.has_model(),
         };
-        let mut judgement = judge::weigh(&facts);
+        let mut judgement = judge::weigh(&facts).within_reason(clock::now());
         if *exit == Exit::Lost && self.lost_before().await? >= LOST_IN_A_ROW {
             let why = "its supervisor was killed, as before: something it does ends it".to_owned();
             judgement = Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why };
@@ -457,7 +458,8 @@ impl Worker {
     /// with the user's files in it.
     async fn harmed(&mut self, judgement: Judgement, why: &str) -> Result<(), WorkerError> {
         let judgement = match judgement {
-            Judgement::Good { .. } => {
+            // That nothing was said is no news of an agent whose lane was taken away.
+            Judgement::Good { .. } | Judgement::Bad { verdict: Verdict::Unknown, .. } => {
                 Judgement::Bad { verdict: Verdict::Block, by: "check", why: why.to_owned() }
             }
             other => other,

@@ -1,12 +1,17 @@
 //! What an attempt uses: its model, its tokens, its dollars.
 
+use std::path::PathBuf;
+
 use regatta_core::attempt::Evidence;
 use regatta_core::budget::Spent;
 use regatta_core::tier::{self, Tier};
+use regatta_core::time::Timestamp;
 
 use super::Worker;
 use crate::agents::{AgentEvent, Ending, Kind};
-use crate::meter::priced;
+use crate::clock;
+use crate::meter::{Tokens, priced};
+use crate::profiles::{Notebook, with_profile};
 
 impl Worker {
     /// The model this attempt is started with.
@@ -33,48 +38,96 @@ impl Worker {
                     self.record.session.clone_from(session);
                 }
             }
-            AgentEvent::Usage { tokens_in, tokens_out, cost_usd }
-            | AgentEvent::Result { tokens_in, tokens_out, cost_usd, .. } => {
-                let (read, written) =
-                    self.of_this_attempt((*tokens_in, *tokens_out), self.record.session.as_ref());
+            AgentEvent::Usage { tokens_in, tokens_out, cached, cost_usd }
+            | AgentEvent::Result { tokens_in, tokens_out, cached, cost_usd, .. } => {
+                let said = Tokens { read: *tokens_in, cached: *cached, written: *tokens_out };
+                let used = self.of_this_attempt(said, self.record.session.as_ref());
                 let before = self.meter.used();
-                let usd = cost_usd.or_else(|| self.price(read, written)).unwrap_or(before.usd);
-                let tokens = read.saturating_add(written).max(before.tokens);
-                self.meter.set(Spent { usd, tokens });
+                let usd = cost_usd.or_else(|| self.price(used)).unwrap_or(before.usd);
+                self.meter.set(Spent { usd, tokens: used.sum().max(before.tokens) });
             }
             _ => {}
         }
     }
 
+    /// What codex and gemini have written down of their use, which they print only at the end.
+    pub(super) fn look_up(&mut self, kind: Kind, notebook: &mut Option<Notebook>) {
+        let session = self.record.session.clone();
+        if notebook.as_ref().map(Notebook::session) != session.as_deref() {
+            let place = self.notebook_place(kind);
+            let of =
+                |session: String| place.and_then(|(dir, since)| Notebook::of(kind, dir, &session, since));
+            *notebook = session.and_then(of);
+        }
+        let Some(used) = notebook.as_mut().map(Notebook::look).filter(|used| used.sum() > 0) else { return };
+        self.count(&AgentEvent::Usage {
+            tokens_in: used.read,
+            tokens_out: used.written,
+            cached: used.cached,
+            cost_usd: None,
+        });
+    }
+
+    /// Where the agent keeps its conversations, and since when they tell of this attempt.
+    pub(super) fn notebook_place(&self, kind: Kind) -> Option<(PathBuf, Timestamp)> {
+        let plain = self.ctx.agent(&self.claim.spec.agent).ok()?;
+        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        let agent = with_profile(plain, profile);
+        let dir = |variable, usual| self.ctx.agent_dir(&agent, &self.claim.spec.env, variable, usual);
+        let dir = match kind {
+            Kind::Codex => dir("CODEX_HOME", ".codex"),
+            Kind::Gemini => dir("GEMINI_CLI_HOME", "").join(".gemini"),
+            _ => return None,
+        };
+        Some((dir, self.record.started_at.unwrap_or_else(clock::now)))
+    }
+
+    /// Where the agent's clock is, if somebody has set it.
+    pub(super) fn zone(&self) -> Option<String> {
+        let plain = self.ctx.agent(&self.claim.spec.agent).ok()?;
+        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        let set = profile.and_then(|profile| profile.env.get("TZ")).or_else(|| plain.env.get("TZ"));
+        self.claim.spec.env.get("TZ").or(set).cloned()
+    }
+
     /// What the agent used in all goes into the record, and to the engine.
     pub(super) fn settle_usage(&mut self, ending: &Ending) {
-        let tokens = (ending.tokens_in, ending.tokens_out);
-        let (read, written) = self.of_this_attempt(tokens, ending.session.as_ref());
-        (self.record.tokens_in, self.record.tokens_out) = (read, written);
-        let reckoned = if ending.cost_usd.is_none() { self.price(read, written) } else { None };
+        let said = Tokens { read: ending.tokens_in, cached: ending.cached, written: ending.tokens_out };
+        let used = self.of_this_attempt(said, ending.session.as_ref());
+        (self.record.tokens_in, self.record.tokens_out) = (used.read, used.written);
+        self.record.tokens_cached = used.cached;
+        let reckoned = if ending.cost_usd.is_none() { self.price(used) } else { None };
         self.record.priced = reckoned.is_some();
         self.record.cost_usd = ending.cost_usd.or(reckoned);
         let usd = self.record.cost_usd.unwrap_or_default();
-        self.meter.set(Spent { usd, tokens: read.saturating_add(written) });
+        self.meter.set(Spent { usd, tokens: used.sum() });
+        for text in &ending.doubts {
+            let told =
+                |evidence: &Evidence| matches!(evidence, Evidence::Note { text: known } if known == text);
+            if !self.record.evidence.iter().any(told) {
+                self.record.evidence.push(Evidence::Note { text: text.clone() });
+            }
+        }
     }
 
     /// Dollars for tokens, where the user says what they cost.
-    fn price(&self, tokens_in: u64, tokens_out: u64) -> Option<f64> {
+    fn price(&self, used: Tokens) -> Option<f64> {
         let names = [self.record.model.as_deref(), self.record.model_asked.as_deref()];
-        priced(&self.ctx.config.models, names, tokens_in, tokens_out)
+        priced(&self.ctx.config.models, names, used)
     }
 
-    /// Tokens of this attempt alone: codex counts those of the whole conversation. Claude's dollars and tokens are those
-    /// of its process, also where it goes on with a conversation.
-    fn of_this_attempt(&self, tokens: (u64, u64), session: Option<&String>) -> (u64, u64) {
+    /// Tokens of this attempt alone: codex counts those of the whole conversation. What claude's decoder tells is what
+    /// its process has used, also where that goes on with a conversation.
+    fn of_this_attempt(&self, tokens: Tokens, session: Option<&String>) -> Tokens {
         let is_codex =
             self.ctx.agent(&self.claim.spec.agent).is_ok_and(|profile| profile.kind == Kind::Codex);
         if !is_codex {
             return tokens;
         }
         let before = self.history.iter().filter(|attempt| attempt.session.as_ref() == session);
-        before.fold(tokens, |(read, written), attempt| {
-            (read.saturating_sub(attempt.tokens_in), written.saturating_sub(attempt.tokens_out))
+        before.fold(tokens, |rest, attempt| {
+            let (read, written) = (attempt.tokens_in, attempt.tokens_out);
+            rest.beyond(Tokens { read, cached: attempt.tokens_cached, written })
         })
     }
 }

@@ -32,7 +32,9 @@ const OWN_REPORTING_TOOLS: &str =
 /// All tools of that server: none of them changes a file.
 const OWN_TOOLS: &str = "mcp__regatta";
 /// Denied outright: a denial beats whatever the project's own settings allow.
-const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit,EnterWorktree";
+const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit";
+/// Denied always: work in another worktree is work that nobody finds.
+const STRAYING_TOOLS: &str = "EnterWorktree";
 
 /// Arguments by which a user would widen what a task allows. They take any number of values.
 const OWN_LISTS: Flags = Flags { alone: &[], valued: &["--allowedTools", "--allowed-tools"] };
@@ -83,9 +85,7 @@ pub(in crate::agents) fn invocation(
     }
     // A denial holds whatever the mode.
     let denied = both(if brief.read_only { WRITING_TOOLS } else { "" }, &rules(&permissions.deny));
-    if !denied.is_empty() {
-        add(&[&format!("--disallowedTools={denied}")]);
-    }
+    add(&[&format!("--disallowedTools={}", both(&denied, STRAYING_TOOLS))]);
     // Servers named in the lane's .mcp.json would run without anyone's consent.
     add(&["--strict-mcp-config"]);
     let mut files = Vec::new();

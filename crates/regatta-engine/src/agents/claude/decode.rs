@@ -3,8 +3,9 @@
 //! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes one costs that
 //! field and nothing else.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
+use regatta_core::budget::is_plausible_usd;
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
 use serde_json::Value;
@@ -19,7 +20,9 @@ use crate::agents::ledger::Ledger;
 use crate::agents::reset::from_epoch_seconds;
 
 /// Events that are understood and of no interest here; whatever else is unknown is shown as such.
-const SILENT_TYPES: [&str; 8] = [
+const SILENT_TYPES: [&str; 10] = [
+    "command_lifecycle",
+    "turn_preempted",
     "stream_event",
     "control_request",
     "control_response",
@@ -36,6 +39,9 @@ const MAX_DENIALS: usize = 100;
 /// Messages whose tokens were counted. Their events come close together, also where sub-agents interleave.
 const RECENT_MESSAGES: usize = 32;
 
+/// Background tasks that are remembered.
+const MAX_TASKS: usize = 256;
+
 /// Reads the output of one `claude -p --output-format stream-json`.
 #[derive(Debug, Default)]
 pub struct ClaudeDecoder {
@@ -48,6 +54,18 @@ pub struct ClaudeDecoder {
     calls: Calls,
     /// Calls whose refusal was told; the result lists them again.
     refused: Vec<String>,
+    /// What it left running in the background: whatever of it ends wakes claude for another turn.
+    background: BTreeSet<String>,
+    /// What the results so far say of themselves alone.
+    settled: Used,
+}
+
+/// Dollars and tokens of one result, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    usd: f64,
+    read: u64,
+    written: u64,
 }
 
 impl Decoder for ClaudeDecoder {
@@ -83,6 +101,10 @@ impl Decoder for ClaudeDecoder {
         self.ledger.open_tools()
     }
 
+    fn waits_for_background(&self) -> bool {
+        !self.background.is_empty()
+    }
+
     fn retries_in_vain(&self) -> bool {
         self.ledger.retries_in_vain
     }
@@ -108,9 +130,7 @@ impl ClaudeDecoder {
         if self.ledger.session.is_none() {
             self.ledger.session = text(value, "session_id").map(str::to_owned);
         }
-        for event in &events[first..] {
-            self.ledger.note(event);
-        }
+        self.ledger.note_all(events, first);
     }
 
     fn system(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
@@ -129,11 +149,35 @@ impl ClaudeDecoder {
                 delay_ms: value.get("retry_delay_ms").and_then(Value::as_f64).map_or(0, |ms| ms as u64),
                 kind: retry_kind(value),
             }),
+            Some("task_started") => self.task(value, true),
+            Some("task_notification") => self.task(value, false),
+            Some("task_updated") => {
+                let status = value.pointer("/patch/status").and_then(Value::as_str);
+                if status.is_some_and(|status| !matches!(status, "running" | "pending")) {
+                    self.task(value, false);
+                }
+            }
+            // Later versions list them all.
+            Some("background_tasks_changed") => {
+                let tasks = value.get("tasks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                self.background.clear();
+                tasks.iter().for_each(|task| self.task(task, true));
+            }
             Some("model_fallback") => {
                 self.ledger.model =
                     text(value, "fallback_model").map(str::to_owned).or(self.ledger.model.take());
             }
             _ => {}
+        }
+    }
+
+    /// A background task is at work, or no more.
+    fn task(&mut self, value: &Value, at_work: bool) {
+        let Some(id) = text(value, "task_id") else { return };
+        if !at_work {
+            self.background.remove(id);
+        } else if self.background.len() < MAX_TASKS {
+            self.background.insert(clip(id, 128));
         }
     }
 
@@ -185,6 +229,7 @@ impl ClaudeDecoder {
         Some(AgentEvent::Usage {
             tokens_in: tokens_in.saturating_add(more_in),
             tokens_out: tokens_out.saturating_add(more_out),
+            cached: 0,
             cost_usd: None,
         })
     }
@@ -212,7 +257,24 @@ impl ClaudeDecoder {
         }
     }
 
+    /// Whatever claude starts can write into its output, and so a line that looks like the end of a turn. Claude's own
+    /// has the conversation's id, closes a turn that was begun, and comes when no call of a tool is open.
+    fn is_forged(&self, value: &Value) -> Option<&'static str> {
+        let stranger = self.ledger.session.as_deref().zip(text(value, "session_id"));
+        let claims_success = value.get("is_error").and_then(Value::as_bool) == Some(false);
+        match () {
+            () if stranger.is_some_and(|(known, said)| known != said) => Some("for another conversation"),
+            () if self.terminal.is_some() => Some("although it had ended its turn already"),
+            () if claims_success && self.calls.has_own() => Some("while a call of a tool was open"),
+            () => None,
+        }
+    }
+
     fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
+        if let Some(why) = self.is_forged(value) {
+            self.ledger.doubt(format!("the agent printed an end of its turn {why}: ignored"));
+            return;
+        }
         let denials =
             value.get("permission_denials").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let news = denials
@@ -242,17 +304,45 @@ impl ClaudeDecoder {
             stop_reason: text(value, "stop_reason").unwrap_or_default().to_owned(),
             words: words.clone(),
         };
-        let (tokens_in, tokens_out) = total_tokens(value);
+        let used = self.used(value);
         events.push(AgentEvent::Result {
             ok: terminal.ok(),
             text: words,
             turns: value.get("num_turns").map(|_| number(value, "num_turns")),
-            cost_usd: value.get("total_cost_usd").and_then(Value::as_f64),
-            tokens_in,
-            tokens_out,
+            cost_usd: used.0,
+            tokens_in: used.1,
+            tokens_out: used.2,
+            cached: 0,
             denials,
         });
         self.terminal = Some(terminal);
+    }
+
+    /// What this process has used: dollars, tokens read, tokens written. Later versions count what the whole
+    /// conversation has used, processes before this one included, and say beside it what is new since the last result.
+    fn used(&mut self, value: &Value) -> (Option<f64>, u64, u64) {
+        let Some(news) = value.get("model_usage_since_last_result").and_then(Value::as_object) else {
+            let (read, written) = total_tokens(value);
+            return (value.get("total_cost_usd").and_then(Value::as_f64), read, written);
+        };
+        let mut more = Used::default();
+        for model in news.values() {
+            let (read, written) = model_tokens(model);
+            more.read = more.read.saturating_add(read);
+            more.written = more.written.saturating_add(written);
+            more.usd += model.get("costUSD").and_then(Value::as_f64).unwrap_or(0.0);
+        }
+        if !is_plausible_usd(more.usd, more.read.saturating_add(more.written)) {
+            self.ledger.doubt_cost(more.usd);
+            more.usd = 0.0;
+        }
+        let before = self.settled;
+        self.settled = Used {
+            usd: before.usd + more.usd,
+            read: before.read.saturating_add(more.read),
+            written: before.written.saturating_add(more.written),
+        };
+        (Some(self.settled.usd), self.settled.read, self.settled.written)
     }
 }
 
@@ -310,16 +400,19 @@ fn retry_kind(value: &Value) -> String {
 
 /// All models' tokens, sub-agents included; `usage` alone leaves those out.
 fn total_tokens(value: &Value) -> (u64, u64) {
-    let sum = |model: &Value, keys: [&str; 3]| -> u64 {
-        keys.iter().filter_map(|key| model.get(key).and_then(Value::as_u64)).fold(0, u64::saturating_add)
-    };
     match value.get("modelUsage").and_then(Value::as_object).filter(|models| !models.is_empty()) {
-        Some(models) => models.values().fold((0, 0), |(read, written), model| {
-            let more = sum(model, ["inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"]);
-            (read.saturating_add(more), written.saturating_add(sum(model, ["outputTokens", "", ""])))
+        Some(models) => models.values().map(model_tokens).fold((0, 0), |(read, written), more| {
+            (u64::saturating_add(read, more.0), u64::saturating_add(written, more.1))
         }),
         None => value.get("usage").map_or((0, 0), tokens),
     }
+}
+
+/// Tokens read and written, of one model.
+fn model_tokens(model: &Value) -> (u64, u64) {
+    let count = |key| model.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let cached = count("cacheReadInputTokens").saturating_add(count("cacheCreationInputTokens"));
+    (count("inputTokens").saturating_add(cached), count("outputTokens"))
 }
 
 fn tokens(usage: &Value) -> (u64, u64) {

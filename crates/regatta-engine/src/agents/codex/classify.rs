@@ -5,7 +5,7 @@ use regatta_core::time::Timestamp;
 
 use crate::agents::decoder::AgentEnd;
 use crate::agents::failure::{Cause, Hints, unfinished};
-use crate::agents::reset::{renewal, wait};
+use crate::agents::reset::{renewal_in, wait};
 
 const HINTS: Hints = Hints {
     agent: "codex",
@@ -31,11 +31,12 @@ pub(super) fn classify(
     spoke: bool,
     exit: &Exit,
     stderr: &str,
-    now: Timestamp,
+    (now, home): (Timestamp, &str),
 ) -> AgentEnd {
+    let cause = |words: &str| cause(words, now, home);
     match terminal {
         Some(Terminal { ok: true, .. }) => return AgentEnd::Success,
-        Some(Terminal { words, .. }) => return cause(words, now).end(words, now, &HINTS),
+        Some(Terminal { words, .. }) => return cause(words).end(words, now, &HINTS),
         None => {}
     }
     if !spoke && stderr.contains("no rollout found") {
@@ -43,15 +44,15 @@ pub(super) fn classify(
     }
     let telling = |line: &&str| !NOISE.iter().any(|noise| line.starts_with(noise));
     let stderr: Vec<&str> = stderr.lines().filter(telling).collect();
-    unfinished(exit, &stderr.join("\n"), spoke, retrying.map(|why| cause(why, now)), &HINTS, now)
+    unfinished(exit, &stderr.join("\n"), spoke, retrying.map(cause), &HINTS, now)
 }
 
-/// The cause by codex's own words, the most telling first.
-pub(super) fn cause(words: &str, now: Timestamp) -> Cause {
+/// The cause by codex's own words, the most telling first. Times in them are those of the zone `home`.
+pub(super) fn cause(words: &str, now: Timestamp, home: &str) -> Cause {
     let words = words.to_ascii_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| words.contains(sign));
     if says(&["usage limit", "usage_limit_reached"]) {
-        Cause::Quota(renewal(&words, now))
+        Cause::Quota(renewal_in(home, &words, now))
     } else if says(&["insufficient_quota", "credit balance", "billing", "payment required"]) {
         Cause::Billing
     } else if says(&[

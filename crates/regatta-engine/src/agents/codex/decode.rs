@@ -14,6 +14,7 @@ use crate::agents::edits::listed;
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
 use crate::agents::json::{count, events_of, session_id, text};
 use crate::agents::ledger::Ledger;
+use crate::agents::reset::HOME_ZONE;
 
 /// Longest id of an item that is remembered.
 const MAX_ID: usize = 128;
@@ -30,23 +31,30 @@ pub struct CodexDecoder {
     /// Why the request failed that codex is about to repeat.
     retrying: Option<String>,
     turns: u32,
+    /// Where its clock is: it prints times without saying so.
+    zone: Option<String>,
 }
 
 impl Decoder for CodexDecoder {
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        let events = events_of(line, |value, events| self.event(value).map(|told| events.extend(told)));
-        self.ledger.note_all(&events);
+        let mut events = events_of(line, |value, events| self.event(value).map(|told| events.extend(told)));
+        self.ledger.note_all(&mut events, 0);
         events
     }
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
         let retrying = self.retrying.as_deref();
-        let end = classify(self.terminal.as_ref(), retrying, self.spoke, exit, stderr_tail, now);
+        let home = self.zone.as_deref().unwrap_or(HOME_ZONE);
+        let end = classify(self.terminal.as_ref(), retrying, self.spoke, exit, stderr_tail, (now, home));
         self.ledger.ending(end)
     }
 
     fn open_tools(&self) -> usize {
         self.ledger.open_tools()
+    }
+
+    fn lives_in(&mut self, zone: &str) {
+        self.zone = Some(zone.to_owned());
     }
 
     fn retries_in_vain(&self) -> bool {
@@ -91,6 +99,7 @@ impl CodexDecoder {
             cost_usd: None,
             tokens_in: count(usage, "input_tokens"),
             tokens_out: count(usage, "output_tokens"),
+            cached: count(usage, "cached_input_tokens"),
             denials: Vec::new(),
         }
     }
@@ -110,6 +119,7 @@ impl CodexDecoder {
             cost_usd: None,
             tokens_in: 0,
             tokens_out: 0,
+            cached: 0,
             denials: Vec::new(),
         });
         self.terminal = Some(Terminal { ok: false, words });
@@ -120,7 +130,7 @@ impl CodexDecoder {
     fn error(&mut self, words: &str) -> AgentEvent {
         let words = clip(words, MAX_TEXT);
         // Only the word for it is taken from the time-dependent part.
-        let word = |why: &str| cause(why, Timestamp::from_millis(0)).word().to_owned();
+        let word = |why: &str| cause(why, Timestamp::from_millis(0), HOME_ZONE).word().to_owned();
         let Some((attempt, max, why)) = retry(&words) else {
             return AgentEvent::Error { kind: word(&words), message: words };
         };

@@ -68,9 +68,11 @@ impl Decoder for PlainDecoder {
             cost_usd: None,
             tokens_in: 0,
             tokens_out: 0,
+            cached: 0,
             turns: None,
             result_text: (!said.is_empty()).then(|| said.to_owned()),
             denials: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 

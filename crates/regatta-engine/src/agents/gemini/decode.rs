@@ -39,8 +39,8 @@ pub struct GeminiDecoder {
 
 impl Decoder for GeminiDecoder {
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        let events = events_of(line, |value, events| self.event(value, events));
-        self.ledger.note_all(&events);
+        let mut events = events_of(line, |value, events| self.event(value, events));
+        self.ledger.note_all(&mut events, 0);
         events
     }
 
@@ -158,6 +158,7 @@ impl GeminiDecoder {
             cost_usd: None,
             tokens_in: count(stats, "input_tokens"),
             tokens_out: count(stats, "output_tokens"),
+            cached: count(stats, "cached"),
             denials: self.denials.clone(),
         });
         self.terminal = Some(Terminal { ok, words });

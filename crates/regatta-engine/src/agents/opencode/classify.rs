@@ -8,7 +8,7 @@ use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::agents::decoder::AgentEnd;
-use crate::agents::event::{MAX_TEXT, clip};
+use crate::agents::event::{MAX_TEXT, clip, one_line};
 use crate::agents::failure::{Cause, Hints, unfinished};
 use crate::agents::json::text;
 use crate::agents::reset::wait;
@@ -72,7 +72,49 @@ pub(super) fn classify(
     if !spoke && stderr.contains("Session not found") {
         return AgentEnd::NoSession;
     }
-    unfinished(exit, stderr, spoke, None, &HINTS, now)
+    let retrying = last_failure(stderr).map(|words| cause(&Value::Null, words));
+    let (logged, said): (Vec<&str>, Vec<&str>) = stderr.lines().partition(|line| is_logged(line));
+    let telling = if said.iter().any(|line| !line.trim().is_empty()) { said } else { logged };
+    let telling = telling.join("\n");
+    // Two that start for the first time at once make one database.
+    if !spoke && matches!(exit, Exit::Exited { .. }) && is_database_race(&telling) {
+        return AgentEnd::Interrupted { message: one_line(&telling) };
+    }
+    unfinished(exit, &telling, spoke, retrying, &HINTS, now)
+}
+
+fn is_database_race(stderr: &str) -> bool {
+    const SIGNS: [&str; 6] = [
+        "database is locked",
+        "sqlite_busy",
+        "sqlite_locked",
+        "sqliteerror",
+        "failed to run the query 'create table",
+        "unable to open database",
+    ];
+    let stderr = stderr.to_ascii_lowercase();
+    let made_twice = stderr.contains("already exists")
+        && ["table", "index", "migration"].iter().any(|word| stderr.contains(word));
+    made_twice || SIGNS.iter().any(|sign| stderr.contains(sign))
+}
+
+/// A line of opencode's own log, which `--print-logs` shows.
+fn is_logged(line: &str) -> bool {
+    line.starts_with("timestamp=") && line.contains(" level=")
+}
+
+/// Why the last request failed, by the log: opencode repeats it and says nothing of that elsewhere.
+fn last_failure(stderr: &str) -> Option<&str> {
+    stderr.lines().rev().find_map(failed_request)
+}
+
+/// What a line of the log says of a request that failed.
+pub(super) fn failed_request(line: &str) -> Option<&str> {
+    let is_it = is_logged(line) && line.contains("message=\"stream error\"");
+    let (_, words) = line.split_once("error.error=").filter(|_| is_it)?;
+    let words =
+        words.strip_prefix('"').and_then(|words| words.rsplit_once('"')).map_or(words, |(words, _)| words);
+    Some(words.strip_prefix("AI_APICallError: ").unwrap_or(words))
 }
 
 /// What an `error` event tells.
@@ -84,13 +126,14 @@ pub(super) fn failure(error: &Value) -> Failure {
         "MessageAbortedError" => None,
         "ProviderAuthError" => Some(Cause::Login),
         "ContextOverflowError" => Some(Cause::Context),
+        "ContentFilterError" => Some(Cause::Refused),
         _ => Some(cause(data, words)),
     };
     Failure { cause, words: clip(words, MAX_TEXT) }
 }
 
 /// The cause by the provider's words where they are telling, else by the status of its answer.
-fn cause(data: &Value, words: &str) -> Cause {
+pub(super) fn cause(data: &Value, words: &str) -> Cause {
     let lower = words.to_ascii_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign));
     let status = data.get("statusCode").and_then(Value::as_u64).and_then(Cause::of_status);
@@ -102,6 +145,12 @@ fn cause(data: &Value, words: &str) -> Cause {
     }
     if says(&["prompt is too long", "context length", "context window", "context_length_exceeded"]) {
         return Cause::Context;
+    }
+    // An allowance that is spent, where "rate limit" is traffic.
+    if says(&["usage limit", "usage_limit", "quota exceeded", "exceeded your current quota", "limit reached"])
+        || says(&["hit your"]) && says(&["limit"])
+    {
+        return Cause::Quota(None);
     }
     match status {
         Some(Cause::Traffic(_)) => Cause::Traffic(stated),

@@ -33,6 +33,9 @@ const PERMISSIONS: Flags = Flags { alone: &["--auto", "--dangerously-skip-permis
 /// Arguments that would choose an agent whose rules nobody has set.
 const PERSONAS: Flags = Flags { alone: &[], valued: &["--agent"] };
 
+/// Arguments by which a user chooses what is logged.
+const LOGGING: Flags = Flags { alone: &["--print-logs"], valued: &["--log-level"] };
+
 /// What it reports with, whatever else is allowed.
 const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck"];
 
@@ -72,6 +75,10 @@ pub(in crate::agents) fn invocation(
     } else if !PERMISSIONS.any_in(&profile.args) {
         // What its settings would ask about, nobody is there to answer.
         add(&["--auto"]);
+    }
+    // What it waits for without a word elsewhere is in its log.
+    if !LOGGING.any_in(&profile.args) {
+        add(&["--print-logs", "--log-level", "ERROR"]);
     }
     add(&extra);
     let defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();

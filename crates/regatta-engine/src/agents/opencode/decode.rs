@@ -1,14 +1,16 @@
 //! The events of `opencode run --format json`, line by line, into the normal form.
 
+use regatta_core::budget::is_plausible_usd;
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
 use serde_json::Value;
 
-use super::classify::{Terminal, classify, failure};
+use super::classify::{Terminal, cause, classify, failed_request, failure};
 use crate::agents::calls::ended;
 use crate::agents::decoder::{Decoder, Ending};
 use crate::agents::edits::{Diff, Edit, edits};
 use crate::agents::event::{AgentEvent, FileChange, MAX_TEXT, clip, one_line};
+use crate::agents::failure::Cause;
 use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
 
@@ -33,12 +35,16 @@ pub struct OpencodeDecoder {
     denials: Vec<String>,
     /// The tool that was refused last in this step.
     refused: Option<String>,
+    /// Requests that failed and are repeated, by the log.
+    repeats: u32,
+    /// What the last one ran into lasts for hours, and opencode would wait for it without a word.
+    waits_in_vain: bool,
 }
 
 impl Decoder for OpencodeDecoder {
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
-        let events = events_of(line, |value, events| self.event(value, events));
-        self.ledger.note_all(&events);
+        let mut events = events_of(line, |value, events| self.event(value, events));
+        self.ledger.note_all(&mut events, 0);
         events
     }
 
@@ -50,6 +56,24 @@ impl Decoder for OpencodeDecoder {
 
     fn open_tools(&self) -> usize {
         usize::from(self.step_is_open)
+    }
+
+    fn stderr(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        let line = String::from_utf8_lossy(line);
+        let Some(why) = failed_request(&line) else { return Vec::new() };
+        let cause = cause(&Value::Null, why);
+        self.repeats = self.repeats.saturating_add(1);
+        self.waits_in_vain = matches!(cause, Cause::Quota(_) | Cause::Billing);
+        vec![AgentEvent::Retrying {
+            attempt: self.repeats,
+            max: 0,
+            delay_ms: 0,
+            kind: cause.word().to_owned(),
+        }]
+    }
+
+    fn retries_in_vain(&self) -> bool {
+        self.waits_in_vain
     }
 }
 
@@ -65,6 +89,7 @@ impl OpencodeDecoder {
             events.push(AgentEvent::Started { session: Some(session), model: None });
         }
         self.spoke = true;
+        self.waits_in_vain = false;
         match kind {
             "step_start" => {
                 self.terminal = None;
@@ -131,11 +156,19 @@ impl OpencodeDecoder {
         let read = [count(tokens, "input"), count(cache, "read"), count(cache, "write")];
         let written = [count(tokens, "output"), count(tokens, "reasoning")];
         let (so_far_in, so_far_out) = self.ledger.tokens();
-        let cost = part.get("cost").and_then(Value::as_f64).filter(|cost| cost.is_finite());
+        let (more_in, more_out) =
+            (read.into_iter().fold(0, u64::saturating_add), written.into_iter().fold(0, u64::saturating_add));
+        let mut cost = part.get("cost").and_then(Value::as_f64);
+        if let Some(claimed) = cost.filter(|cost| !is_plausible_usd(*cost, more_in.saturating_add(more_out)))
+        {
+            self.ledger.doubt_cost(claimed);
+            cost = None;
+        }
         self.cost_usd = cost.map(|cost| cost + self.cost_usd.unwrap_or(0.0)).or(self.cost_usd);
         events.push(AgentEvent::Usage {
-            tokens_in: read.into_iter().fold(so_far_in, u64::saturating_add),
-            tokens_out: written.into_iter().fold(so_far_out, u64::saturating_add),
+            tokens_in: so_far_in.saturating_add(more_in),
+            tokens_out: so_far_out.saturating_add(more_out),
+            cached: self.ledger.cached().saturating_add(count(cache, "read")),
             cost_usd: self.cost_usd,
         });
         let reason = clip(text(part, "reason").unwrap_or_default(), 64);
@@ -158,6 +191,7 @@ impl OpencodeDecoder {
             cost_usd: self.cost_usd,
             tokens_in: 0,
             tokens_out: 0,
+            cached: 0,
             denials: self.denials.clone(),
         }
     }

@@ -67,8 +67,9 @@ impl Decoder for SimDecoder {
             return Vec::new();
         }
         let event = serde_json::from_slice(line).unwrap_or_else(|_| AgentEvent::unknown(line));
-        self.ledger.note(&event);
-        vec![event]
+        let mut events = vec![event];
+        self.ledger.note_all(&mut events, 0);
+        events
     }
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, _now: Timestamp) -> Ending {

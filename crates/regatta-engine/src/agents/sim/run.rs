@@ -179,6 +179,7 @@ impl Agent {
         emit(&AgentEvent::Usage {
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
+            cached: 0,
             cost_usd: Some(self.cost_usd),
         });
     }
@@ -195,6 +196,7 @@ impl Agent {
             cost_usd: Some(self.cost_usd),
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
+            cached: 0,
             denials: Vec::new(),
         });
         if let Some(verdict) = self.verdict.take() {

@@ -76,7 +76,7 @@ fn a_first_attempt_begins_a_session_with_the_prompt_on_stdin() {
     let invocation = start(&profile(Kind::Claude), &brief(&task));
     let expected = format!(
         "claude -p --output-format stream-json --verbose --session-id {UUID} \
-         --permission-mode bypassPermissions --strict-mcp-config"
+         --permission-mode bypassPermissions --disallowedTools=EnterWorktree --strict-mcp-config"
     );
     assert_eq!(argv(&invocation).join(" "), expected);
     assert_eq!(invocation.stdin, NASTY);

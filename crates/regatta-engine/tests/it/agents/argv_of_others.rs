@@ -29,7 +29,10 @@ fn a_first_attempt_of_each_has_its_prompt_on_stdin() {
     let gemini =
         format!("gemini --output-format stream-json --skip-trust --session-id {UUID} --approval-mode yolo");
     assert_eq!(started(Kind::Gemini), gemini);
-    assert_eq!(started(Kind::Opencode), "opencode run --format json --title add-oauth --auto");
+    assert_eq!(
+        started(Kind::Opencode),
+        "opencode run --format json --title add-oauth --auto --print-logs --log-level ERROR"
+    );
 }
 
 #[test]
@@ -53,7 +56,10 @@ fn a_retry_resumes_the_conversation_of_each_with_the_news_alone() {
         "codex exec --json -c allow_login_shell=false --sandbox danger-full-access resume ses_e22d400a5ffe -"
     );
     assert!(resume(Kind::Gemini).contains(" --resume ses_e22d400a5ffe "));
-    assert_eq!(resume(Kind::Opencode), "opencode run --format json --session ses_e22d400a5ffe --auto");
+    assert_eq!(
+        resume(Kind::Opencode),
+        "opencode run --format json --session ses_e22d400a5ffe --auto --print-logs --log-level ERROR"
+    );
 }
 
 #[test]

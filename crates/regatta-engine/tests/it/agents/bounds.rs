@@ -44,7 +44,7 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
         flags(&denied),
         format!(
             "claude -p --output-format stream-json --verbose --session-id {UUID} --permission-mode bypassPermissions \
-             --disallowedTools=Bash(git push:*),Read(./secrets/**) --strict-mcp-config"
+             --disallowedTools=Bash(git push:*),Read(./secrets/**),EnterWorktree --strict-mcp-config"
         )
     );
     assert_eq!(env(&denied, "IS_SANDBOX"), Some("1"));
@@ -60,7 +60,7 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
     assert!(
         line.contains(
             "--permission-mode dontAsk --allowedTools=Edit,Bash(cargo:*),Bash(regatta done:*),Bash(regatta progress:*),\
-             Bash(regatta stuck:*) --disallowedTools=WebFetch --strict-mcp-config"
+             Bash(regatta stuck:*) --disallowedTools=WebFetch,EnterWorktree --strict-mcp-config"
         ),
         "{line}"
     );
@@ -72,7 +72,7 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
     let reading = start(&profile(Kind::Claude), &Brief { bounds: &deny, read_only: true, ..brief(&task) });
     assert!(
         flags(&reading).contains(
-            "--disallowedTools=Write,Edit,NotebookEdit,EnterWorktree,Bash(git push:*),Read(./secrets/**)"
+            "--disallowedTools=Write,Edit,NotebookEdit,Bash(git push:*),Read(./secrets/**),EnterWorktree"
         ),
         "{}",
         flags(&reading)
@@ -86,7 +86,7 @@ fn what_the_agent_and_the_task_deny_adds_up() {
     claude.bounds = permissions(Some(&["Read"]), &["WebFetch"]);
     let of_task = permissions(None, &["Edit"]);
     let line = flags(&start(&claude, &Brief { bounds: &of_task, ..brief(&task) }));
-    assert!(line.contains("--allowedTools=Read --disallowedTools=WebFetch,Edit "), "{line}");
+    assert!(line.contains("--allowedTools=Read --disallowedTools=WebFetch,Edit,EnterWorktree "), "{line}");
 }
 
 #[test]

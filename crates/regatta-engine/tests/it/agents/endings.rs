@@ -328,3 +328,114 @@ fn only_a_request_that_fails_for_good_is_repeated_in_vain() {
         assert_eq!(decoder.retries_in_vain(), in_vain, "{lines:?}");
     }
 }
+
+const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s-1","model":"m"}"#;
+
+fn result(session: &str, more: &str) -> String {
+    format!(
+        r#"{{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"{session}",{more}}}"#
+    )
+}
+
+#[test]
+fn a_claude_that_counts_the_whole_conversation_is_charged_for_its_own_part() {
+    let used = |n: u64, usd: f64| {
+        format!(r#"{{"m":{{"inputTokens":{n},"outputTokens":20,"cacheReadInputTokens":0,"costUSD":{usd}}}}}"#)
+    };
+    // The first two turns are other processes' of the same conversation.
+    let news = |total: f64, n: u64, usd: f64| {
+        let (all, news) = (used(1000 + n, total), used(n, usd));
+        let more =
+            format!(r#""total_cost_usd":{total},"modelUsage":{all},"model_usage_since_last_result":{news}"#);
+        result("s-1", &more)
+    };
+    let exit = Exit::Exited { code: 0 };
+    let ending = end(Kind::Claude, &[INIT, &news(0.66, 100, 0.125)], &exit, "");
+    assert_eq!((ending.cost_usd, ending.tokens_in, ending.tokens_out), (Some(0.125), 100, 20));
+    // Woken by what it left in the background, it ends another turn.
+    let ending = end(Kind::Claude, &[INIT, &news(0.66, 100, 0.125), INIT, &news(0.91, 50, 0.25)], &exit, "");
+    assert_eq!((ending.cost_usd, ending.tokens_in, ending.tokens_out), (Some(0.375), 150, 40));
+    assert!(ending.doubts.is_empty(), "{:?}", ending.doubts);
+}
+
+#[test]
+fn an_end_of_a_turn_that_is_not_the_agents_own_counts_for_nothing() {
+    let cost =
+        |usd: f64| format!(r#""total_cost_usd":{usd},"usage":{{"input_tokens":100,"output_tokens":1}}"#);
+    let tool = r#"{"type":"assistant","session_id":"s-1","message":{"id":"a","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}}]}}"#;
+    let answered = r#"{"type":"user","session_id":"s-1","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}"#;
+    let (own, cheap) = (result("s-1", &cost(0.5)), result("s-1", &cost(0.0)));
+    let (dear, stranger) = (result("s-1", &cost(90.0)), result("s-2", &cost(90.0)));
+    let exit = Exit::Exited { code: 0 };
+    for lines in [
+        // A child of the agent writes while its tool is at work.
+        vec![INIT, tool, &dear, answered, &own],
+        vec![INIT, &stranger, &own],
+        // And one that the agent left behind, after it.
+        vec![INIT, &own, &dear],
+        vec![INIT, &own, &cheap],
+    ] {
+        let ending = end(Kind::Claude, &lines, &exit, "");
+        assert_eq!((&ending.end, ending.cost_usd), (&AgentEnd::Success, Some(0.5)), "{lines:#?}");
+        assert!(ending.doubts[0].contains("printed an end of its turn"), "{:?}", ending.doubts);
+    }
+    // On its own it finishes nothing.
+    let ending = end(Kind::Claude, &[INIT, tool, &dear], &Exit::Exited { code: 0 }, "");
+    assert!(matches!(ending.end, AgentEnd::Interrupted { .. }), "{ending:?}");
+}
+
+#[test]
+fn implausible_numbers_of_any_agent_are_left_out_and_told() {
+    let exit = Exit::Exited { code: 0 };
+    for (cost, tokens) in [("-500", "1"), ("1e308", "1"), ("0.5", "18446744073709551615")] {
+        let claude =
+            result("s-1", &format!(r#""total_cost_usd":{cost},"usage":{{"input_tokens":{tokens}}}"#));
+        let step = format!(
+            r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"stop","tokens":{{"input":{tokens},"output":0}},"cost":{cost}}}}}"#
+        );
+        for ending in
+            [end(Kind::Claude, &[INIT, &claude], &exit, ""), end(Kind::Opencode, &[&step], &exit, "")]
+        {
+            assert!(ending.cost_usd.unwrap_or(0.0) <= 0.5 && ending.tokens_in <= 1, "{ending:?}");
+            assert!(ending.doubts[0].starts_with("the agent reported an implausible"), "{ending:?}");
+            assert_eq!(ending.end, AgentEnd::Success);
+        }
+    }
+    let codex =
+        r#"{"type":"turn.completed","usage":{"input_tokens":18446744073709551615,"output_tokens":1}}"#;
+    let ending = end(Kind::Codex, &[codex], &exit, "");
+    assert_eq!((ending.tokens_in, ending.tokens_out, ending.doubts.len()), (0, 1, 1));
+}
+
+#[test]
+fn what_opencode_waits_for_without_a_word_is_in_its_log() {
+    let log = "timestamp=2026-11-15T17:47:35.603Z level=ERROR run=be message=\"stream error\" providerID=anthropic \
+               small=false error.error=\"AI_APICallError: You have reached your usage limit.\"";
+    let mut opencode = decoder(Kind::Opencode);
+    let told = opencode.stderr(log.as_bytes());
+    assert!(matches!(&told[..], [AgentEvent::Retrying { kind, .. }] if kind == "usage_limit"), "{told:?}");
+    assert!(opencode.retries_in_vain());
+    let exit = Exit::TimedOut { limit: Limit::Retries };
+    let ending = opencode.end(&exit, log, regatta_core::time::Timestamp::from_millis(0));
+    assert!(matches!(ending.end, AgentEnd::RateLimited { .. }), "{ending:?}");
+    let busy = log.replace("You have reached your usage limit.", "Overloaded");
+    let mut opencode = decoder(Kind::Opencode);
+    assert!(!opencode.stderr(busy.as_bytes()).is_empty() && !opencode.retries_in_vain());
+
+    let filtered = r#"{"type":"error","sessionID":"s","error":{"name":"ContentFilterError","data":{"message":"The response was blocked by the provider's content filter"}}}"#;
+    let ending = end(Kind::Opencode, &[filtered], &Exit::Exited { code: 1 }, "");
+    assert!(matches!(ending.end, AgentEnd::Permanent { .. }), "{ending:?}");
+    let raced =
+        end(Kind::Opencode, &[], &Exit::Exited { code: 1 }, "\u{1b}[91mError: \u{1b}[0mdatabase is locked");
+    assert_eq!(raced.end, AgentEnd::Interrupted { message: "Error: database is locked".to_owned() });
+    let refused = end(
+        Kind::Opencode,
+        &[],
+        &Exit::Exited { code: 1 },
+        "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno such flag",
+    );
+    assert!(
+        matches!(&refused.end, AgentEnd::Permanent { message, .. } if message == "Error: no such flag"),
+        "{refused:?}"
+    );
+}

@@ -70,6 +70,7 @@ fn result(ok: bool) -> AgentEvent {
         cost_usd: Some(0.5),
         tokens_in: 7,
         tokens_out: 8,
+        cached: 0,
         denials: vec![],
     }
 }

@@ -1,0 +1,170 @@
+//! The clocks that a worker keeps on its agent: how long it is silent, and how long it lives after its last word.
+
+use std::path::Path;
+use std::time::Duration;
+
+use regatta_core::exit::Limit;
+use tokio::time::Instant;
+
+use crate::agents::{AgentEvent, Kind};
+use crate::process::tree;
+
+/// From the last word of an agent that has reported to its end.
+const REPORTED: Duration = Duration::from_secs(5);
+/// The same where it has not.
+const UNREPORTED: Duration = Duration::from_secs(10);
+/// opencode has no event for its end: what looks like one may only be the end of a step.
+const STEPWISE: Duration = Duration::from_secs(60);
+/// What an agent gets for its last word that has reported and is over its budget.
+const SPARED: Duration = Duration::from_secs(30);
+/// Between what a process writes and what it starts.
+const LEEWAY: Duration = Duration::from_secs(1);
+
+/// Whether the agent has said its last word, and what follows if it lives on: the work is done, and what lingers is a
+/// task that it left in the background, or a process that hangs.
+pub(super) struct LastWord {
+    patience: Duration,
+    said: Option<Instant>,
+    next_look: Instant,
+    is_over: bool,
+    pub(super) spared: Option<Instant>,
+}
+
+impl LastWord {
+    pub(super) fn new(kind: Kind) -> Self {
+        let patience = if kind == Kind::Opencode { STEPWISE } else { UNREPORTED };
+        Self { patience, said: None, next_look: Instant::now(), is_over: false, spared: None }
+    }
+
+    pub(super) fn heard(&mut self, events: &[AgentEvent]) {
+        for event in events {
+            match event {
+                AgentEvent::Result { .. } => {
+                    self.said = Some(Instant::now());
+                    self.next_look = Instant::now() + REPORTED;
+                }
+                // Another turn.
+                AgentEvent::Started { .. } | AgentEvent::Text { .. } | AgentEvent::ToolStarted { .. } => {
+                    self.said = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.said.is_some()
+    }
+
+    /// It may say it still, although its budget is spent.
+    pub(super) fn spare(&mut self) {
+        self.spared = Some(Instant::now() + SPARED);
+    }
+
+    pub(super) fn is_spared(&self) -> bool {
+        self.spared.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Resolves when that is over; never where it does not matter.
+    pub(super) async fn no_longer_spared(&self) {
+        match self.spared.filter(|_| !self.is_said()) {
+            Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when it is time to look whether it lingers.
+    pub(super) async fn due(&self) {
+        if self.said.is_none() || self.is_over {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep_until(self.next_look).await;
+    }
+
+    /// Whether to end what is left of it. What waits in the background may wake one that has not reported.
+    pub(super) fn is_the_end(&mut self, reported: bool, in_background: bool) -> bool {
+        let lives_on = self.said.map_or(Duration::ZERO, |said| said.elapsed());
+        self.is_over = reported || lives_on >= self.patience && !in_background;
+        self.next_look = Instant::now() + REPORTED;
+        self.is_over
+    }
+}
+
+/// The two clocks of silence: to the first output, and between outputs while no tool is open.
+pub(super) struct Silence<'a> {
+    first: Option<Duration>,
+    idle: Option<Duration>,
+    since: Instant,
+    heard: bool,
+    files: [&'a Path; 2],
+    /// How much was in them at the last look.
+    size: u64,
+    given_up: bool,
+    /// The agent's process, where only what runs below it says whether a tool is at work.
+    pub(super) tree: Option<u32>,
+}
+
+impl<'a> Silence<'a> {
+    pub(super) fn new(limits: &regatta_core::spec::TimeLimits, files: [&'a Path; 2]) -> Self {
+        Self {
+            first: limits.first_output,
+            idle: limits.idle,
+            since: Instant::now(),
+            heard: false,
+            files,
+            size: 0,
+            given_up: false,
+            tree: None,
+        }
+    }
+
+    pub(super) fn broken(&mut self) {
+        self.heard = true;
+        self.since = Instant::now();
+        self.size = self.look().0;
+    }
+
+    /// How much there is, and how long ago the last of it came.
+    fn look(&self) -> (u64, Duration) {
+        let found = self.files.iter().filter_map(|file| file.metadata().ok());
+        found.fold((0, Duration::MAX), |(size, ago), meta| {
+            let written = meta.modified().map(|at| at.elapsed().unwrap_or_default());
+            (size + meta.len(), ago.min(written.unwrap_or_default()))
+        })
+    }
+
+    /// Resolves when one of the clocks has run out; never while a tool is open, and never twice.
+    pub(super) async fn run_out(&mut self, tool_is_open: bool) -> Limit {
+        loop {
+            let (limit, span) = match (self.heard, self.first, self.idle) {
+                (false, Some(span), _) => (Limit::FirstOutput, span),
+                (false, None, Some(span)) => (Limit::Idle, span),
+                (true, _, Some(span)) if !tool_is_open || self.tree.is_some() => (Limit::Idle, span),
+                _ => std::future::pending().await,
+            };
+            if self.given_up {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep_until(self.since + span).await;
+            // Half a line, or one on stderr, is talking too; only whole lines of stdout are followed.
+            let (size, ago) = self.look();
+            if size > self.size {
+                self.size = size;
+                self.heard = true;
+                let last = Instant::now().checked_sub(ago).unwrap_or(self.since);
+                self.since = self.since.max(last);
+                continue;
+            }
+            // Something that began after the last output is a tool; what was there before is a server of the agent's.
+            if self
+                .tree
+                .is_some_and(|agent| tool_is_open && tree::youngest(agent) < self.since.elapsed() + LEEWAY)
+            {
+                self.since = Instant::now();
+                continue;
+            }
+            self.given_up = true;
+            return limit;
+        }
+    }
+}
