@@ -25,6 +25,7 @@ version: 1
 land: { auto: true }
 agents:
   claude: { model: claude-sonnet-4-5 }
+  claude-newest: { kind: claude, exe: claude-newest, model: claude-sonnet-4-5 }
   codex: { model: gpt-5.5 }
   gemini: { model: gemini-2.5-pro }
   opencode: { model: anthropic/claude-sonnet-4-5 }
@@ -36,11 +37,13 @@ pub fn programs() -> &'static Path {
     PROGRAMS.get_or_init(|| {
         if let Some(dir) = std::env::var_os(PROGRAMS_VAR) {
             let dir = PathBuf::from(dir);
-            assert!(
-                dir.join("claude").exists(),
-                "{PROGRAMS_VAR} names {}, where no claude is",
-                dir.display()
-            );
+            for program in ["claude", "claude-newest", "codex", "gemini", "opencode"] {
+                assert!(
+                    dir.join(program).exists(),
+                    "{PROGRAMS_VAR} names {}, where no {program} is: run scripts/agents/install",
+                    dir.display()
+                );
+            }
             return dir;
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/agents/install");

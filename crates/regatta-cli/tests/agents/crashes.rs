@@ -27,7 +27,7 @@ fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_agai
     let mut scene = Scene::new();
     // Out of the agent's own reach, not out of the shim's.
     let orphan = Turn::run("(setsid sleep 600 >/dev/null 2>&1 &)");
-    let keys = "max_attempts: 2\nfirst_output_timeout: 2m\nidle_timeout: 8s";
+    let keys = "max_attempts: 1\nfirst_output_timeout: 2m\nidle_timeout: 8s";
     for agent in ["claude", "codex"] {
         scene.task(agent, agent, keys, script(agent, [orphan.clone(), Turn::Stall]));
     }
@@ -35,7 +35,7 @@ fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_agai
     scene.world.assert_states(["claude landed", "codex landed"]);
     for agent in ["claude", "codex"] {
         assert_went_on(&scene, agent);
-        assert_eq!(scene.world.attempts(agent), (2, 1));
+        assert_eq!(scene.world.attempts(agent), (2, 0));
     }
     scene.assert_tidy();
 }
@@ -55,21 +55,23 @@ fn a_connection_that_breaks_costs_no_attempt() {
 }
 
 #[test]
-fn an_agent_that_is_killed_goes_on_with_its_conversation() {
+fn an_agent_that_is_killed_goes_on_with_its_conversation_and_is_not_charged() {
     let mut scene = Scene::new();
-    for agent in ["claude", "codex"] {
-        scene.task(agent, agent, "max_attempts: 2", script(agent, [Turn::Stall]));
+    let agents = ["claude", "claude-newest", "codex"];
+    for agent in agents {
+        scene.task(agent, agent, "max_attempts: 1", script(agent, [Turn::Stall]));
     }
     let running = scene.world.start(&scene.plan(), &[]);
-    for agent in ["claude", "codex"] {
+    for (agent, name) in agents.into_iter().zip(["KILL", "TERM", "HUP"]) {
         scene.api.wait_asked(agent, 2);
         scene.wait_kept(agent, LOOKED);
-        signal(scene.world.agent_pid(agent, 1), "KILL");
+        signal(scene.world.agent_pid(agent, 1), name);
     }
     running.wait().exited(0);
-    scene.world.assert_states(["claude landed", "codex landed"]);
-    for agent in ["claude", "codex"] {
+    scene.world.assert_states(["claude landed", "claude-newest landed", "codex landed"]);
+    for agent in agents {
         assert_went_on(&scene, agent);
+        assert_eq!(scene.world.attempts(agent), (2, 0));
     }
     scene.assert_tidy();
 }

@@ -8,6 +8,7 @@ mod crashes;
 mod inspector;
 mod refusals;
 mod tools;
+mod usage;
 mod work;
 
 /// The program under test.

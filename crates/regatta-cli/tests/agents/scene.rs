@@ -79,7 +79,7 @@ impl Scene {
     #[track_caller]
     pub(crate) fn wait_kept(&self, agent: &str, words: &str) {
         let place = match agent {
-            "claude" => self.world.outside("home/.claude/projects"),
+            "claude" | "claude-newest" => self.world.outside("home/.claude/projects"),
             _ => self.world.outside("home/.codex/sessions"),
         };
         let place = place.display().to_string();

@@ -4,8 +4,9 @@ use regatta_testkit::api::{Said, Script, Turn};
 
 use crate::scene::{DONE, Scene};
 
-const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
-const LANDED: [&str; 4] = ["claude landed", "codex landed", "gemini landed", "opencode landed"];
+const AGENTS: [&str; 5] = ["claude", "claude-newest", "codex", "gemini", "opencode"];
+const LANDED: [&str; 5] =
+    ["claude landed", "claude-newest landed", "codex landed", "gemini landed", "opencode landed"];
 
 #[test]
 fn each_agent_edits_and_commits_and_its_work_lands() {

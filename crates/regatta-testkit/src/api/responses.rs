@@ -12,7 +12,7 @@ pub(super) fn whole(parts: &[Part], asked: &Asked, serial: u64) -> Value {
         "id": format!("resp_{serial}"), "object": "response", "model": asked.model, "status": "completed",
         "output": items,
         "usage": {
-            "input_tokens": 100, "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens": 100, "input_tokens_details": {"cached_tokens": 50},
             "output_tokens": 20, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 120,
         },
     })

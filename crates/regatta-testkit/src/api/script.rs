@@ -12,6 +12,8 @@ pub enum Turn {
     Say(String),
     /// A shell command to run.
     Run(String),
+    /// A shell command to leave running in the background.
+    Background(String),
     /// A file to write with the client's own tool for that, relative to its directory.
     Write {
         /// Where.
@@ -127,6 +129,10 @@ pub(super) fn parts(turn: &Turn, asked: &Asked) -> Vec<Part> {
         Turn::Stall | Turn::Break => return vec![Part::Text("I was about to".to_owned())],
         Turn::Refuse(_) => return Vec::new(),
         Turn::Run(command) => run(command, asked),
+        Turn::Background(command) => run(command, asked).map(|(tool, mut input)| {
+            input["run_in_background"] = true.into();
+            (tool, input)
+        }),
         Turn::Write { path, text } => write(path, text, asked),
         Turn::Call { server, tool, input } => call(server, tool, input, asked),
     };
