@@ -37,6 +37,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) last_words: &'a str,
     /// It talks to a model: how its process ends may be the world's doing. Of a plain command it is the command's own.
     pub(crate) has_model: bool,
+    /// It was sent a command of its own, such as `/compact`: nothing is to be reported of that.
+    pub(crate) own_command: bool,
 }
 
 /// What is to be thought of the attempt so far.
@@ -187,6 +189,11 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
                 (true, None) => format!("the worker said {}", statement.verdict),
             },
         },
+        (None, None) if facts.own_command => {
+            let summary = "a command of the agent's own, which changes no work".to_owned();
+            let statement = Statement { verdict: Verdict::Pass, summary, metrics: Metrics::default() };
+            Judgement::Good { by: "exit-code", statement }
+        }
         (None, Some(end)) => Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why: end },
         (None, None) => Judgement::Bad {
             verdict: Verdict::Unknown,

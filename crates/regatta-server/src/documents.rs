@@ -282,6 +282,9 @@ pub struct AttemptDocument {
     pub class: Option<&'static str>,
     /// In one or two sentences.
     pub summary: String,
+    /// What the agent said last, where it was a model's agent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last_words: String,
     /// When the agent was started.
     pub started_at: Option<Timestamp>,
     /// When it was settled.
@@ -457,6 +460,7 @@ impl From<&Attempt> for AttemptDocument {
             verdict: attempt.verdict,
             class: attempt.class.as_ref().map(|class| class.as_str()),
             summary: attempt.summary.clone(),
+            last_words: attempt.last_words.clone(),
             started_at: attempt.started_at,
             ended_at: attempt.ended_at,
             cost_usd: attempt.cost_usd,

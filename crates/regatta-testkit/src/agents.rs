@@ -62,7 +62,7 @@ pub fn world(exe: &str, api: &Api) -> World {
     let mut world = World::new(exe);
     let home = world.outside("home");
     let path = std::env::var("PATH").unwrap_or_default();
-    world.env("PATH", format!("{}:{path}", programs().display()));
+    world.env("PATH", format!("{}:{}:{path}", home.join("bin").display(), programs().display()));
     let url = api.url();
     for proxy in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         world.env(proxy, &url).env(&proxy.to_ascii_lowercase(), &url);
@@ -85,8 +85,24 @@ fn claude(world: &mut World, url: &str) {
 }
 
 fn codex(world: &mut World, url: &str, home: &Path) {
+    // Where bubblewrap is installed, codex lets it start codex under this name, which it would make by itself, but not
+    // in a home below the directory for temporary files.
+    let alias = home.join("bin/codex-linux-sandbox");
+    if let Some(binary) = codex_binary() {
+        std::fs::create_dir_all(home.join("bin")).expect("the home can be written");
+        std::os::unix::fs::symlink(binary, alias).expect("the home can be written");
+    }
     world.env("CODEX_HOME", home.join(".codex")).env("CODEX_API_KEY", KEY);
     codex_home(&home.join(".codex"), url);
+}
+
+/// The machine's own program behind the script that npm installs.
+fn codex_binary() -> Option<PathBuf> {
+    let packages = programs().join("codex").canonicalize().ok()?;
+    let packages = packages.ancestors().find(|dir| dir.ends_with("@openai"))?.to_owned();
+    let below = |dir: PathBuf| dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let vendors = below(packages).map(|package| package.join("vendor"));
+    vendors.flat_map(below).map(|target| target.join("bin/codex")).find(|binary| binary.is_file())
 }
 
 /// Makes a directory one that codex can live in.

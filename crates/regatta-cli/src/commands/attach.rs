@@ -88,7 +88,8 @@ pub(crate) async fn document(
         .hinted("put it back into `agents`, or resume it as that program does"));
     };
     let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, project);
-    let Some(by_hand) = by_hand(&profile, session, &task.spec.env) else {
+    let model = attempt.model_asked.as_deref().or(profile.model.as_deref());
+    let Some(by_hand) = by_hand(&profile, session, model, &task.spec.env) else {
         return Err(no_session(task, &attempts, project));
     };
     let lane = lane(&queue, task, attempt, restore).await?;
@@ -124,7 +125,7 @@ fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Cli
     let id = &task.spec.id;
     let agent = project.config.agents.get(&task.spec.agent);
     let converses = agent.is_some_and(|agent| {
-        by_hand(&AgentProfile::of(&task.spec.agent, agent), "x", &task.spec.env).is_some()
+        by_hand(&AgentProfile::of(&task.spec.agent, agent), "x", None, &task.spec.env).is_some()
     });
     let error = CliError::refused(match (converses, attempts.is_empty()) {
         (false, _) => format!("{id} has no session: its agent, {}, has no conversations", task.spec.agent),

@@ -5,6 +5,7 @@ mod lanes;
 mod login;
 mod machine;
 mod sandbox;
+mod tested;
 
 use regatta_engine::git::{Head, Repo, installed};
 use serde::Serialize;

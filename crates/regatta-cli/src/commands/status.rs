@@ -299,6 +299,9 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     for evidence in &attempt.evidence {
         text.push_str(&format!("          - {}\n", shown(&describe_evidence(evidence))));
     }
+    if !attempt.last_words.is_empty() {
+        text.push_str(&format!("          - its last words: {}\n", shown(&attempt.last_words)));
+    }
     if let Some(head) = &attempt.head {
         text.push_str(&format!("          - commit {}\n", shown(head)));
     }

@@ -9,6 +9,9 @@ use regatta_testkit::world::text;
 
 use crate::scene::{DONE, LOOK, LOOKED, Scene};
 
+/// Agents that say when a spent allowance is whole again.
+const LIMITED: [&str; 3] = ["claude", "claude-newest", "codex"];
+
 #[test]
 fn too_many_requests_cost_a_moment_and_no_attempt() {
     let mut scene = Scene::new();
@@ -34,7 +37,7 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let resets_at = (now + 3 * 3600).next_multiple_of(60);
     let renewed = Timestamp::from_millis(i64::try_from(resets_at).unwrap() * 1000);
-    for agent in ["claude", "codex"] {
+    for agent in LIMITED {
         let work = format!("echo made >{agent}.txt && {DONE}");
         let turns = [
             Turn::run(LOOK),
@@ -47,7 +50,7 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
     scene.set_clock(Duration::ZERO);
     let daemon = scene.world.daemon();
     scene.world.enqueue(&scene.plan());
-    for agent in ["claude", "codex"] {
+    for agent in LIMITED {
         scene.world.wait_state(agent, "parked");
         let task = scene.world.task(agent);
         let class = &task["attempts"][0]["class"];
@@ -56,7 +59,7 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
         assert_eq!(scene.world.attempts(agent), (1, 0));
     }
     scene.set_clock(Duration::from_secs(3 * 3600 + 120));
-    for agent in ["claude", "codex"] {
+    for agent in LIMITED {
         scene.world.wait_state(agent, "landed");
         let sessions = scene.sessions(agent);
         assert!(sessions.len() == 2 && sessions[0] == sessions[1], "{sessions:?}");
@@ -118,4 +121,68 @@ fn a_key_that_opens_nothing_blocks_the_task_at_once_and_says_what_to_do() {
     assert!((2..=6).contains(&tries), "claude tried {tries} times");
     scene.assert_alone();
     scene.world.assert_no_process();
+}
+
+#[test]
+fn what_opencode_would_wait_for_without_a_word_goes_on_with_another_account() {
+    let mut scene = Scene::new();
+    let profiles = "profiles:\n  - { name: one, agents: opencode, env: { XDG_DATA_HOME: ~/data-one } }\n\
+                    \x20 - { name: two, agents: opencode, env: { XDG_DATA_HOME: ~/data-two } }\n";
+    scene.world.config(&format!("{}{profiles}", regatta_testkit::agents::SETTINGS));
+    let resets_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3 * 3600;
+    let turns = [
+        Turn::Refuse(Refusal::UsageLimit(resets_at)),
+        Turn::run(&format!("echo made >opencode.txt && {DONE}")),
+        Turn::say("It is done."),
+    ];
+    scene.task("opencode", "opencode", "max_attempts: 1", Script::of(turns));
+    scene.world.run(&scene.plan(), &[]).exited(0);
+    scene.world.assert_states(["opencode landed"]);
+    let task = scene.world.task("opencode");
+    let attempts = [&task["attempts"][0], &task["attempts"][1]];
+    assert_eq!(attempts.map(|attempt| text(&attempt["profile"])), ["one", "two"], "{task:#}");
+    assert_eq!(text(&attempts[0]["class"]["class"]), "rate-limited", "{task:#}");
+    assert_eq!(scene.world.attempts("opencode"), (2, 0));
+    scene.assert_tidy();
+}
+
+#[test]
+fn a_write_and_a_command_that_a_task_denies_are_refused_by_the_agent_itself() {
+    let agents = ["claude", "claude-newest", "gemini", "opencode"];
+    let mut scene = Scene::new();
+    for agent in agents {
+        let turns = [
+            Turn::write("forbidden.txt", "made\n"),
+            Turn::run("touch forbidden-too.txt"),
+            Turn::run(DONE),
+            Turn::say("It is done."),
+        ];
+        let keys = "permissions: { deny: [Write, Edit, \"Bash(touch:*)\"] }";
+        scene.task(agent, agent, keys, Script::of(turns));
+    }
+    // Codex has no rules for tools: its sandbox keeps it.
+    let turns = [
+        Turn::write("forbidden.txt", "made\n"),
+        Turn::run("touch forbidden-too.txt"),
+        Turn::call("regatta", "done", &serde_json::json!({ "verdict": "pass", "summary": "Did it" })),
+        Turn::say("It is done."),
+    ];
+    scene.task("codex", "codex", "read_only: true", Script::of(turns));
+    scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
+    scene.world.assert_states([
+        "claude done",
+        "claude-newest done",
+        "codex done",
+        "gemini done",
+        "opencode done",
+    ]);
+    for agent in agents {
+        let told = scene.world.task(agent)["attempts"].to_string();
+        assert!(told.contains("refused by the agent's own permissions"), "{agent}: {told}");
+        assert!(told.contains("it changed nothing"), "{agent}: {told}");
+    }
+    for file in ["forbidden.txt", "forbidden-too.txt"] {
+        assert_eq!(scene.world.landed(file), None);
+    }
+    scene.assert_tidy();
 }

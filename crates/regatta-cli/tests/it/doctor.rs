@@ -136,7 +136,7 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
             ("claude", "echo '2.1.197 (Claude Code)'"),
             (
                 "codex",
-                "case \"$*\" in --version) echo 'codex-cli 0.166.0' ;; 'sandbox -- true') test -d \"$CODEX_HOME\" ;; *) exit 9 ;; esac",
+                "case \"$*\" in --version) echo 'codex-cli 0.166.0' ;; sandbox*) test -d \"$CODEX_HOME\" && : >written ;; *) exit 9 ;; esac",
             ),
             ("gemini", "exec sleep 3600"),
         ],
@@ -174,4 +174,36 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
         details(&found, "sandbox")[0].contains("`sandbox: workspace` and `read-only` work here"),
         "{found:#}"
     );
+}
+
+#[test]
+fn what_nobody_tested_does_not_write_or_cannot_be_kept_is_told() {
+    let world = World::new();
+    let path = path_with(
+        &world,
+        &[
+            ("claude", "echo '999.0.1 (Claude Code)'"),
+            // It ends well and has written nothing.
+            (
+                "codex",
+                "case \"$*\" in --version) echo 'codex-cli 0.1.0' ;; *) echo 'bwrap: execvp codex-linux-sandbox: No such file or directory' >&2 ;; esac",
+            ),
+        ],
+    );
+    let file = world.outside().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    let claude = format!("claude: {{ env: {{ CLAUDE_CONFIG_DIR: {}/below }} }}", file.display());
+    world.write("regatta.yaml", format!("version: 1\nagents:\n  {claude}\n  codex: {{ model: m }}\n"));
+    let found = world.run_with(&[("PATH", &path)], ["doctor", "--json"]).exits(3).json();
+    let agents = details(&found, "agent").join("\n");
+    for expected in ["newer than 2.1.325, the newest that Regatta was tested with", "older than 0.166.0"] {
+        assert!(agents.contains(expected), "{expected} in {agents}");
+    }
+    let sandbox = details(&found, "sandbox");
+    assert!(
+        sandbox[0].contains("warning") && sandbox[0].contains("execvp codex-linux-sandbox"),
+        "{sandbox:?}"
+    );
+    let home = details(&found, "home");
+    assert!(home[0].contains("error") && home[0].contains("a-file is no directory"), "{home:?}");
 }

@@ -2,6 +2,7 @@
 
 mod world;
 
+mod agent_ends;
 mod attach;
 mod bounds;
 mod broadcast;

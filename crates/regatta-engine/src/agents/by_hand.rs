@@ -16,7 +16,14 @@ pub struct ByHand {
 /// How to go on with `session`; `None` for agents that have no conversations. Variables of the task win over those of
 /// the profile. Only the ones that say where things are kept are taken: the rest may be secret, and a person has their
 /// own.
-pub fn by_hand(profile: &AgentProfile, session: &str, task_env: &BTreeMap<String, String>) -> Option<ByHand> {
+///
+/// `model` is the one that the conversation was held with: codex would go on with another, and compact what was said.
+pub fn by_hand(
+    profile: &AgentProfile,
+    session: &str,
+    model: Option<&str>,
+    task_env: &BTreeMap<String, String>,
+) -> Option<ByHand> {
     let (program, args, places): (_, [&str; 2], &[&str]) = match profile.kind {
         Kind::Claude => ("claude", ["--resume", session], &["CLAUDE_CONFIG_DIR"]),
         Kind::Codex => ("codex", ["resume", session], &["CODEX_HOME"]),
@@ -31,6 +38,9 @@ pub fn by_hand(profile: &AgentProfile, session: &str, task_env: &BTreeMap<String
         argv => argv.to_vec(),
     };
     argv.extend(args.map(str::to_owned));
+    if let Some(model) = model.filter(|_| profile.kind == Kind::Codex) {
+        argv.extend(["--model", model].map(str::to_owned));
+    }
     let value = |name: &str| task_env.get(name).or_else(|| profile.env.get(name));
     let env = places.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?.clone()))).collect();
     Some(ByHand { argv, env })
@@ -78,10 +88,11 @@ mod tests {
 
     #[test]
     fn each_agent_is_gone_on_with_in_its_own_way() {
-        let line =
-            |kind| by_hand(&profile(kind), "S-1", &BTreeMap::new()).map(|by_hand| by_hand.line("/l/a"));
+        let line = |kind| {
+            by_hand(&profile(kind), "S-1", Some("m-1"), &BTreeMap::new()).map(|by_hand| by_hand.line("/l/a"))
+        };
         assert_eq!(line(Kind::Claude).as_deref(), Some("cd /l/a && claude --resume S-1"));
-        assert_eq!(line(Kind::Codex).as_deref(), Some("cd /l/a && codex resume S-1"));
+        assert_eq!(line(Kind::Codex).as_deref(), Some("cd /l/a && codex resume S-1 --model m-1"));
         assert_eq!(line(Kind::Gemini).as_deref(), Some("cd /l/a && gemini --resume S-1"));
         assert_eq!(line(Kind::Opencode).as_deref(), Some("cd /l/a && opencode --session S-1"));
         assert_eq!((line(Kind::Command), line(Kind::Sim)), (None, None));
@@ -94,7 +105,7 @@ mod tests {
         claude.env.insert("CLAUDE_CONFIG_DIR".into(), "/profile".into());
         claude.env.insert("ANTHROPIC_API_KEY".into(), "sk-1".into());
         let task_env = BTreeMap::from([("CLAUDE_CONFIG_DIR".to_owned(), "/it's mine".to_owned())]);
-        let line = by_hand(&claude, "$(reboot)", &task_env).unwrap().line("/l; rm -rf ~");
+        let line = by_hand(&claude, "$(reboot)", None, &task_env).unwrap().line("/l; rm -rf ~");
         assert_eq!(
             line,
             r"cd '/l; rm -rf ~' && CLAUDE_CONFIG_DIR='/it'\''s mine' '/opt/my claude/bin' --resume '$(reboot)'"

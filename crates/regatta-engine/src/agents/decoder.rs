@@ -62,6 +62,9 @@ pub struct Ending {
     pub result_text: Option<String>,
     /// Tools refused on the way. A refusal is not a failure, but it explains one.
     pub denials: Vec<String>,
+    /// What its sandbox said when it could not do its part, in the words of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// What it claimed of its use and was not believed, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,

@@ -181,6 +181,7 @@ impl Ledger {
             turns: self.turns,
             result_text: self.result.as_ref().map(|(_, text)| text.clone()).filter(|text| !text.is_empty()),
             denials: self.denials.clone(),
+            sandbox: None,
             doubts: self.doubts.clone(),
         }
     }

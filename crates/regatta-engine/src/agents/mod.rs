@@ -44,6 +44,7 @@ pub use event::{AgentEvent, FileChange};
 pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, Refusal, SessionPlan, find_program};
 pub use lines::{LineBuffer, MAX_LINE};
 pub use suspicion::{News, Suspicions};
+pub use words::is_own_command;
 
 /// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:
 /// what the user exported wins over our defaults, as does what the profile sets.

@@ -120,6 +120,9 @@ fn cut_short(brief: &Brief<'_>, report: Report) -> String {
 /// What somebody says in a conversation that goes on. Their words come first and unchanged: they may be a command of
 /// the agent's own.
 fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
+    if is_own_command(follow_up) {
+        return format!("{}\n", follow_up.trim());
+    }
     let finish = match (brief.reports, report) {
         (false, _) => String::new(),
         (true, Report::Command) => " Finish with `regatta done` as before.".to_owned(),
@@ -134,6 +137,15 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
         brief.task,
         brief.attempt,
     )
+}
+
+/// Whether the words are a command of the agent's own, such as `/compact`, and no task.
+pub fn is_own_command(words: &str) -> bool {
+    let first = words.split_whitespace().next().unwrap_or_default();
+    first.strip_prefix('/').is_some_and(|name| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'))
+    })
 }
 
 /// For agents that take no system prompt: the rules stand before the task. A conversation that goes on has them.

@@ -47,6 +47,7 @@ impl Case {
             marker: self.marker,
             last_words: self.words,
             has_model: self.has_model,
+            own_command: false,
         })
     }
 

@@ -14,6 +14,7 @@ mod bring_in;
 mod capture;
 mod commit;
 mod commit_hooks;
+mod elsewhere;
 mod gate;
 mod heal;
 mod index;
@@ -30,6 +31,7 @@ mod retire;
 mod salvage;
 mod secrets;
 mod staging;
+
 mod submodules;
 mod unfinished;
 

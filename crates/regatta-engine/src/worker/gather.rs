@@ -16,6 +16,8 @@ use crate::profiles::Notebook;
 
 /// How much of an agent's last words is kept for a JSON result or a plan.
 const LAST_WORDS: usize = 256 * 1024;
+/// How much of the last thing it said is shown with the task.
+const CLOSING: usize = 400;
 /// How much of stderr is read for signs of what went wrong.
 const STDERR_TAIL: u64 = 8 * 1024;
 
@@ -23,6 +25,8 @@ const STDERR_TAIL: u64 = 8 * 1024;
 pub(crate) struct Heard {
     pub(crate) ending: Ending,
     pub(crate) last_words: String,
+    /// The last thing that it said, on one line.
+    pub(crate) closing: String,
     /// The limit that its account ran into, by the agent's name for it.
     pub(crate) rejected: Option<String>,
 }
@@ -42,6 +46,7 @@ impl Worker {
             }
             let mut last_words = String::new();
             let mut rejected = None;
+            let mut closing = String::new();
             if let Ok(mut tail) = Tail::open(&stdout, 0) {
                 loop {
                     let lines = tail.drain().unwrap_or_default();
@@ -50,6 +55,11 @@ impl Worker {
                     }
                     for line in lines {
                         for event in decoder.line(&line.bytes) {
+                            if let AgentEvent::Text { text } = &event
+                                && !text.trim().is_empty()
+                            {
+                                closing.clone_from(text);
+                            }
                             match event {
                                 AgentEvent::Text { text } | AgentEvent::Result { text, .. } => {
                                     remember(&mut last_words, &text);
@@ -72,7 +82,7 @@ impl Worker {
                 ending.tokens_out = ending.tokens_out.max(used.written);
                 ending.cached = ending.cached.max(used.cached);
             }
-            Heard { ending, last_words, rejected }
+            Heard { ending, closing: in_short(&closing), last_words, rejected }
         });
         Ok(read.await.expect("decoding does not panic"))
     }
@@ -86,7 +96,20 @@ impl Worker {
         if ending.session.is_some() {
             self.record.session.clone_from(&ending.session);
         }
+        // Of a plain command it is a line of its output.
+        if self.ctx.agent(&self.claim.spec.agent).is_ok_and(|agent| agent.kind.has_model()) {
+            self.record.last_words = self.redact(&heard.closing);
+        }
         self.settle_usage(ending);
+    }
+}
+
+/// The end of what was said, on one line.
+fn in_short(words: &str) -> String {
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.ceil_char_boundary(line.len().saturating_sub(CLOSING)) {
+        0 => line,
+        cut => format!("…{}", &line[cut..]),
     }
 }
 

@@ -17,7 +17,7 @@ use super::gather::{self, Heard};
 use super::marks::Marks;
 use super::prepare::{listed, reopen};
 use super::{Site, Stop, Worker, WorkerError};
-use crate::agents::AgentEnd;
+use crate::agents::{self, AgentEnd};
 use crate::commands::Shell;
 use crate::git::Oid;
 use crate::judge::{self, Facts, Judgement, SoFar};
@@ -62,6 +62,11 @@ impl Worker {
             marker: marker.as_deref(),
             last_words: &heard.last_words,
             has_model: self.ctx.agent(&spec.agent)?.kind.has_model(),
+            own_command: self
+                .claim
+                .prompt
+                .as_ref()
+                .is_some_and(|prompt| agents::is_own_command(&prompt.text)),
         };
         let mut judgement = judge::weigh(&facts).within_reason(clock::now());
         if *exit == Exit::Lost && self.lost_before().await? >= LOST_IN_A_ROW {
@@ -71,6 +76,9 @@ impl Worker {
         if matches!(heard.ending.end, AgentEnd::NoSession | AgentEnd::SessionExists) && !self.went_on() {
             let why = "it says that it lacks a conversation which it was to begin".to_owned();
             judgement = Judgement::Environment(why);
+        }
+        if let Some(why) = self.sandbox_failed(site, &judgement, &heard).await? {
+            judgement = Judgement::Permanent(why);
         }
         self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
         if matches!(heard.ending.end, AgentEnd::NoSession) {
@@ -147,6 +155,36 @@ impl Worker {
         self.bad(site, &judgement).await
     }
 
+    /// Why an attempt came to nothing whose sandbox does not work on this machine. What its agent says of it then is worth
+    /// nothing: it could not do what it was asked for.
+    async fn sandbox_failed(
+        &self,
+        site: &Site,
+        judgement: &Judgement,
+        heard: &Heard,
+    ) -> Result<Option<String>, WorkerError> {
+        let Some(said) = &heard.ending.sandbox else { return Ok(None) };
+        if !matches!(judgement, Judgement::Good { .. } | Judgement::Bad { .. }) {
+            return Ok(None);
+        }
+        // A file that may not be written is no failure of a sandbox that forbids just that.
+        let spec = &self.claim.spec;
+        let lane = site.lane.path.to_string_lossy();
+        let in_lane = said.contains(&*lane) && !said.contains("/.git") && !said.contains("/.codex");
+        if !said.starts_with("bwrap: ") && (spec.read_only || !in_lane) {
+            return Ok(None);
+        }
+        let changed = self.git(site, |ctx, lane| ctx.work.changed_paths(&lane.path, &lane.base)).await?;
+        Ok(changed.is_empty().then(|| {
+            format!(
+                "codex's sandbox does not work on this machine: {said}; `regatta doctor` tries it: update or remove \
+                 bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, or set \
+                 `sandbox: off`, then `regatta retry {}`",
+                spec.id
+            )
+        }))
+    }
+
     /// Puts right what the agent broke of its lane; what cannot be put right is the answer.
     pub(super) async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
         let read_only = self.claim.spec.read_only;
@@ -167,6 +205,13 @@ impl Worker {
             Ok(Boarded::Unfit(why)) => Err(WorkerError::Impossible(why)),
             _ => Err(odd.into()),
         }
+    }
+
+    /// Where commits were left since the agent was started that are neither its lane's nor the target's.
+    async fn strays(&self, site: &Site) -> Result<Vec<String>, WorkerError> {
+        let Some(since) = self.record.started_at else { return Ok(Vec::new()) };
+        let target = self.ctx.target.clone();
+        self.git(site, move |ctx, lane| ctx.lanes.left_elsewhere(lane, &target, since)).await
     }
 
     /// Whether the agent has the target branch itself checked out; its lane is taken off it.
@@ -262,7 +307,16 @@ impl Worker {
             if self.claim.prompt.is_none() && !self.is_link() {
                 verdict = Verdict::Warn;
             }
-            self.record.evidence.push(Evidence::Note { text: "it changed nothing".to_owned() });
+            let text = match self.strays(site).await? {
+                places if places.is_empty() => "it changed nothing".to_owned(),
+                places => format!(
+                    "it changed nothing in its lane, and commits that were made meanwhile are elsewhere: {}; what is \
+                     its work there is not landed: `regatta send {} \"bring your commits into this directory\"`",
+                    places.join(", "),
+                    spec.id
+                ),
+            };
+            self.record.evidence.push(Evidence::Note { text });
         }
         if !spec.read_only && !spec.checks.is_empty() {
             self.restore(site, &head).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use regatta_core::config::{Agent, AgentKind, Origin, Profile};
 use regatta_engine::agents::find_program;
 
-use super::{Finding, login, sandbox};
+use super::{Finding, login, sandbox, tested};
 use crate::project::Project;
 use crate::render::shown::clean_line;
 
@@ -65,11 +65,16 @@ async fn look_at(
 ) -> Vec<Finding> {
     let (version, sandbox) = tokio::join!(version(path), sandbox::look(shown, path, agent));
     let mut found = vec![match version {
-        Ok(version) => Finding::ok("agent", format!("{shown}: {version} at {}", path.display())),
+        Ok(version) => match tested::doubt(agent.kind, &version) {
+            None => Finding::ok("agent", format!("{shown}: {version} at {}", path.display())),
+            Some(doubt) => Finding::warning("agent", format!("{shown}: {version} at {}: {doubt}", path.display()))
+                .hinted("it will most likely do; watch what its first tasks cost and how they end, or install a version that was tested"),
+        },
         Err(why) => Finding::warning("agent", format!("{shown}: `{} --version` {why}", path.display()))
             .hinted("run it by hand and see"),
     }];
     found.extend(login::look(shown, agent, profiles, is_wanted));
+    found.extend(is_wanted.then(|| login::home(shown, agent)).flatten());
     found.extend(sandbox);
     found
 }

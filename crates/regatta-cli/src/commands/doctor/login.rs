@@ -1,8 +1,10 @@
 //! Whether an agent can sign in, as far as files and variables tell. Nobody is asked over the network.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use regatta_core::config::{Agent, AgentKind, Profile};
+
+use rustix::fs::{Access, access};
 
 use super::Finding;
 
@@ -35,6 +37,27 @@ pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: 
 /// Whether there is a sign that this agent can sign in; `None` where nobody can tell.
 pub(crate) fn is_signed_in(agent: &Agent) -> Option<bool> {
     Login::of(agent.kind).map(|login| login.found(&|name| agent.env.get(name).cloned()).is_some())
+}
+
+/// The directory that an agent keeps its things in; `None` where there is none.
+pub(super) fn agent_dir(agent: &Agent) -> Option<PathBuf> {
+    let login = Login::of(agent.kind)?;
+    let kept = login.kept(&|name| agent.env.get(name).cloned())?;
+    kept.parent().map(Path::to_owned)
+}
+
+/// Whether the agent can keep its conversations where it does; told only where it cannot.
+pub(super) fn home(shown: &str, agent: &Agent) -> Option<Finding> {
+    let dir = agent_dir(agent)?;
+    let there = dir.ancestors().find(|dir| dir.symlink_metadata().is_ok())?;
+    let why = match access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        _ if !there.is_dir() => "is no directory".to_owned(),
+        Ok(()) => return None,
+        Err(error) => format!("cannot be written: {error}"),
+    };
+    let text = format!("{shown} keeps its conversations in {}, and {} {why}", dir.display(), there.display());
+    let hint = format!("make it writable, or set {} to another directory", Login::of(agent.kind)?.home.0);
+    Some(Finding::error("home", text).hinted(hint))
 }
 
 /// Where an agent keeps its login, and what lets it in without one.
@@ -114,16 +137,25 @@ impl Login {
         if let Some(name) = self.variables.iter().find(|name| variable(name).is_some()) {
             return Some((*name).to_owned());
         }
+        let kept = self.kept(env)?;
+        kept.is_file().then(|| kept.display().to_string())
+    }
+
+    /// The file of its login, whether it is there or not.
+    fn kept(&self, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+        let variable = |name: &str| {
+            let value = env(name).or_else(|| std::env::var(name).ok());
+            value.filter(|value| !value.is_empty())
+        };
         let user = std::env::var_os("HOME").map(PathBuf::from);
         let (name, file) = self.home;
-        let kept = match (variable(name), user) {
+        Some(match (variable(name), user) {
             (Some(dir), user) => match (dir.strip_prefix("~/"), user) {
                 (Some(below), Some(user)) => user.join(below).join(file),
                 _ => PathBuf::from(dir).join(file),
             },
             (None, Some(user)) => user.join(self.usual),
             (None, None) => return None,
-        };
-        kept.is_file().then(|| kept.display().to_string())
+        })
     }
 }

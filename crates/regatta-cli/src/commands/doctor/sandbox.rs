@@ -1,49 +1,70 @@
 //! What keeps an agent's commands in, and whether it works on this machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use regatta_core::config::{Agent, AgentKind};
 
 use super::Finding;
 use super::agents::PATIENCE;
+use super::login::agent_dir;
+use crate::render::shown::clean_line;
 
-/// Only codex has a sandbox that Regatta sets: it is tried with a command that does nothing.
+/// Only codex has a sandbox that Regatta sets: it is tried with a command that writes a file where it may.
 pub(super) async fn look(shown: &str, program: &Path, agent: &Agent) -> Option<Finding> {
     if agent.kind != AgentKind::Codex {
         return None;
     }
-    Some(match works(program).await {
+    Some(match works(program, agent).await {
         Ok(()) => Finding::ok("sandbox", format!("{shown}: `sandbox: workspace` and `read-only` work here")),
         Err(why) => {
             let text = format!("{shown}: its sandbox does not work here: {why}");
             let finding = Finding::warning("sandbox", text);
             finding.hinted(
-                "tasks with `read_only` or `sandbox` cannot run commands; allow user namespaces or Landlock to this user, or leave the two out",
+                "tasks with `read_only` or `sandbox` cannot run commands or write; update or remove bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, allow user namespaces or Landlock to this user, or leave the two keys out",
             )
         }
     })
 }
 
-async fn works(program: &Path) -> Result<(), String> {
-    // A home of its own: nothing is written into the user's, and nothing in there changes what is tried.
-    let home = std::env::temp_dir().join(format!("regatta-doctor-{}", std::process::id()));
-    std::fs::create_dir(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+async fn works(program: &Path, agent: &Agent) -> Result<(), String> {
+    let place = place(agent);
+    let (home, lane) = (place.join("home"), place.join("lane"));
+    for dir in [&home, &lane] {
+        std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    }
     let asked = tokio::process::Command::new(program)
-        .args(["sandbox", "--", "true"])
+        .args(["sandbox", "-c", "sandbox_mode=\"workspace-write\"", "--", "sh", "-c", ": >written"])
         .env("CODEX_HOME", &home)
+        .current_dir(&lane)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .kill_on_drop(true)
-        .status();
+        .output();
     let answer = match tokio::time::timeout(PATIENCE, asked).await {
         Err(_) => Err(format!("it did not answer within {} s", PATIENCE.as_secs())),
         Ok(Err(error)) => Err(format!("it could not be started: {error}")),
-        Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(format!("`codex sandbox -- true` ended with {status}")),
+        Ok(Ok(output)) if output.status.success() && lane.join("written").is_file() => Ok(()),
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            let ended =
+                if output.status.success() { "wrote nothing".to_owned() } else { output.status.to_string() };
+            Err(format!("a command in it ended with {ended}: {}", clean_line(said)))
+        }
     };
-    // Best effort: it is in the directory for such things.
-    drop(std::fs::remove_dir_all(&home));
+    // Best effort: its name says whose it is.
+    drop(std::fs::remove_dir_all(&place));
     answer
+}
+
+/// A directory beside the one that codex keeps its things in: where that is decides whether the sandbox works. Nothing is
+/// written into the user's own, and nothing in there changes what is tried.
+fn place(agent: &Agent) -> PathBuf {
+    let name = format!(".regatta-doctor-{}", std::process::id());
+    let beside = agent_dir(agent).and_then(|dir| Some(dir.parent()?.join(&name)));
+    match beside {
+        Some(beside) if std::fs::create_dir(&beside).is_ok() => beside,
+        _ => std::env::temp_dir().join(name),
+    }
 }

@@ -31,6 +31,8 @@ pub struct CodexDecoder {
     /// Why the request failed that codex is about to repeat.
     retrying: Option<String>,
     turns: u32,
+    /// What the program said that was to put a command into the sandbox.
+    sandbox: Option<String>,
     /// Where its clock is: it prints times without saying so.
     zone: Option<String>,
 }
@@ -46,7 +48,8 @@ impl Decoder for CodexDecoder {
         let retrying = self.retrying.as_deref();
         let home = self.zone.as_deref().unwrap_or(HOME_ZONE);
         let end = classify(self.terminal.as_ref(), retrying, self.spoke, exit, stderr_tail, (now, home));
-        self.ledger.ending(end)
+        let sandbox = self.sandbox.clone().or_else(|| unwritten(stderr_tail));
+        Ending { sandbox, ..self.ledger.ending(end) }
     }
 
     fn open_tools(&self) -> usize {
@@ -179,6 +182,11 @@ impl CodexDecoder {
         let failed = !matches!(text(item, "status"), None | Some("completed"))
             || item.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0);
         let answer = ["aggregated_output", "result", "error"].iter().find_map(|key| item.get(key));
+        if failed
+            && let Some(said) = text(item, "aggregated_output").filter(|said| said.starts_with("bwrap: "))
+        {
+            self.sandbox = Some(one_line(said));
+        }
         // Some are told only when they are over.
         let mut events = if self.ledger.is_open(&id) { Vec::new() } else { vec![started] };
         if !failed {
@@ -188,6 +196,11 @@ impl CodexDecoder {
         events.push(ended(id, failed, answer.unwrap_or(&Value::Null), None));
         Some(events)
     }
+}
+
+/// What codex says on stderr of an edit that its sandbox did not let through.
+fn unwritten(stderr: &str) -> Option<String> {
+    stderr.lines().rev().find(|line| line.starts_with("Failed to write file ")).map(one_line)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

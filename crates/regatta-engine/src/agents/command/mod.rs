@@ -72,6 +72,7 @@ impl Decoder for PlainDecoder {
             turns: None,
             result_text: (!said.is_empty()).then(|| said.to_owned()),
             denials: Vec::new(),
+            sandbox: None,
             doubts: Vec::new(),
         }
     }

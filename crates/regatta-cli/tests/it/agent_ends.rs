@@ -1,0 +1,112 @@
+//! Ends of agents that are easily misread: work left elsewhere, a lane that is gone, a sandbox that does not work, a
+//! command of the agent's own.
+
+use std::path::PathBuf;
+
+use regatta_testkit::repo::script;
+use regatta_testkit::world::{World, task, text};
+
+use crate::REGATTA;
+
+const DONE: &str = "regatta done --verdict pass --summary 'Did it'";
+
+/// A program that plays an agent, and the settings that name it.
+fn playing(world: &World, kind: &str, body: &str) -> PathBuf {
+    let program = world.outside(kind);
+    script(&program, &format!("cat >/dev/null\n{body}"));
+    world.config(&format!("version: 1\nagents: {{ {kind}: {{ exe: {} }} }}\n", program.display()));
+    program
+}
+
+fn notes(world: &World, id: &str) -> String {
+    world.task(id)["attempts"].to_string()
+}
+
+#[test]
+fn commits_that_an_agent_left_elsewhere_are_found() {
+    let world = World::new(REGATTA);
+    let body = format!(
+        "git worktree add -q -b worktree-mine \"$REGATTA_LANE/../mine\" >/dev/null 2>&1\n\
+         cd \"$REGATTA_LANE/../mine\" && echo made >made.txt && git add made.txt && git commit -qm mine\n\
+         cd \"$REGATTA_LANE\" && {DONE}"
+    );
+    let plan = world.plan(&task("a", "agent: sh", &body));
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a done"]);
+    let told = notes(&world, "a");
+    assert!(told.contains("branch worktree-mine at ") && told.contains("/mine"), "{told}");
+    world.regatta(["status", "a"]).exited(0).says("branch worktree-mine at");
+}
+
+#[test]
+fn an_agent_whose_lane_was_taken_away_is_not_asked_for_a_verdict() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "agent: sh\nmax_attempts: 1", "cd / && rm -rf \"$REGATTA_LANE\""));
+    world.run(&plan, &[]).exited(1);
+    let record = world.task("a");
+    let reason = text(&record["reason"]);
+    assert!(
+        reason.contains("its lane was gone when it ended") && !reason.contains("no verdict"),
+        "{record:#}"
+    );
+}
+
+#[test]
+fn a_sandbox_that_does_not_work_blocks_the_task_and_says_what_to_do() {
+    for said in [
+        // As codex tells of it with bubblewrap 0.8 of the system and its own directory among temporary files.
+        r#"echo '{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"touch a","aggregated_output":"bwrap: execvp codex-linux-sandbox: No such file or directory\n","exit_code":1,"status":"failed"}}'"#,
+        r#"echo "Failed to write file $REGATTA_LANE/made.txt" >&2"#,
+    ] {
+        let world = World::new(REGATTA);
+        let body = format!(
+            r#"echo '{{"type":"thread.started","thread_id":"t-1"}}'
+echo '{{"type":"turn.started"}}'
+{said}
+{DONE}
+echo '{{"type":"item.completed","item":{{"id":"i2","type":"agent_message","text":"It is done."}}}}'
+echo '{{"type":"turn.completed","usage":{{"input_tokens":100,"output_tokens":20}}}}'"#
+        );
+        playing(&world, "codex", &body);
+        let plan = world.plan(&task("a", "agent: codex\nsandbox: workspace", "do it"));
+        world.run(&plan, &[]).exited(1);
+        world.assert_states(["a blocked"]);
+        let record = world.task("a");
+        let reason = text(&record["reason"]);
+        assert!(reason.contains("codex's sandbox does not work on this machine"), "{record:#}");
+        assert!(reason.contains("regatta doctor") && reason.contains("sandbox: off"), "{record:#}");
+        assert_eq!(world.attempts("a"), (1, 0));
+    }
+}
+
+#[test]
+fn a_command_of_the_agents_own_takes_nothing_from_a_task_that_has_landed() {
+    let world = World::new(REGATTA);
+    let said = world.outside("said");
+    let body = format!(
+        r#"cat >>'{said}'
+echo '{{"type":"system","subtype":"init","session_id":"s","model":"m"}}'
+if grep -q '^/compact$' '{said}'; then answer='Compacted. Shall I go on?'
+else echo made >made.txt; {DONE}; answer='It is done.'; fi
+echo "{{\"type\":\"assistant\",\"message\":{{\"id\":\"m1\",\"content\":[{{\"type\":\"text\",\"text\":\"$answer\"}}]}}}}"
+echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"$answer\",\"session_id\":\"s\"}}""#,
+        said = said.display()
+    );
+    let program = world.outside("claude");
+    script(&program, &body);
+    world.config(&format!(
+        "version: 1\nland: {{ auto: true }}\nagents: {{ claude: {{ exe: {} }} }}\n",
+        program.display()
+    ));
+    let daemon = world.daemon();
+    world.enqueue(&world.plan(&task("a", "agent: claude\nmax_attempts: 1", "do it")));
+    world.wait_state("a", "landed");
+    world.regatta(["send", "a", "/compact", "--wait"]).exited(0);
+    world.wait_state("a", "landed");
+    let record = world.task("a");
+    assert_eq!(record["attempts"].as_array().map(Vec::len), Some(2), "{record:#}");
+    // What it asked last is not only in its log.
+    world.regatta(["status", "a"]).exited(0).says("its last words: Compacted. Shall I go on?");
+    daemon.signal("TERM");
+    daemon.wait();
+}

@@ -1,0 +1,45 @@
+//! Commits that were made while an agent worked, and not in its lane: on a branch of its own, in a worktree that one of
+//! its tools made. Nobody lands them, so somebody has to be told where they are.
+
+use regatta_core::time::Timestamp;
+
+use super::{Lane, Lanes};
+use crate::git::GitError;
+
+/// Branches that are looked at, and places that are told.
+const MOST: usize = 100;
+const TOLD: usize = 3;
+
+impl Lanes {
+    /// Branches with commits that were made since then and that `lane` does not have, with where they are checked out.
+    /// Regatta's own branches and the target are not among them.
+    pub(crate) fn left_elsewhere(
+        &self,
+        lane: &Lane,
+        target: &str,
+        since: Timestamp,
+    ) -> Result<Vec<String>, GitError> {
+        let (count, merged) = (format!("--count={MOST}"), format!("--no-merged={}", lane.head()?));
+        let flags = ["--sort=-committerdate", &count, &merged, "--format=%(refname) %(committerdate:unix)"];
+        let listed = self.repo.real().arg("for-each-ref").args(flags).args(["--", "refs/heads/"]).text()?;
+        let checkouts = self.repo.checkouts()?;
+        // Git's clock has whole seconds.
+        let since = since.seconds();
+        let mut found = Vec::new();
+        for (name, made_at) in listed.lines().filter_map(|line| line.split_once(' ')) {
+            let Some(branch) = name.strip_prefix("refs/heads/") else { continue };
+            let is_new = made_at.parse::<i64>().is_ok_and(|made_at| made_at >= since);
+            if !is_new || branch == target || branch.starts_with("regatta/") {
+                continue;
+            }
+            let at =
+                checkouts.iter().find(|checkout| !checkout.is_lane && checkout.on.as_deref() == Some(name));
+            found.push(match at {
+                Some(checkout) => format!("branch {branch} at {}", checkout.path.display()),
+                None => format!("branch {branch}"),
+            });
+        }
+        found.truncate(TOLD);
+        Ok(found)
+    }
+}
