@@ -75,9 +75,7 @@ impl Books {
 
     /// What `spec` may cost if it starts now.
     pub(crate) fn allowance(&self, spec: &TaskSpec) -> Option<Allowance> {
-        let left = self.of(spec).filter_map(|account| Some((account.usd_left()?, account)));
-        let (usd, account) = left.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        Some(Allowance { usd, halt: Halt::of(account) })
+        self.of(spec).filter_map(Allowance::of).min_by(|one, other| one.usd.total_cmp(&other.usd))
     }
 }
 

@@ -43,8 +43,20 @@ impl Halt {
 pub(crate) struct Allowance {
     /// Dollars.
     pub(crate) usd: f64,
-    /// What follows when they are gone.
-    pub(crate) halt: Halt,
+    /// That budget, as it was then.
+    account: Account,
+}
+
+impl Allowance {
+    /// What is left of `account`, where dollars are limited.
+    pub(crate) fn of(account: &Account) -> Option<Self> {
+        Some(Self { usd: account.usd_left()?, account: account.clone() })
+    }
+
+    /// What follows when they are gone and this attempt has used that much.
+    pub(crate) fn halt(&self, used: Spent) -> Halt {
+        Halt::of(&Account { spent: self.account.spent + used, ..self.account.clone() })
+    }
 }
 
 /// Between one worker and its engine.

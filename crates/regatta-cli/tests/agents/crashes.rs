@@ -41,6 +41,18 @@ fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_agai
 }
 
 #[test]
+fn an_opencode_that_falls_silent_inside_a_step_is_not_waited_for_until_its_timeout() {
+    let mut scene = Scene::new();
+    let keys = "max_attempts: 1\nfirst_output_timeout: 4m\nidle_timeout: 20s\ntimeout: 20m";
+    scene.task("opencode", "opencode", keys, script("opencode", [Turn::Stall]));
+    scene.world.run(&scene.plan(), &[]).exited(0).says("it went silent");
+    scene.world.assert_states(["opencode landed"]);
+    assert_went_on(&scene, "opencode");
+    assert_eq!(scene.world.attempts("opencode"), (2, 0));
+    scene.assert_tidy();
+}
+
+#[test]
 fn a_connection_that_breaks_costs_no_attempt() {
     let mut scene = Scene::new();
     for agent in ["claude", "codex"] {

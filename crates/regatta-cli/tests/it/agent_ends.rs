@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
 
@@ -55,7 +56,7 @@ fn an_agent_whose_lane_was_taken_away_is_not_asked_for_a_verdict() {
 fn a_sandbox_that_does_not_work_blocks_the_task_and_says_what_to_do() {
     for said in [
         // As codex tells of it with bubblewrap 0.8 of the system and its own directory among temporary files.
-        r#"echo '{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"touch a","aggregated_output":"bwrap: execvp codex-linux-sandbox: No such file or directory\n","exit_code":1,"status":"failed"}}'"#,
+        r#"printf '%s\n' '{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"touch a","aggregated_output":"bwrap: execvp codex-linux-sandbox: No such file or directory\n","exit_code":1,"status":"failed"}}'"#,
         r#"echo "Failed to write file $REGATTA_LANE/made.txt" >&2"#,
     ] {
         let world = World::new(REGATTA);
@@ -101,7 +102,8 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     let daemon = world.daemon();
     world.enqueue(&world.plan(&task("a", "agent: claude\nmax_attempts: 1", "do it")));
     world.wait_state("a", "landed");
-    world.regatta(["send", "a", "/compact", "--wait"]).exited(0);
+    world.regatta(["send", "a", "/compact"]).exited(0);
+    until("the command is taken", || (world.attempts("a").0 == 2).then_some(()));
     world.wait_state("a", "landed");
     let record = world.task("a");
     assert_eq!(record["attempts"].as_array().map(Vec::len), Some(2), "{record:#}");

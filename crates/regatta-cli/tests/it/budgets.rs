@@ -183,9 +183,11 @@ fn claude_is_told_what_is_left_and_what_it_stops_for_is_no_work_failure() {
     let attempt = &record["attempts"][0];
     assert_eq!((&attempt["class"], &attempt["charged"]), (&json!("budget"), &json!(false)), "{record:#}");
     assert!(
-        text(&record["reason"]).contains("put a into the queue again with a higher `budget_usd`"),
+        text(&record["reason"]).contains("raise `budget_usd` or `budget_tokens` of a in ")
+            && text(&record["reason"]).contains("plan.md"),
         "{record:#}"
     );
+    assert!(text(&record["reason"]).contains("$0.61 of $0.60"), "{record:#}");
     let calls = fs::read_to_string(world.outside("calls")).unwrap();
     assert!(calls.contains("--max-budget-usd 0.6000"), "{calls}");
     assert_eq!(world.salvaged().len(), 1);

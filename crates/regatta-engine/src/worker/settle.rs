@@ -620,7 +620,7 @@ impl Worker {
         };
         let (mut outcome, class, charged) = judge::after_failure(judgement, &so_far);
         if let (Judgement::Budget(_), Some(allowance)) = (judgement, &self.meter.allowance) {
-            outcome = allowance.halt.clone().outcome();
+            outcome = allowance.halt(self.meter.used()).outcome();
         }
         self.record.class = Some(class);
         self.record.charged = charged;
