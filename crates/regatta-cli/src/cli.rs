@@ -47,8 +47,8 @@ pub(crate) struct Global {
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,
     /// Say more.
-    #[arg(long, short = 'v', global = true, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
+    #[arg(long, short = 'v', global = true)]
+    pub(crate) verbose: bool,
     /// Use colours.
     #[arg(long, global = true, value_enum, default_value = "auto")]
     pub(crate) color: Color,

@@ -41,8 +41,20 @@ impl CliError {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         let plural = if errors == 1 { "" } else { "s" };
         let mut error = Self::usage(format!("{errors} mistake{plural} found; nothing was changed"));
+        let wrong = |part: fn(&str) -> bool| {
+            diagnostics.iter().filter(|found| found.is_error()).all(|found| part(&found.file))
+        };
+        let hint = if wrong(|source| source.starts_with('$')) {
+            "correct the environment variable; `regatta config` shows what holds and who said so"
+        } else if wrong(|source| source.starts_with('-')) {
+            "correct the flag; `--help` behind the command says what it takes"
+        } else if wrong(|source| source.ends_with("regatta.yaml") || source.ends_with("rookery.yaml")) {
+            "correct it; `regatta config` reads it again and changes nothing"
+        } else {
+            "correct them; `regatta validate FILE` checks again without running anything"
+        };
         error.diagnostics = diagnostics;
-        error.hinted("put them right; `regatta validate FILE` checks again without running anything")
+        error.hinted(hint)
     }
 
     /// The next step.

@@ -43,7 +43,7 @@ impl Ui {
             json: global.json,
             color: color && !global.json,
             quiet: global.quiet,
-            verbose: global.verbose > 0,
+            verbose: global.verbose,
             terminal,
             outlives_reader: false,
             kept: None,

@@ -26,10 +26,10 @@ pub enum IdError {
     #[error("is longer than {MAX_ID_LEN} characters")]
     TooLong,
     /// The first character is a dash, a dot or something stranger.
-    #[error("must begin with a letter, a digit or an underscore")]
+    #[error("must begin with a–z, A–Z, 0–9 or '_'")]
     BadStart,
     /// A character outside the set.
-    #[error("contains {0:?}; letters, digits, '.', '_' and '-' are allowed")]
+    #[error("contains {0:?}; a–z, A–Z, 0–9, '.', '_' and '-' are allowed")]
     BadChar(char),
     /// `..`, a trailing dot or `.lock`, which git refuses in a ref.
     #[error("contains '..', ends in '.' or ends in '.lock', which git refuses in a branch name")]

@@ -71,6 +71,12 @@ impl From<Timestamp> for String {
     }
 }
 
+/// `1 task`, `2 tasks`.
+pub fn counted(n: impl TryInto<u64>, thing: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+}
+
 /// `1h 02m`, `3m 04s`, `5.2s`: short enough for a column.
 pub fn human(span: Duration) -> String {
     let seconds = span.as_secs();

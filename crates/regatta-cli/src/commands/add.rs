@@ -16,6 +16,8 @@ use super::enqueue::{dependencies, parse_for_daemon, tell, there_already};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::parallel::Repositories;
+use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::queue::Queue;
 use crate::ui::Ui;
@@ -67,11 +69,21 @@ pub(crate) struct Args {
     /// `Depends on:` names, and that are stored, are waited for.
     #[arg(long, value_name = "N")]
     pub(crate) prd: Option<String>,
+    /// Add it to this registered repository (`regatta repo list`) instead of the one you are in.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) repo: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
     let prompt = args.prompt.as_deref().map(read_prompt).transpose()?;
+    if let Some(name) = &args.repo {
+        let registry = Registry::load(global)?;
+        let repositories = Repositories::open(&registry, global).await?;
+        let project = &repositories.named(name)?.project;
+        let (queue, spec, warnings) = put_in_queue(&args, prompt, project).await?;
+        return tell(&queue, &[spec], &warnings, ui).await;
+    }
+    let project = Project::open(global)?;
     let (queue, spec, warnings) = put_in_queue(&args, prompt, &project).await?;
     tell(&queue, &[spec], &warnings, ui).await
 }

@@ -3,13 +3,19 @@
 use clap_complete::Shell;
 use serde_json::json;
 
+use regatta_store::TaskQuery;
+
+use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::project::Project;
 use crate::ui::Ui;
 
 /// Print a completion script: bash, zsh, fish, elvish or powershell.
 ///
-/// For example: regatta completions bash > ~/.local/share/bash-completion/completions/regatta
+/// For example: mkdir -p ~/.local/share/bash-completion/completions, then
+/// regatta completions bash > ~/.local/share/bash-completion/completions/regatta. In bash, zsh and fish it also knows
+/// the ids of tasks.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The shell.
@@ -19,11 +25,75 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::definition(), "regatta", &mut script);
+    let script = with_ids(args.shell, &String::from_utf8_lossy(&script)).into_bytes();
     match ui.json {
         true => ui.document(
             &json!({ "shell": args.shell.to_string(), "script": String::from_utf8_lossy(&script) }),
         ),
         false => ui.bytes(&script),
     }
+    Ok(Exit::Ok)
+}
+
+/// Commands whose words are ids of tasks.
+const WITH_IDS: &str =
+    "status logs diff cancel requeue retry park unpark reclaim send attach wait report land";
+
+/// The script, and what asks `regatta complete-ids` in it.
+fn with_ids(shell: Shell, script: &str) -> String {
+    match shell {
+        Shell::Bash => format!("{script}\n{}", BASH.replace("COMMANDS", &WITH_IDS.replace(' ', "|"))),
+        Shell::Zsh => {
+            let lines = script.lines().map(|line| {
+                match line.contains("of its id:") || line.contains("of their ids:") {
+                    true => line.replace(":_default'", ":_regatta_ids'"),
+                    false => line.to_owned(),
+                }
+            });
+            let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+            text.replacen("_regatta() {", &format!("{ZSH}\n_regatta() {{"), 1)
+        }
+        Shell::Fish => format!(
+            "{script}complete -c regatta -n \"__fish_seen_subcommand_from {WITH_IDS}\" -f -a \"(regatta complete-ids 2>/dev/null)\"\n"
+        ),
+        _ => script.to_owned(),
+    }
+}
+
+const BASH: &str = r#"_regatta_with_ids() {
+    _regatta "$@"
+    local cur="${COMP_WORDS[COMP_CWORD]}"
+    case "${COMP_WORDS[1]}" in
+        COMMANDS)
+            if [[ $COMP_CWORD -gt 1 && $cur != -* ]]; then
+                COMPREPLY=( $(compgen -W "$(regatta complete-ids 2>/dev/null)" -- "$cur") )
+            fi ;;
+    esac
+}
+complete -F _regatta_with_ids -o nosort -o bashdefault -o default regatta 2>/dev/null || complete -F _regatta_with_ids -o bashdefault -o default regatta
+"#;
+
+const ZSH: &str = r#"_regatta_ids() {
+    local -a ids
+    ids=(${(f)"$(regatta complete-ids 2>/dev/null)"})
+    compadd -a ids
+}
+"#;
+
+/// Print the ids of tasks, the newest first, for completion scripts. Without a project there are none.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct IdsArgs {}
+
+/// More than anybody reads through.
+const MOST_IDS: usize = 500;
+
+pub(crate) async fn ids(_: IdsArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let Ok(project) = Project::open(global) else { return Ok(Exit::Ok) };
+    if !project.has_store() {
+        return Ok(Exit::Ok);
+    }
+    let mut tasks = project.store().await?.tasks(&TaskQuery::default()).await?;
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
+    tasks.iter().take(MOST_IDS).for_each(|task| ui.line(task.spec.id.as_str()));
     Ok(Exit::Ok)
 }

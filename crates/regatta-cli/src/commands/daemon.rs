@@ -96,6 +96,10 @@ enum Action {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let profiles = args.profiles.as_deref();
+    if let (Some(_), Some(Action::Status | Action::Stop(_))) = (profiles, &args.command) {
+        return Err(CliError::usage("--profiles is for starting a daemon")
+            .hinted("`regatta profiles` shows the accounts and which of them rest"));
+    }
     match args.command.unwrap_or(Action::Run { detached: false }) {
         Action::Run { detached } => serve_here(detached, profiles, global, ui).await,
         Action::Start => start(profiles, global, ui).await,

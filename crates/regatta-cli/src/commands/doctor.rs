@@ -7,6 +7,7 @@ mod machine;
 mod sandbox;
 mod tested;
 
+use regatta_core::time::counted;
 use regatta_engine::git::{Head, Repo, installed};
 use serde::Serialize;
 
@@ -234,7 +235,7 @@ async fn open_store(
     let events = store.last_seq().await?;
     // Every row is read once: what cannot be read is found here and not in the middle of a run.
     store.tasks(&regatta_store::TaskQuery::default()).await?;
-    let detail = format!("{}: {tasks} tasks, {events} events", store.describe());
+    let detail = format!("{}: {}, {}", store.describe(), counted(tasks, "task"), counted(events, "event"));
     Ok((store, detail))
 }
 

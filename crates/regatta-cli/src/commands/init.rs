@@ -51,11 +51,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.document(&json!({ "made": made, "root": project.repo.root }));
         return Ok(Exit::Ok);
     }
-    for path in &made {
-        ui.line(format!("made {}", shown(path)));
-    }
     if ui.quiet {
         return Ok(Exit::Ok);
+    }
+    for path in &made {
+        ui.line(format!("made {}", shown(path)));
     }
     if repo.toplevel.join(ROOKERY_FILE).exists() {
         ui.line(format!(
@@ -108,7 +108,7 @@ fn example_text() -> String {
          # One task: rules up here, the prompt below. Run it with `regatta run tasks/example.md`.\n\
          id: example\n\
          agent: sim                       # the simulated agent; `claude` for the real one, `sh` for a script\n\
-         auto_land: false                 # its work stays on branch regatta/example; without this line it lands\n\
+         auto_land: false                 # its work stays on branch regatta/example; with `true` it lands\n\
          # deps: [another-task]           # what has to land first\n\
          # writes: [src/]                 # what it will change: tasks that overlap never run at once\n\
          # checks: [\"make test\"]          # run on the committed work before a pass is believed\n\

@@ -121,6 +121,8 @@ pub(crate) enum Command {
     Setup(setup::Args),
     Config(config::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    CompleteIds(completions::IdsArgs),
     Version(version::Args),
     Done(worker::DoneArgs),
     Progress(worker::ProgressArgs),
@@ -186,6 +188,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Setup(args) => setup::run(args, global, ui).await,
         Command::Config(args) => config::run(args, global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),
+        Command::CompleteIds(args) => completions::ids(args, global, ui).await,
         Command::Version(args) => version::run(&args, ui),
         Command::Done(args) | Command::Parcel(ParcelCommand::Done(args)) => worker::done(args, ui).await,
         Command::Progress(args) | Command::Parcel(ParcelCommand::Progress(args)) => {

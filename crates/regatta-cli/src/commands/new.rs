@@ -18,7 +18,7 @@ use crate::ui::Ui;
 /// Make a task file tasks/ID.md, or with --plan a plan plans/ID.md, to begin with.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The task's id: letters, digits, '.', '_' and '-', at most 64.
+    /// The task's id: a–z, A–Z, 0–9, '.', '_' and '-', at most 64.
     #[arg(value_name = "ID")]
     id: String,
     /// One line that says what is to be done.
@@ -109,7 +109,7 @@ fn task_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
          # checks: [\"make test\"]          # run on the committed work before a pass is believed\n\
          # priority: 5                    # higher starts first\n\
          # max_attempts: 3\n\
-         # auto_land: false               # keep the work on branch regatta/{id}\n\
+         # auto_land: true                # land what passes: `regatta run` does so anyway, `regatta enqueue` does not\n\
          ---\n{body}"
     )
 }
@@ -142,7 +142,7 @@ pub(crate) fn body(title: &str, kind: AgentKind, file: &str) -> String {
         AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => format!(
             "# {title}\n\n\
              Say what is to be true afterwards, which files matter, and how to check it. The agent works alone in its own\n\
-             git worktree; what it leaves is committed, checked and landed.\n"
+             git worktree; what it leaves is committed to its branch and checked. `regatta run` then lands it.\n"
         ),
         AgentKind::Command => format!(
             "# {title}\necho '{title_quoted}' > {file}\n",

@@ -37,7 +37,7 @@ pub(crate) struct AddArgs {
     /// The branch that its tasks start from.
     #[arg(long, value_name = "BRANCH", default_value = "main")]
     default_branch: String,
-    /// Kept for parallel-agents: branches of tasks are regatta/ID.
+    /// As parallel-agents has it; another than its default is refused, since branches of tasks are regatta/ID.
     #[arg(long, value_name = "PREFIX", default_value = "prd/", hide = true)]
     branch_prefix_prd: String,
     /// The same for generic tasks.
@@ -56,6 +56,9 @@ pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Resul
     match command {
         RepoCommand::List => {
             let registry = Registry::load(global)?;
+            if let Some(why) = registry.ignored() {
+                ui.note(format!("warning: {}: {why}", registry.dir.join("config.json").display()));
+            }
             let repositories = &registry.entries;
             ui.document(
                 &json!({ "root": registry.dir, "repositories": repositories, "config": registry.config }),
@@ -81,6 +84,10 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     if name.is_empty() || name.contains(char::is_control) {
         return Err(CliError::usage(format!("{:?} is no name for a repository", args.name))
             .hinted("for example the name of its directory"));
+    }
+    if args.branch_prefix_prd != "prd/" || args.branch_prefix_generic != "task/" {
+        return Err(CliError::usage("branches of tasks are regatta/ID, so they have no prefix of your own")
+            .hinted("leave --branch-prefix-prd and --branch-prefix-generic out; push under any name: git push origin regatta/ID:NAME"));
     }
     let Ok(path) = std::fs::canonicalize(expand_home(&args.path.to_string_lossy())) else {
         return Err(CliError::not_found(format!("Path does not exist: {}", args.path.display()))

@@ -12,6 +12,7 @@ use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::{Hook, Loaded};
+use regatta_core::time::counted;
 use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
@@ -172,9 +173,9 @@ fn dry_run(loaded: &Loaded, project: &Project, ui: &Ui) {
         }
     }
     ui.line(format!(
-        "{} tasks in {} stages, at most {} at once; nothing was run.",
-        loaded.tasks.len(),
-        stages.len(),
+        "{} in {}, at most {} at once; nothing was run.",
+        counted(loaded.tasks.len(), "task"),
+        counted(stages.len(), "stage"),
         limits.max_workers
     ));
 }
@@ -340,7 +341,7 @@ fn live_view(
     if !dashboard {
         let mut lines = Lines::new(&ui, start).only(loaded.tasks.iter().map(|spec| spec.id.clone()));
         if !ui.quiet {
-            ui.line(format!("{title}: {} tasks", loaded.tasks.len()));
+            ui.line(format!("{title}: {}", counted(loaded.tasks.len(), "task")));
         }
         return tokio::spawn(async move {
             while let Some(notice) = watching.recv().await {

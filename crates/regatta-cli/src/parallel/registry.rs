@@ -114,6 +114,21 @@ impl Registry {
         Ok(registry)
     }
 
+    /// What a watcher tells, where nobody says otherwise.
+    pub(crate) fn granularity(&self) -> String {
+        let said =
+            self.config.get("monitoring").and_then(|monitoring| monitoring["event_granularity"].as_str());
+        said.unwrap_or("exit").to_owned()
+    }
+
+    /// What is in the file and means nothing here, in a sentence.
+    pub(crate) fn ignored(&self) -> Option<&'static str> {
+        let root = self.config.get("worktree_root").and_then(Value::as_str)?;
+        (root != ".claude/worktrees").then_some(
+            "`worktree_root` is ignored: worktrees are beside each repository; `lanes_root` in its regatta.yaml names another place",
+        )
+    }
+
     /// The same, with the lock that allows to change it.
     pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), CliError> {
         let dir = Self::load(global)?.dir;

@@ -25,7 +25,7 @@ fn a_healthy_project_is_told_so() {
     {
         assert_eq!(finding(&found, check)["status"], "ok", "{found:#}");
     }
-    assert!(finding(&found, "store")["detail"].as_str().unwrap().contains("1 tasks"), "{found:#}");
+    assert!(finding(&found, "store")["detail"].as_str().unwrap().contains("1 task,"), "{found:#}");
     let text = world.run(["doctor"]).exits(0).out;
     assert!(text.lines().all(|line| line.starts_with(['✓', '⚠', ' '])), "{text}");
 }

@@ -33,3 +33,34 @@ fn every_refusal_has_a_next_step_and_is_told_whole() {
         assert!(plain.err.starts_with("error: "), "{args:?}: {}", plain.err);
     }
 }
+
+#[test]
+fn the_hint_is_about_what_is_wrong() {
+    let world = World::new();
+    let hint = |ran: crate::world::Ran| ran.exits(2).error()["hint"].as_str().unwrap().to_owned();
+    let flagged = hint(world.run(["run", "x.md", "--target", "-bad", "--json"]));
+    assert!(!flagged.contains("validate"), "{flagged}");
+    let variable = hint(world.run_with(&[("REGATTA_MAX_WORKERS", "many")], ["list", "--json"]));
+    assert!(variable.contains("environment variable") && variable.contains("regatta config"), "{variable}");
+    world.write("regatta.yaml", "max_workers: many\n");
+    let file = hint(world.run(["list", "--json"]));
+    assert!(file.contains("`regatta config`") && !file.contains("validate"), "{file}");
+    std::fs::remove_file(world.root().join("regatta.yaml")).unwrap();
+    world.write("plan.md", "---\nregatta: 1\ntasks:\n  - id: é\n    prompt: x\n---\n");
+    let ran = world.run(["run", "plan.md", "--json"]);
+    assert!(ran.err.contains("a–z, A–Z"), "{ran:?}");
+    assert!(hint(ran).contains("regatta validate"));
+}
+
+#[test]
+fn one_is_singular_and_quiet_is_quiet() {
+    let world = World::new();
+    world.write(
+        "plan.md",
+        "---\nregatta: 1\ntasks:\n  - id: a\n    agent: sim\n    prompt: report pass x\n---\n",
+    );
+    let dry = world.run(["run", "plan.md", "--dry-run"]).exits(0).out;
+    assert!(dry.contains("1 task in 1 stage,"), "{dry}");
+    assert_eq!(world.run(["init", "-q"]).exits(0).out, "");
+    assert!(world.root().join("regatta.yaml").exists());
+}

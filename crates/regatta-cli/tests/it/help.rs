@@ -83,7 +83,7 @@ fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
 #[test]
 fn nonsense_is_a_usage_error_with_a_hint() {
     let world = World::new();
-    for args in [&["frobnicate"][..], &["list", "--frob"], &["status"], &["run"], &[], &["config", "frob"]] {
+    for args in [&["frobnicate"][..], &["list", "--frob"], &["logs"], &["run"], &[], &["config", "frob"]] {
         world.run(args).exits(2);
         let json = world.run(args.iter().chain(&["--json"])).exits(2).error();
         assert_eq!(json["code"], 2, "{args:?}");

@@ -545,3 +545,41 @@ fn without_a_registry_the_repository_is_the_one_that_it_is_typed_in() {
     let board: Value = serde_json::from_str(&board.stdout).unwrap();
     assert_eq!(board[0]["id"], "TASK-001", "{board:#}");
 }
+
+#[test]
+fn what_means_nothing_here_is_refused_or_named_and_the_registered_granularity_holds() {
+    let planning = Planning::new();
+    planning.set_up();
+    let create =
+        ["task", "create", "--type", "generic", "--repo", "api", "--description", "x", "--slug", "y"];
+    planning.try_type(&create).exited(2).says("regatta/ID");
+    let add = ["repo", "add", "--name", "b", "--path", "."];
+    planning.try_type(&[&add[..], &["--branch-prefix-prd", "mine/"]].concat()).exited(2).says("git push");
+    for flag in ["--poll-interval=soon", "--poll-interval=-1"] {
+        planning.try_type(&["task", "wait", "--task-id", "PRD-010", flag]).exited(2).says("seconds");
+    }
+    let path = planning.dir.join(".regatta/parallel-agents/config.json");
+    let mut config: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    config["worktree_root"] = "../elsewhere".into();
+    config["monitoring"]["event_granularity"] = "rarely".into();
+    fs::write(&path, config.to_string()).unwrap();
+    planning.try_type(&["repo", "list"]).exited(0).says("`worktree_root` is ignored");
+    let wait = planning.try_type(&["task", "wait", "--task-id", "PRD-010"]).exited(2);
+    assert_eq!(wait.stdout, "ERROR task=PRD-010 reason=invalid_granularity=rarely\n");
+    let world = &planning.scene.world;
+    for action in ["status", "stop"] {
+        world.regatta(["daemon", action, "--profiles", "a"]).exited(2).says("for starting a daemon");
+    }
+    world.regatta(["-vv", "list"]).exited(2);
+}
+
+#[test]
+fn a_task_is_added_to_a_registered_repository_from_anywhere() {
+    let planning = Planning::new();
+    planning.set_up();
+    planning.try_type(&["add", "Log in", "--repo", "web"]).exited(4).says("api");
+    let added = planning.types(&["add", "Log in", "--repo", "api", "--id", "login", "--json"]);
+    assert_eq!(added["tasks"][0]["id"], "login", "{added}");
+    let world = &planning.scene.world;
+    assert!(world.regatta(["status", "login", "--json"]).exited(0).stdout.contains("pending"));
+}

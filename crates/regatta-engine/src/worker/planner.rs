@@ -42,7 +42,9 @@ impl Worker {
         }
         plans.propose(&id, &plan).map_err(io("writing", plans.file(&id)))?;
         let n_tasks = tasks.len();
-        self.record.evidence.push(Evidence::Note { text: format!("it proposes {n_tasks} tasks") });
+        self.record.evidence.push(Evidence::Note {
+            text: format!("it proposes {}", regatta_core::time::counted(n_tasks, "task")),
+        });
         Ok(None)
     }
 }

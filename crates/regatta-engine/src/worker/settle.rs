@@ -248,8 +248,8 @@ impl Worker {
             let changed = self.git(site, |ctx, lane| ctx.work.changed_paths(&lane.path, &lane.base)).await?;
             if let Some(first) = changed.first() {
                 let why = format!(
-                    "the task is read_only but {} files changed, first {}",
-                    changed.len(),
+                    "the task is read_only but {} changed, first {}",
+                    regatta_core::time::counted(changed.len(), "file"),
                     first.display()
                 );
                 return Ok(Proven::Bad { why });

@@ -46,7 +46,7 @@ pub(super) fn role(text: &str) -> Result<Role, Refusal> {
 /// A task's id.
 pub(super) fn id(field: &str, text: &str) -> Result<TaskId, Refusal> {
     TaskId::parse(text)
-        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "letters, digits, '.', '_' and '-'"))
+        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "a–z, A–Z, 0–9, '.', '_' and '-'"))
 }
 
 /// Task ids.

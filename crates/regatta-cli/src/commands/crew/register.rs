@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// else watches. Of role leader there is one at a time.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name: letters, digits, '.', '_' and '-'.
+    /// The name: a–z, A–Z, 0–9, '.', '_' and '-'.
     #[arg(value_name = "NAME", value_parser = member_name)]
     pub(crate) name: MemberName,
     /// What for: leader, architect, developer, tester, general, planner, builder, verifier, reviewer, accepter, or any

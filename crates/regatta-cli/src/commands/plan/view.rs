@@ -7,6 +7,7 @@ use regatta_core::graph;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
+use regatta_core::time::counted;
 use regatta_engine::plans::{PREFIX, Plans};
 use regatta_server::plans::PlanDocument;
 use regatta_store::{Store, StoreError, TaskQuery};
@@ -148,7 +149,11 @@ fn print(document: &PlanDocument, loaded: Option<&Loaded>, ui: &Ui) {
         ui.line("");
         let n_tasks = document.tasks.len();
         let plural = if n_tasks == 1 { "" } else { "s" };
-        ui.line(format!("{n_tasks} task{plural} in {} stages; {}", document.stages.len(), file(document)));
+        ui.line(format!(
+            "{n_tasks} task{plural} in {}; {}",
+            counted(document.stages.len(), "stage"),
+            file(document)
+        ));
     }
     if ui.quiet {
         return;

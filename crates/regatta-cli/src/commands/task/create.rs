@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// What it is, in one line.
     #[arg(long, value_name = "TEXT")]
     description: String,
-    /// Kept for parallel-agents: the branch is regatta/ID.
+    /// As parallel-agents has it, and refused: the branch is regatta/ID.
     #[arg(long, value_name = "SLUG", hide = true)]
     slug: Option<String>,
     /// What people should know it waits for: ids with commas between them. Nobody enforces it.
@@ -48,6 +48,10 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let wanted = wanted(&args)?;
+    if args.slug.is_some() {
+        return Err(CliError::usage("the branch of a task is regatta/ID, so there is no slug in it")
+            .hinted("leave --slug out; push under any name: git push origin regatta/ID:NAME"));
+    }
     let description = args.description.trim();
     if description.is_empty() {
         return Err(CliError::usage("the description is empty").hinted("say in one line what it is"));

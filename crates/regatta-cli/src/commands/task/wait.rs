@@ -26,30 +26,35 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     task_id: String,
     /// What is told: exit, tool, or all.
-    #[arg(long, value_name = "MODE", default_value = "exit")]
-    granularity: String,
+    /// Without it, `monitoring.event_granularity` of the registry.
+    #[arg(long, value_name = "MODE")]
+    granularity: Option<String>,
     /// Give up after this long: seconds, or 5m, 1h30m.
     #[arg(long, value_name = "S")]
     timeout: Option<String>,
-    /// Accepted and not needed: nothing is polled.
+    /// The longest that an end may go unnoticed, in seconds. Nothing is polled: it is noticed at once.
     #[arg(long, value_name = "S", hide = true)]
     poll_interval: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let _ = &args.poll_interval;
+    let interval = args.poll_interval.as_deref().map(str::parse::<f64>);
+    if interval.is_some_and(|parsed| !parsed.is_ok_and(|seconds| seconds.is_finite() && seconds > 0.0)) {
+        return Err(CliError::usage("--poll-interval is no number of seconds").hinted("for example: 1.0"));
+    }
     // Lines are what a monitor reads, whatever else was asked for.
     let ui = &Ui { json: false, ..ui.clone() };
     let id = &args.task_id;
     let error = |reason: &str| ui.line(format!("ERROR task={id} reason={reason}"));
     let granularity = [Granularity::Exit, Granularity::Tool, Granularity::All];
-    let named = granularity.into_iter().find(|one| one.as_str() == args.granularity);
+    let registry = Registry::load(global)?;
+    let wanted = args.granularity.unwrap_or_else(|| registry.granularity());
+    let named = granularity.into_iter().find(|one| one.as_str() == wanted);
     let Some(granularity) = named else {
-        error(&format!("invalid_granularity={}", args.granularity));
+        error(&format!("invalid_granularity={wanted}"));
         return Ok(Exit::Usage);
     };
     let timeout = args.timeout.as_deref().map(patience).transpose()?.flatten();
-    let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let found = match repositories.find(&registry, id).await {
         Ok(found) if found.status(&registry) != "destroyed" => found,
