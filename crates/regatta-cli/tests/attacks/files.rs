@@ -172,3 +172,23 @@ fn a_merge_that_brings_it_in_by_the_back_door_is_cleaned() {
     assert_eq!(world.landed("work.txt").as_deref(), Some("1\n"));
     assert_kept_out(&world, "main");
 }
+
+#[test]
+fn a_reader_that_writes_harms_no_other() {
+    let world = World::new(REGATTA);
+    let (reads, writes) = (world.barrier("reads"), world.barrier("writes"));
+    let reader = format!("{}\ntest ! -e x.txt && test -e README.md", reads.script());
+    let writer = format!("echo x > x.txt; rm README.md\n{}", writes.script());
+    let plan = world.plan(
+        &[task("reads", "read_only: true", &reader), task("writes", "read_only: true", &writer)].concat(),
+    );
+    let run = world.start(&plan, &["-j", "2"]);
+    reads.arrived();
+    writes.arrived();
+    writes.open();
+    // The next one comes while the first is still at work.
+    reads.open();
+    run.wait().exited(1).says("read_only but");
+    world.assert_states(["reads done", "writes failed"]);
+    world.assert_tidy();
+}

@@ -1,6 +1,7 @@
-//! One checkout per base commit, shared by all tasks that only read.
+//! Checkouts for tasks that only read: one of its own for each task, so that one that writes after all harms nobody else.
 //!
-//! Whoever works in such a checkout, or in a gate's, holds it. What nobody holds is taken away at the end of a run.
+//! Whoever works in such a checkout, or in a gate's, holds it. It goes when its attempt ends; what nobody holds is taken
+//! away at the end of a run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
+use sha2::{Digest as _, Sha256};
 
 use super::lane_head::someone_stands_in;
 use super::record::LaneRecord;
@@ -17,34 +19,44 @@ use crate::git::{FileLock, GitError, Oid, io};
 const WROTE: &str = "a read-only task wrote here";
 
 impl Lanes {
-    /// A checkout of `base` that read-only tasks share. One that somebody wrote to after all is saved and reset.
-    pub fn reader(&self, base: &Oid, at: Timestamp) -> Result<Lane, GitError> {
-        let task = TaskId::parse(&format!("_reader-{}", base.short())).expect("hex digits make a task id");
+    /// A checkout of `base` for a task that only reads. What an earlier attempt wrote there after all is saved, and the
+    /// checkout made again. Nobody may be at work in it.
+    pub fn reader(&self, reader: &TaskId, base: &Oid, at: Timestamp) -> Result<Lane, GitError> {
+        let (task, name) = reader_names(reader, base);
         let _one_at_a_time = FileLock::wait(self.beside_record(&task, "lock"))?;
         let held = self.hold(&task)?;
-        Ok(Lane { _held: Some(held), ..self.held_reader(&task, base, at)? })
-    }
-
-    fn held_reader(&self, task: &TaskId, base: &Oid, at: Timestamp) -> Result<Lane, GitError> {
-        if let Some(record) = self.load_record(task)?.filter(|record| record.ready) {
-            let mut lane = self.lane(task, &record);
-            if super::heal::ailment(&lane, &record).is_some() {
-                self.heal(&mut lane, &record)?;
+        if let Some(left) = self.load_record(&task)? {
+            let lane = self.lane(&task, &left);
+            if left.ready && super::heal::ailment(&lane, &left).is_none() {
+                self.salvage(&lane, WROTE, at)?;
             }
-            if self.work.is_dirty(&lane.path)? || lane.head()? != *base {
-                return self.fresh_reader(&lane, at);
-            }
-            return Ok(lane);
+            self.unregister(&lane)?;
         }
         let parent = self.root.join(".readers");
         fs::create_dir_all(&parent).map_err(io("create", &parent))?;
-        self.create(task, Some(base.short().to_owned()), base)
+        Ok(Lane { _held: Some(held), ..self.create(&task, Some(name), base)? })
     }
 
-    fn fresh_reader(&self, lane: &Lane, at: Timestamp) -> Result<Lane, GitError> {
-        self.salvage(lane, WROTE, at)?;
-        self.unregister(lane)?;
-        self.create(&lane.task, Some(lane.base.short().to_owned()), &lane.base)
+    /// The checkout of a reader as it was left, its agent perhaps at work in it; `None` where there is none.
+    pub fn find_reader(&self, reader: &TaskId, base: &Oid) -> Result<Option<Lane>, GitError> {
+        let (task, _) = reader_names(reader, base);
+        let held = self.hold(&task)?;
+        let record = self.load_record(&task)?.filter(|record| record.ready);
+        Ok(record.map(|record| Lane { _held: Some(held), ..self.lane(&task, &record) }))
+    }
+
+    /// Takes a reader's checkout away after its attempt; what it wrote there after all is saved.
+    pub fn give_back_reader(&self, lane: &Lane, at: Timestamp) -> Result<(), GitError> {
+        let _one_at_a_time = FileLock::wait(self.beside_record(&lane.task, "lock"))?;
+        if self.load_record(&lane.task)?.is_none_or(|record| record.fence != lane.fence) {
+            return Ok(());
+        }
+        if self.harm(lane).is_none() {
+            self.salvage(lane, WROTE, at)?;
+        }
+        self.let_go(lane)?;
+        self.forget_holders(&lane.task);
+        Ok(())
     }
 
     /// Keeps a shared checkout from being taken away for as long as the answer lives.
@@ -90,6 +102,15 @@ impl Lanes {
     fn beside_record(&self, task: &TaskId, name: &str) -> PathBuf {
         self.records_dir().join(format!("{task}.{name}"))
     }
+}
+
+/// Under which name a reader's checkout is known, and its directory. Ids may be as long as names may be.
+fn reader_names(reader: &TaskId, base: &Oid) -> (TaskId, String) {
+    let digest = Sha256::digest(reader.as_str().as_bytes());
+    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let task =
+        TaskId::parse(&format!("_reader-{}-{short}", base.short())).expect("hex digits make a task id");
+    (task, format!("{}-{reader}", base.short()))
 }
 
 /// A gate's checkout holds what tests left, which is nobody's work.

@@ -290,12 +290,29 @@ impl Worker {
         let step = Step::Exited { attempt: self.record.clone(), exit: exit.clone() };
         self.advance(step).await?;
         failpoint::reach("exited");
-        self.settle(site, &exit, ending).await
+        self.settle_and_tidy(site, &exit, ending).await
+    }
+
+    async fn settle_and_tidy(
+        &mut self,
+        site: &Site,
+        exit: &Exit,
+        heard: gather::Heard,
+    ) -> Result<(), WorkerError> {
+        self.settle(site, exit, heard).await?;
+        if self.claim.spec.read_only
+            && let Err(error) =
+                self.git(site, |ctx, lane| ctx.lanes.give_back_reader(lane, clock::now())).await
+        {
+            // It is settled, and what is left is swept at the end of the run.
+            self.ctx.say(format!("{}: its checkout is still there: {error}", self.claim.task));
+        }
+        Ok(())
     }
 
     async fn judge(&mut self, site: &Site, exit: Exit) -> Result<(), WorkerError> {
         let ending = self.decode_whole_log(&exit).await?;
-        self.settle(site, &exit, ending).await
+        self.settle_and_tidy(site, &exit, ending).await
     }
 
     /// Whatever went wrong with Regatta's own part is settled too, or left to whoever fenced us out.

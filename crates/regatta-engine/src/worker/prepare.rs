@@ -45,7 +45,8 @@ impl Worker {
             if self.claim.charged > 0 || self.claim.prompt.is_some() {
                 self.history = history;
             }
-            self.blocking(move |ctx| ctx.lanes.reader(&base, clock::now())).await?
+            let task = task.clone();
+            self.blocking(move |ctx| ctx.lanes.reader(&task, &base, clock::now())).await?
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;
@@ -213,7 +214,7 @@ impl Worker {
         let read_only = self.claim.spec.read_only;
         let lane = self
             .blocking(move |ctx| match read_only {
-                true => ctx.lanes.reader(&base, clock::now()).map(Some),
+                true => ctx.lanes.find_reader(&task, &base),
                 false => reopen(ctx, &task),
             })
             .await?;

@@ -248,16 +248,21 @@ fn lanes_inside_the_checkout_are_refused() {
 }
 
 #[test]
-fn readers_share_one_checkout_per_commit() {
+fn each_reader_has_a_checkout_of_its_own() {
     let bench = Bench::new();
     let base = bench.rev("main");
-    let one = bench.lanes.reader(&base, AT).unwrap();
-    let two = bench.lanes.reader(&base, AT).unwrap();
-    assert_eq!(one.path, two.path);
+    let one = bench.lanes.reader(&id("one"), &base, AT).unwrap();
+    let two = bench.lanes.reader(&id("two"), &base, AT).unwrap();
     write(&one.path.join("oops"), "x");
-    let three = bench.lanes.reader(&base, AT).unwrap();
-    assert!(!three.path.join("oops").exists());
+    assert!(!two.path.join("oops").exists());
+    // Whoever adopts its agent finds it as it is.
+    let adopted = bench.lanes.find_reader(&id("one"), &base).unwrap().unwrap();
+    assert!(adopted.path.join("oops").exists());
+    let again = bench.lanes.reader(&id("one"), &base, AT).unwrap();
+    assert!(!again.path.join("oops").exists());
     assert_eq!(regatta_engine::git::salvages(&bench.repo).unwrap().len(), 1);
+    bench.lanes.give_back_reader(&again, AT).unwrap();
+    assert!(!again.path.exists() && two.path.join("README.md").exists());
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn nothing_an_agent_plants_ever_runs() {
     let committed = bench.committed(&lane, "m");
     bench.lanes.set_branch(&lane).unwrap();
     bench.lane("other");
-    let other = bench.lanes.reader(&bench.rev("main"), AT).unwrap();
+    let other = bench.lanes.reader(&lane.task, &bench.rev("main"), AT).unwrap();
     bench.work.diff(&other.base, &committed.oid).unwrap();
     bench.work.changed_paths(&lane.path, &lane.base).unwrap();
     assert!(!sentinel.exists(), "{}", fs::read_to_string(&sentinel).unwrap());
