@@ -178,6 +178,12 @@ pub enum Evidence {
         millis: u64,
         /// The end of its output.
         tail: String,
+        /// A fingerprint of the environment it ran in.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        environment: String,
+        /// It was not run again: it had passed in this attempt on the same tree, in the same environment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        passed_in: Option<u32>,
     },
     /// What changed between base and head.
     Diff {

@@ -208,6 +208,10 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
                 numbers => format!("{text} ({numbers})"),
             }
         }
+        Evidence::Check { command, tree, passed_in: Some(n), .. } => {
+            let tree = &tree[..tree.len().min(12)];
+            format!("check `{command}`: not run again, it passed in attempt {n} on the same tree {tree}")
+        }
         Evidence::Check { command, exit, millis, tree, .. } => {
             format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
         }

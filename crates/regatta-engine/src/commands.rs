@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use regatta_core::exit::Exit;
 use regatta_store::Claim;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::context::Context;
@@ -65,6 +66,22 @@ impl Shell {
         let run_id = format!("{}.{}", ctx.run_id(claim), name_of(dir));
         let secrets = ctx.secrets_in_lane(&claim.task);
         Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets }
+    }
+
+    /// A name for the environment that commands get here: another one may make the same command say something else.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for (name, value) in self.environment.clone().into_vars() {
+            // What differs from attempt to attempt, and says nothing about the outcome.
+            if name == "REGATTA_ATTEMPT" || name == "REGATTA_LANE" {
+                continue;
+            }
+            for part in [&name, &value] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part.as_encoded_bytes());
+            }
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// In a checkout of a candidate.

@@ -138,3 +138,21 @@ fn resume_tries_again_what_failed_and_leaves_alone_what_landed() {
     assert_eq!(world.commits_of("good.txt"), 1);
     world.assert_tidy();
 }
+
+#[test]
+fn a_check_that_passed_on_the_same_tree_is_not_run_again() {
+    let world = World::new(REGATTA);
+    let (count, ok) = (world.outside("count"), world.outside("ok"));
+    let checks = format!(
+        "max_attempts: 2\nchecks:\n  - echo ran >>{}\n  - test -e {ok} || {{ touch {ok}; false; }}",
+        count.display(),
+        ok = ok.display()
+    );
+    let plan = world.plan(&task("a", &checks, "echo 1 >a.txt"));
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a landed"]);
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "ran\n");
+    let task = world.task("a");
+    assert!(task.to_string().contains("\"passed_in\":1"), "{task:#}");
+    world.regatta(["report"]).exited(0).says("not run again, it passed in attempt 1 on the same tree");
+}
