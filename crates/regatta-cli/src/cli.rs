@@ -43,6 +43,9 @@ pub(crate) struct Global {
     /// Where claude-orchestrator had its state. There is no server here.
     #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS")]
     pub(crate) zookeeper: Option<String>,
+    /// Agree to what this repository's settings run, and record it (for scripts; `regatta trust` shows it first).
+    #[arg(long, global = true, env = "REGATTA_TRUST", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) trust: bool,
     /// Say less.
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,

@@ -5,6 +5,7 @@ use regatta_core::diagnostic::Diagnostic;
 use regatta_engine::engine::EngineError;
 use regatta_engine::git::GitError;
 use regatta_engine::landing::train::LandError;
+use regatta_engine::trust::TrustError;
 use regatta_store::StoreError;
 
 use crate::exit::Exit;
@@ -139,11 +140,23 @@ impl From<GitError> for CliError {
     }
 }
 
+impl From<TrustError> for CliError {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Refused { message, hint } => CliError::refused(message).hinted(hint),
+            TrustError::NoHome(text) => CliError::new(Exit::CannotWork, text)
+                .hinted("set HOME, or XDG_STATE_HOME, to a directory that you can write"),
+            TrustError::Git(error) => error.into(),
+        }
+    }
+}
+
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Git(error) => error.into(),
+            EngineError::Trust(error) => error.into(),
             EngineError::Refused(why) => CliError::refused(why)
                 .hinted("`regatta list` shows what there is, `regatta status ID` what to do about it"),
             EngineError::Landing(LandError::Store(error)) => error.into(),

@@ -1,6 +1,7 @@
 //! `regatta`: the one binary. Two hidden commands come before everything else, because they have to be small and
 //! quick: the shim that supervises one attempt, and the simulated agent.
 
+mod authority;
 mod cli;
 mod commands;
 mod crew;
@@ -16,6 +17,7 @@ mod render;
 mod setup;
 mod target;
 mod top;
+mod trust;
 mod ui;
 
 use std::process::ExitCode;

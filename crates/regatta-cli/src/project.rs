@@ -6,7 +6,8 @@ use std::sync::Arc;
 use regatta_core::config::{self, Config};
 use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
-use regatta_engine::git::{GitError, Repo};
+use regatta_engine::git::{GitError, Repo, Work};
+use regatta_engine::trust::{self, Purpose, state_dir};
 use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
 use crate::cli::Global;
@@ -22,6 +23,12 @@ pub(crate) const ROOKERY_FILE: &str = "rookery.yaml";
 pub(crate) struct Project {
     pub(crate) repo: Repo,
     pub(crate) config: Config,
+    /// What the file alone says.
+    pub(crate) file_config: Config,
+    /// The user named the file: `--config`.
+    pub(crate) config_is_named: bool,
+    /// The user agrees to whatever the repository runs: `--trust`.
+    pub(crate) trust_given: bool,
     /// Where the configuration came from, if from a file.
     pub(crate) config_file: Option<PathBuf>,
     /// What the configuration was warned about.
@@ -41,9 +48,18 @@ impl Project {
             }
             (found, _) => found?,
         };
-        let (config, config_file, warnings) = load_config(global, &repo.toplevel)?;
+        let ReadConfig { config, alone, file, warnings } = load_config(global, &repo.toplevel)?;
         let store_url = store_url(global, &config, &repo);
-        Ok(Self { repo, config, config_file, warnings, store_url })
+        Ok(Self {
+            repo,
+            config,
+            file_config: alone,
+            config_is_named: global.config.is_some(),
+            trust_given: global.trust,
+            config_file: file,
+            warnings,
+            store_url,
+        })
     }
 
     /// The same for somebody who names files. Outside of any repository, the first file says where the project is: in
@@ -98,17 +114,27 @@ impl Project {
             return Err(CliError::not_found(format!("there is no store at {path} yet"))
                 .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
         }
+        // An agent may see another home, and with it another record.
+        if !crate::authority::claims_attempt() {
+            state_dir::check(&self.repo)?;
+        }
         open_store(&self.store_url).await
     }
 
     /// `.regatta`, private to the user and kept out of git.
     pub(crate) fn make_state_dir(&self) -> Result<(), CliError> {
-        use std::os::unix::fs::DirBuilderExt;
-        let dir = &self.repo.state_dir;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| CliError::io("making", dir, &error))?;
+        if !crate::authority::claims_attempt() {
+            state_dir::make(&self.repo)?;
+        }
         self.repo.exclude(&["/.regatta/"])?;
         Ok(())
+    }
+
+    /// Git on content for commands that only look: it obeys the settings that are trusted.
+    pub(crate) fn work(&self) -> Result<Work, CliError> {
+        self.make_state_dir()?;
+        let in_force = trust::git(&self.repo, Purpose::Look)?;
+        Ok(Work::new(&self.repo, in_force.snapshot))
     }
 
     /// Where lanes are, relative settings anchored at the configuration file's directory or the repository root.
@@ -168,11 +194,18 @@ pub(crate) fn start_dir(global: &Global) -> Result<PathBuf, CliError> {
     }
 }
 
+/// A configuration, and the file it came from.
+pub(crate) struct ReadConfig {
+    /// With what the environment says.
+    pub(crate) config: Config,
+    /// What the file alone says.
+    pub(crate) alone: Config,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) warnings: Vec<Diagnostic>,
+}
+
 /// Flag over environment over file over default.
-pub(crate) fn load_config(
-    global: &Global,
-    root: &Path,
-) -> Result<(Config, Option<PathBuf>, Vec<Diagnostic>), CliError> {
+pub(crate) fn load_config(global: &Global, root: &Path) -> Result<ReadConfig, CliError> {
     let file = match &global.config {
         Some(file) => Some(file.clone()),
         None => {
@@ -194,12 +227,13 @@ pub(crate) fn load_config(
             }
         }
     };
+    let alone = config.clone();
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     diagnostics.extend(config.apply_env(variables));
     match has_errors(&diagnostics) {
         true => Err(CliError::diagnosed(diagnostics)),
-        false => Ok((config, file, diagnostics)),
+        false => Ok(ReadConfig { config, alone, file, warnings: diagnostics }),
     }
 }
 

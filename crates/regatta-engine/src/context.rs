@@ -25,6 +25,7 @@ use crate::persist::until_answered;
 use crate::process::Supervisor;
 use crate::profiles::{self, last_begun};
 use crate::redact::Redactor;
+use crate::trust::{self, Purpose, TrustError};
 use crate::worker::WorkerError;
 
 /// Where agents keep their definitions, beside the checkout's root and a task's own directory.
@@ -38,6 +39,8 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// Goes on with what an earlier run left.
     pub resume: bool,
+    /// Whether it starts something new, or goes on with agents that may have changed git's settings.
+    pub trust: Purpose,
     /// Keep lanes of settled tasks.
     pub keep_lanes: bool,
     /// Where logs go instead of the state directory.
@@ -135,10 +138,12 @@ pub struct Context {
 }
 
 impl Context {
-    /// Puts the parts together. Takes the trust snapshot, so no agent may have been started before by this process.
+    /// Puts the parts together. Refuses what the user does not trust.
     pub fn assemble(assembly: Assembly) -> Result<Self, EngineError> {
         let (repo, config) = (&assembly.repo, &assembly.config);
-        let trust = trust(repo, assembly.options.resume, &assembly.notices)?;
+        trust::state_dir::make(repo)?;
+        trust::state_dir::check_lanes_root(&assembly.lanes_root)?;
+        let trust = trust(repo, assembly.options.trust, &assembly.notices)?;
         let work = Work::new(repo, trust);
         let lanes = Lanes::new(repo, &work, &assembly.lanes_root)?.with_pool(pool_options(config));
         if let Some(told) = lanes.follow_project()? {
@@ -329,23 +334,17 @@ fn webhook_secrets(config: &Config) -> impl Iterator<Item = (String, String)> {
     paths.map(|path| ("WEBHOOK_SECRET".to_owned(), path))
 }
 
-/// What of the user's git settings is believed. A run that resumes goes on with what the first one saw, since agents
-/// may have been at work in between; a fresh one looks anew, and tells what became different since the last.
-fn trust(repo: &Repo, resume: bool, notices: &Notices) -> Result<TrustSnapshot, GitError> {
-    let known = TrustSnapshot::load(repo).ok();
-    let changed = known.as_ref().map(TrustSnapshot::changed_since).transpose()?.unwrap_or_default();
-    let (trust, what) = match known {
-        Some(known) if resume => (known, "are not used while resuming"),
-        _ => (TrustSnapshot::take(repo)?, "are trusted from now on"),
-    };
-    if !changed.is_empty() {
-        let text = format!(
-            "warning: git hooks or settings changed since the last run and {what}: {}; undo them if it was not you",
-            changed.join(", ")
-        );
-        notices.say(text);
+/// The git settings to work with. A run that adopts agents goes on with what is trusted, whatever they changed.
+fn trust(repo: &Repo, purpose: Purpose, notices: &Notices) -> Result<TrustSnapshot, TrustError> {
+    let in_force = trust::git(repo, purpose)?;
+    if !in_force.ignored.is_empty() {
+        notices.say(format!(
+            "warning: git settings or hooks changed since you last trusted them, and are not used: {}; `regatta trust` \
+             shows them",
+            trust::names(&in_force.ignored)
+        ));
     }
-    Ok(trust)
+    Ok(in_force.snapshot)
 }
 
 /// Puts a link named `regatta` into `bin`, so that workers find the program that started them: a worker that looks

@@ -118,6 +118,9 @@ pub enum EngineError {
     /// The state of a task does not allow this run.
     #[error("{0}")]
     Refused(String),
+    /// The user has not agreed to something of the repository.
+    #[error(transparent)]
+    Trust(#[from] crate::trust::TrustError),
 }
 
 /// How a run ended.

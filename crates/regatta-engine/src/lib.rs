@@ -39,4 +39,5 @@ pub mod shim;
 pub mod suspicions;
 pub mod templates;
 pub mod transcript;
+pub mod trust;
 pub mod worker;

@@ -1,4 +1,4 @@
-//! A small repository made from nothing, for the demo.
+//! Directories that nobody else can guess or enter, and a small repository made from nothing, for the demo.
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,38 @@ pub enum ScratchError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// Makes a directory below `base` whose name nobody can guess and which nobody else can enter.
+pub fn private_dir(base: &Path, prefix: &str) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
+    let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let dir = base.join(format!("{prefix}{name}"));
+    // It must not be there yet: a link that somebody put there is not followed.
+    std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+    Ok(dir)
+}
+
+/// A private directory that goes when this does.
+#[derive(Debug)]
+pub(crate) struct Passing(PathBuf);
+
+impl Passing {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        private_dir(&std::env::temp_dir(), "regatta-").map(Self)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
 }
 
 /// Makes a repository at `path` with one commit that holds `files`.

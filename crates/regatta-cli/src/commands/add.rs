@@ -94,6 +94,7 @@ pub(crate) async fn put_in_queue(
     prompt: Option<String>,
     project: &Project,
 ) -> Result<(Queue, TaskSpec, Vec<Diagnostic>), CliError> {
+    project.require_trust().await?;
     let document = args.prd.as_deref().map(|text| prd::find(&project.repo.toplevel, text)).transpose()?;
     let wanted = args.id.clone().or_else(|| document.as_ref().map(|document| document.id.clone()));
     let mut order = Order { args, prompt: prompt.unwrap_or_default(), title: args.title.clone() };

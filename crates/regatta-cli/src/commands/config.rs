@@ -105,7 +105,7 @@ fn show(project: &Project, ui: &Ui) {
 }
 
 /// The value without secrets: by the name of a variable, by the shape of a token, passwords and paths in addresses.
-fn masked(name: &str, in_env: bool, value: Value) -> Value {
+pub(crate) fn masked(name: &str, in_env: bool, value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let inside = |key: &str| in_env || matches!(key, "env" | "headers");

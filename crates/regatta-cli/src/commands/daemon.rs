@@ -12,6 +12,7 @@ use regatta_engine::context::{Assembly, Context, RunOptions};
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::{Notice, Notices, Watching, notices};
+use regatta_engine::trust::{self, Purpose};
 use regatta_store::{SessionId, Store};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -130,6 +131,7 @@ async fn serve_here(
     let ui = Ui { outlives_reader: true, ..ui.clone() };
     let mut project = Project::open(global)?;
     project.choose_profiles(profiles)?;
+    project.require_trust_asking(&ui).await?;
     project.make_state_dir()?;
     let lock = match DaemonLock::take(&project.repo.state_dir) {
         Ok(Ok(lock)) => lock,
@@ -140,7 +142,8 @@ async fn serve_here(
     let _ = std::fs::remove_file(project.repo.state_dir.join("daemon.stop"));
     let store = project.create_store().await?;
     let (notices, watching) = notices();
-    let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), notices.clone()).await?;
+    let purpose = purpose(store.as_ref()).await?;
+    let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), purpose, notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
     let state_dir = project.repo.state_dir.clone();
     let settings = Settings {
@@ -176,6 +179,7 @@ pub(crate) async fn assemble(
     project: &Project,
     store: Arc<dyn Store>,
     session: SessionId,
+    trust: Purpose,
     notices: Notices,
 ) -> Result<Arc<Context>, CliError> {
     let exe = crate::project::this_program()
@@ -189,8 +193,8 @@ pub(crate) async fn assemble(
         config: project.config.clone(),
         options: RunOptions {
             fail_fast: false,
-            // Agents may be at work already: what the first daemon trusted is what is trusted.
             resume: true,
+            trust,
             keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
             log_dir: None,
             no_log: false,
@@ -204,6 +208,21 @@ pub(crate) async fn assemble(
     };
     let assembled = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
     Ok(Arc::new(assembled.expect("assembling does not panic")?))
+}
+
+/// The same before there is a store.
+async fn start_purpose(project: &Project) -> Result<Purpose, CliError> {
+    if project.has_store() { purpose(project.store().await?.as_ref()).await } else { Ok(Purpose::Start) }
+}
+
+/// A daemon that adopts agents of another goes on with what was trusted before they began.
+async fn purpose(store: &dyn Store) -> Result<Purpose, CliError> {
+    let query = regatta_store::TaskQuery {
+        states: ["claimed", "running", "judging"].map(str::to_owned).into(),
+        limit: 1,
+        ..Default::default()
+    };
+    Ok(if store.briefs(&query).await?.is_empty() { Purpose::Start } else { Purpose::Continue })
 }
 
 fn limits(project: &Project) -> Limits {
@@ -245,7 +264,10 @@ fn obey_signals(
                         let mut project = Project::open(&settings.global)?;
                         project.choose_profiles(settings.profiles.as_deref())?;
                         keep_target(&mut project, &settings.target, &notices);
-                        let ctx = assemble(&project, store.clone(), session.clone(), notices.clone()).await?;
+                        for note in project.require_trust().await? {
+                            notices.say(note);
+                        }
+                        let ctx = assemble(&project, store.clone(), session.clone(), Purpose::Continue, notices.clone()).await?;
                         for warning in &project.warnings {
                             notices.say(warning.to_string());
                         }
@@ -369,9 +391,11 @@ pub(crate) async fn launch(
     variables: &[(&str, &str)],
     global: &Global,
 ) -> Result<(u32, PathBuf), CliError> {
-    project.make_state_dir()?;
     // What would make it fail at once is said here, not in a log.
+    project.require_trust().await?;
+    project.make_state_dir()?;
     project.decide_target()?;
+    trust::git(&project.repo, start_purpose(project).await?)?;
     let dir = &project.repo.state_dir;
     let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
     match settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))? {

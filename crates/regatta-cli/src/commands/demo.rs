@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regatta_engine::scratch::{ScratchError, scratch_repository};
+use regatta_engine::scratch::{ScratchError, private_dir, scratch_repository};
 
 use super::run as run_command;
 use crate::cli::Global;
@@ -86,19 +86,21 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 fn scratch_dir(keep: Option<&Path>) -> Result<PathBuf, CliError> {
+    use std::os::unix::fs::DirBuilderExt as _;
     let dir = match keep {
         Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
         None => {
             let base = std::env::temp_dir();
-            let name = |n: u32| base.join(format!("regatta-demo-{}-{n}", std::process::id()));
-            (1..).map(name).find(|dir| !dir.exists()).expect("there are more numbers than directories")
+            let made = private_dir(&base, "regatta-demo-");
+            return made.map_err(|error| CliError::io("making a directory in", &base, &error));
         }
     };
     if dir.exists() {
         return Err(CliError::refused(format!("{} is there already", dir.display()))
             .hinted("give the demo a directory that does not exist yet"));
     }
-    std::fs::create_dir_all(&dir).map_err(|error| CliError::io("making", &dir, &error))?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.map_err(|error| CliError::io("making", &dir, &error))?;
     Ok(dir)
 }
 

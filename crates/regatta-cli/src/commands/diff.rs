@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use regatta_core::attempt::Attempt;
 use regatta_core::report::TaskReport;
 use regatta_engine::agents::find_program;
-use regatta_engine::git::{DiffStyle, Oid, TrustSnapshot, Work};
+use regatta_engine::git::{DiffStyle, Oid, Work};
 use regatta_engine::lanes::{Lane, Lanes};
 use regatta_store::TaskRecord;
 use serde_json::json;
@@ -92,8 +92,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 fn hands(project: &Project) -> Result<(Work, Lanes), CliError> {
     // Without a snapshot no agent has run here, and one can still be taken.
-    let trust = TrustSnapshot::load(&project.repo).or_else(|_| TrustSnapshot::take(&project.repo))?;
-    let work = Work::new(&project.repo, trust);
+    let work = project.work()?;
     let lanes = Lanes::new(&project.repo, &work, &project.lanes_root())?;
     Ok((work, lanes))
 }

@@ -150,7 +150,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
     }
     found.extend(lanes::look(&project, store.as_deref(), args.fix).await?);
     found.extend(lanes::locks(&project, args.fix));
-    found.extend(lanes::trust(&project));
+    found.push(lanes::trust(&project).await);
     found.extend(machine::disk(&project));
     found.push(machine::kill_level());
     Ok(found)

@@ -70,6 +70,7 @@ async fn put_in_queue(
     project: &Project,
     loaded: &mut Loaded,
 ) -> Result<(Queue, Vec<Diagnostic>), CliError> {
+    project.require_trust().await?;
     let store = project.create_store().await?;
     adjust(&mut loaded.tasks, args, store.as_ref()).await?;
     let warnings = warnings(project, loaded);

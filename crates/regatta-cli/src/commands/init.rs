@@ -46,6 +46,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     let project = Project::open(global)?;
     project.create_store().await?;
+    project.trust_file()?;
     made.push(project.repo.state_dir.clone());
     if ui.json {
         ui.document(&json!({ "made": made, "root": project.repo.root }));
@@ -89,6 +90,7 @@ async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exi
         registry.save_state(&lock)?;
     }
     if let Ok(repo) = Repo::discover(&start_dir(global)?, None) {
+        regatta_engine::trust::state_dir::make(&repo)?;
         repo.exclude(&["/.regatta/"])?;
     }
     ui.document(&json!({

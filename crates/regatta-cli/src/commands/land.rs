@@ -17,6 +17,7 @@ use regatta_engine::git::Oid;
 use regatta_engine::landing::boarding::{self, Boarded, Passenger};
 use regatta_engine::landing::on_request::land_now;
 use regatta_engine::notice::{Notice, notices};
+use regatta_engine::trust::Purpose;
 use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskRecord};
 
 use crate::cli::Global;
@@ -76,6 +77,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
+    project.require_trust_asking(ui).await?;
     let store = project.store().await?;
     let queue = Queue::of(&project, store.clone()).await?;
     let (mut sent, mut batch) = (Vec::new(), Batch::default());
@@ -173,7 +175,8 @@ async fn wait_for_the_train(
     ui: &Ui,
 ) -> Result<(), CliError> {
     let (notices, mut watching) = notices();
-    let ctx = assemble(project, project.store().await?, SessionId::fresh("land"), notices).await?;
+    let ctx =
+        assemble(project, project.store().await?, SessionId::fresh("land"), Purpose::Start, notices).await?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let signal = tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {

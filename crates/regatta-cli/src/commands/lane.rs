@@ -6,7 +6,6 @@ mod sweep;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
-use regatta_engine::git::{TrustSnapshot, Work};
 use regatta_engine::lanes::Lanes;
 use regatta_store::Store;
 use serde_json::json;
@@ -52,8 +51,10 @@ pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Resul
 
 /// The project's lanes, if there ever was one.
 pub(crate) fn lanes(project: &Project) -> Result<Option<Lanes>, CliError> {
-    let Ok(trust) = TrustSnapshot::load(&project.repo) else { return Ok(None) };
-    let work = Work::new(&project.repo, trust);
+    if !project.repo.state_dir.is_dir() {
+        return Ok(None);
+    }
+    let work = project.work()?;
     Ok(Some(Lanes::new(&project.repo, &work, &project.lanes_root())?))
 }
 

@@ -44,6 +44,7 @@ pub(crate) mod status;
 pub(crate) mod summary;
 pub(crate) mod task;
 pub(crate) mod top;
+pub(crate) mod trust;
 pub(crate) mod unpark;
 pub(crate) mod validate;
 pub(crate) mod version;
@@ -67,6 +68,7 @@ pub(crate) enum Command {
     DaemonStop(daemon::StopArgs),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Trust(trust::Args),
     Run(run::Args),
     Plan(plan::Args),
     Approve(approve::Args),
@@ -154,6 +156,7 @@ pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Ex
         Command::Logs(args) => logs::run(args, global, ui).await,
         Command::Events(args) => events::run(args, global, ui).await,
         Command::Init(args) => init::run(args, global, ui).await,
+        Command::Trust(args) => trust::run(args, global, ui).await,
         Command::Doctor(args) => doctor::run(args, global, ui).await,
         Command::Profiles(args) => profiles::run(args, global, ui).await,
         Command::Radar(args) => radar::run(args, global, ui).await,

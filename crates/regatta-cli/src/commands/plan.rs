@@ -85,6 +85,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         );
     }
     let project = Project::open(global)?;
+    project.require_trust_asking(ui).await?;
     let spec = planner::order(&project, &args, &goal)?;
     let store = project.create_store().await?;
     let plans = Plans::of(&project.repo.state_dir);

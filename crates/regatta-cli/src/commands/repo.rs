@@ -125,6 +125,7 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     registry.save_config(&lock)?;
     let excluded = repo.common_dir.join("info/exclude");
     let before = std::fs::read(&excluded).ok();
+    regatta_engine::trust::state_dir::make(&repo)?;
     repo.exclude(&["/.regatta/"])?;
     let exclude_updated = std::fs::read(&excluded).ok() != before;
     ui.document(&json!({ "added": entry, "exclude_updated": exclude_updated, "root": registry.dir }));

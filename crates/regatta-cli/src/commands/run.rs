@@ -18,6 +18,7 @@ use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::git::Head;
 use regatta_engine::notice::{Watching, notices};
 use regatta_engine::run::{RunRequest, run as run_engine};
+use regatta_engine::trust::Purpose;
 use regatta_store::{SessionId, Store};
 use tokio::sync::mpsc;
 
@@ -105,6 +106,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         dry_run(&loaded, &project, ui);
         return Ok(Exit::Ok);
     }
+    project.require_trust_asking(ui).await?;
     preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
     if let Some(path) = &args.report {
         super::report::preflight(path)?;
@@ -280,6 +282,7 @@ pub(crate) async fn engage(
     let options = RunOptions {
         fail_fast: args.fail_fast,
         resume: args.resume,
+        trust: if args.resume { Purpose::Continue } else { Purpose::Start },
         keep_lanes,
         log_dir: args.log_dir.as_ref().map(|dir| absolute(dir)),
         no_log: args.no_log,

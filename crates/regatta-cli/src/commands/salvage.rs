@@ -1,8 +1,6 @@
 //! `regatta salvage`: work that would otherwise have been lost.
 
-use regatta_engine::git::{
-    DiffStyle, Expect, RefEdit, RefOutcome, Salvage, TrustSnapshot, Work, salvages, salvages_of,
-};
+use regatta_engine::git::{DiffStyle, Expect, RefEdit, RefOutcome, Salvage, salvages, salvages_of};
 use serde_json::{Value, json};
 
 use super::diff;
@@ -88,8 +86,7 @@ async fn find(project: &Project, which: &Which) -> Result<Salvage, CliError> {
 }
 
 fn show(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError> {
-    let trust = TrustSnapshot::load(&project.repo).or_else(|_| TrustSnapshot::take(&project.repo))?;
-    let work = Work::new(&project.repo, trust);
+    let work = project.work()?;
     let parent = work.parent_of(&salvage.oid)?.unwrap_or_else(|| salvage.oid.clone());
     let patch = work.diff_styled(&parent, &salvage.oid, DiffStyle::Patch)?;
     if ui.json {

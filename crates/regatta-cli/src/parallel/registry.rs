@@ -232,7 +232,17 @@ fn wrong(path: &Path, why: &str) -> CliError {
         .hinted("put it right, or move it away and register the repositories anew: regatta repo add --help")
 }
 
+/// In a repository the files are part of Regatta's state, which has to be the user's own.
+fn make_state_dir(dir: &Path) -> Result<(), CliError> {
+    let Some(state) = dir.parent() else { return Ok(()) };
+    match state.parent().map(|root| Repo::discover(root, None)) {
+        Some(Ok(repo)) if repo.state_dir == state => Ok(regatta_engine::trust::state_dir::make(&repo)?),
+        _ => Ok(()),
+    }
+}
+
 fn lock(dir: &Path) -> Result<Lock, CliError> {
+    make_state_dir(dir)?;
     fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
     let path = dir.join("lock");
     let failed = |error: std::io::Error| CliError::io("locking", &path, &error);

@@ -4,6 +4,8 @@
 mod claims;
 mod files;
 mod objects;
+mod planted;
+mod strangers;
 
 /// The program under test.
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");

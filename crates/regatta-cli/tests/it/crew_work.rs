@@ -78,6 +78,7 @@ fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_reques
     let path = format!("{}:{}", world.outside("bin").display(), std::env::var("PATH").unwrap_or_default());
     let config_dir = world.outside("claude-config");
     world.env("PATH", path).env("CLAUDE_CONFIG_DIR", config_dir);
+    world.regatta(["setup", "--name", "Jerry"]).exited(0);
     let templates = world.root().join(".regatta/templates");
     std::fs::create_dir_all(&templates).expect("a directory can be made");
     std::fs::write(templates.join("message.md"), "{{from}} says: {{text}}\n").expect("a file can be written");

@@ -8,6 +8,7 @@ const COMMANDS: &[&str] = &[
     "daemon",
     "demo",
     "doctor",
+    "trust",
     "run",
     "plan",
     "approve",

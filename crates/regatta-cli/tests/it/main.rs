@@ -68,6 +68,7 @@ mod task;
 mod top;
 mod top_crew;
 mod top_kept;
+mod trust;
 mod validate;
 mod wait;
 mod worker;

@@ -12,6 +12,7 @@ pub(crate) mod bounds;
 mod check;
 pub mod config_keys;
 mod duration;
+mod executing;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub mod keys;

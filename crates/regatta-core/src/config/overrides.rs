@@ -14,7 +14,7 @@ use super::values::{Config, Origin};
 use super::yaml;
 
 /// Variables of Regatta's that are no settings: they tell a worker who it is, or choose files and output.
-const OTHER_VARIABLES: [&str; 11] = [
+const OTHER_VARIABLES: [&str; 12] = [
     "REGATTA_TASK",
     "REGATTA_ATTEMPT",
     "REGATTA_TOKEN",
@@ -26,6 +26,7 @@ const OTHER_VARIABLES: [&str; 11] = [
     "REGATTA_NODE",
     "REGATTA_MARK",
     "REGATTA_BIN",
+    "REGATTA_TRUST",
 ];
 
 /// rookery's variables that mean nothing here, also with Regatta's name in them, and what to use.

@@ -1,8 +1,9 @@
-//! The user's configuration as it was before any agent could write to it.
+//! The user's git configuration as the user last trusted it.
 //!
-//! Invariant: what a [`Work`](super::Work) command obeys was in force when the snapshot was taken. All lanes share
-//! `.git/config` and `.git/hooks`, so an agent can plant a filter or a hook there; without the snapshot it would run
-//! in Regatta's own next command, with Regatta's rights.
+//! Invariant: what a [`Work`](super::Work) command obeys is in the snapshot, and a snapshot never changes: its
+//! directory is named after its content. All lanes share `.git/config` and `.git/hooks`, so an agent can plant a
+//! filter or a hook there; without the snapshot it would run in Regatta's own next command, with Regatta's rights.
+//! `crate::trust` keeps snapshots with the user's own state and says which one is in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::config::{self, Setting};
+use super::trust_settings::{dangerous, private_config};
 use super::{
     FileLock, GitEnv, GitError, HookSource, Identity, Repo, absent_is_none, io, replace_file, replace_link,
     trusted_hooks,
@@ -25,11 +27,24 @@ pub(crate) const OWN_EXCLUDES: [&str; 1] = ["/.regatta/"];
 pub struct TrustSnapshot {
     repo: Repo,
     manifest: Manifest,
+    /// Names the content, and with it the private directory.
+    digest: String,
+}
+
+/// One thing that is not what it was: a setting, or a hook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The name of the setting, or `hooks/NAME`.
+    pub what: String,
+    /// What it was; `None` if it was not there.
+    pub was: Option<String>,
+    /// What it is; `None` if it is not there any more.
+    pub is: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Manifest {
-    /// Settings of the repository that can make git run a program, with all their values.
+    /// Settings that can make git run a program or talk to another place, with all their values.
     dangerous: BTreeMap<String, Vec<String>>,
     hooks: Option<HookSource>,
     hook_files: BTreeMap<String, String>,
@@ -38,46 +53,35 @@ struct Manifest {
     sign_commits: bool,
     signing_key: Option<String>,
     excludes_file: Option<String>,
-    #[serde(default)]
     attributes_file: Option<String>,
     /// Urls of submodules that the user initialised, by name, and of `origin`.
     urls: BTreeMap<String, String>,
 }
 
-impl TrustSnapshot {
-    /// Takes the snapshot. To be called before any agent runs.
-    pub fn take(repo: &Repo) -> Result<Self, GitError> {
-        let private = repo.state_dir.join("git");
-        for dir in ["objects", "info", "shadows", "tmp"] {
-            let dir = private.join(dir);
-            fs::create_dir_all(&dir).map_err(io("create", &dir))?;
-        }
-        // Two runs that begin in the same moment take it one after the other.
-        let _taking = FileLock::wait(private.join("trust.lock"))?;
+/// Everything a snapshot is made of.
+struct Content {
+    manifest: Vec<u8>,
+    config: Vec<u8>,
+    exclude: Vec<u8>,
+    attributes: Vec<u8>,
+    /// Where the files of `hooks` are copied from.
+    hooks: Option<PathBuf>,
+}
+
+impl Content {
+    /// As the repository has it now.
+    fn found(repo: &Repo) -> Result<(Self, Manifest), GitError> {
         let settings = load_settings(repo)?;
-        link_refs(repo, &private)?;
-        replace_file(&private.join("HEAD"), b"ref: refs/heads/regatta.none\n")?;
-        replace_file(&private.join("config"), &private_config(repo, &settings))?;
         let mut exclude = read_or_empty(&repo.common_dir.join("info/exclude"))?;
         exclude.extend_from_slice(format!("\n{}\n", OWN_EXCLUDES.join("\n")).as_bytes());
-        replace_file(&private.join("info/exclude"), &exclude)?;
-        replace_file(
-            &private.join("info/attributes"),
-            &read_or_empty(&repo.common_dir.join("info/attributes"))?,
-        )?;
-
         let hooks = hook_source(repo, &settings);
-        let mut hook_files = BTreeMap::new();
-        if let HookSource::Shared(dir) = &hooks {
-            hook_files = trusted_hooks::fingerprint(dir)?;
-            trusted_hooks::copy(dir, &private.join("hooks"))?;
-        }
+        let hooks_dir = hooks_dir(repo, &hooks);
         let text =
             |key: &str| config::last(&settings, key).map(Setting::text).filter(|text| !text.is_empty());
         let manifest = Manifest {
             dangerous: dangerous(&settings),
+            hook_files: trusted_hooks::fingerprint(&hooks_dir)?,
             hooks: Some(hooks),
-            hook_files,
             name: text("user.name"),
             email: text("user.email"),
             sign_commits: config::last(&settings, "commit.gpgsign").is_some_and(Setting::is_true),
@@ -86,37 +90,152 @@ impl TrustSnapshot {
             attributes_file: text("core.attributesfile"),
             urls: urls(&settings),
         };
-        let json = serde_json::to_vec_pretty(&manifest).expect("a manifest of strings is valid JSON");
-        replace_file(&private.join("trust.json"), &json)?;
-        Ok(Self { repo: repo.clone(), manifest })
+        let content = Self {
+            manifest: serde_json::to_vec_pretty(&manifest).expect("a manifest of strings is valid JSON"),
+            config: private_config(repo, &settings),
+            exclude,
+            attributes: read_or_empty(&repo.common_dir.join("info/attributes"))?,
+            hooks: Some(hooks_dir),
+        };
+        Ok((content, manifest))
     }
 
-    /// Reads the snapshot taken earlier: agents of that time may still be running.
-    pub fn load(repo: &Repo) -> Result<Self, GitError> {
-        let path = repo.state_dir.join("git/trust.json");
-        let none = || GitError::NoSnapshot { path: path.clone() };
-        let bytes = absent_is_none(fs::read(&path)).map_err(io("read", &path))?.ok_or_else(none)?;
-        let manifest = serde_json::from_slice(&bytes).map_err(|_| none())?;
-        // The project may have been moved since.
-        link_refs(repo, &repo.state_dir.join("git"))?;
-        Ok(Self { repo: repo.clone(), manifest })
+    /// As [`Self::write`] left it; `None` where that is not whole.
+    fn load(dir: &Path) -> Result<Option<(Self, Manifest)>, GitError> {
+        let read = |name: &str| {
+            let path = dir.join(name);
+            absent_is_none(fs::read(&path)).map_err(io("read", &path))
+        };
+        let (Some(manifest), Some(config), Some(exclude), Some(attributes)) =
+            (read("trust.json")?, read("config")?, read("info/exclude")?, read("info/attributes")?)
+        else {
+            return Ok(None);
+        };
+        let Ok(parsed) = serde_json::from_slice::<Manifest>(&manifest) else { return Ok(None) };
+        if trusted_hooks::fingerprint(&dir.join("hooks"))? != parsed.hook_files {
+            return Ok(None);
+        }
+        let content = Self { manifest, config, exclude, attributes, hooks: Some(dir.join("hooks")) };
+        Ok(Some((content, parsed)))
     }
 
-    /// What differs now: names of settings that can run a program, and of hook files. For a warning to the user.
-    pub fn changed_since(&self) -> Result<Vec<String>, GitError> {
-        let mut changed = differing(&self.manifest.dangerous, &dangerous(&load_settings(&self.repo)?));
-        if let Some(HookSource::Shared(dir)) = &self.manifest.hooks {
-            let now = trusted_hooks::fingerprint(dir)?;
-            changed.extend(
-                differing(&self.manifest.hook_files, &now).iter().map(|name| format!("hooks/{name}")),
-            );
-            let default = self.repo.common_dir.join("hooks");
-            if *dir != default {
-                changed
-                    .extend(trusted_hooks::fingerprint(&default)?.keys().map(|name| format!("hooks/{name}")));
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in [&self.manifest, &self.config, &self.exclude, &self.attributes] {
+            hash.update(Sha256::digest(part));
+        }
+        trusted_hooks::hex(&hash.finalize()[..16])
+    }
+
+    /// Brings `dir` to this content, whatever it held; what is right already is left alone, since git may read it now.
+    fn write(&self, dir: &Path, hook_files: &BTreeMap<String, String>) -> Result<(), GitError> {
+        let info = dir.join("info");
+        fs::create_dir_all(&info).map_err(io("create", &info))?;
+        let files = [
+            ("config", &self.config),
+            ("info/exclude", &self.exclude),
+            ("info/attributes", &self.attributes),
+            ("trust.json", &self.manifest),
+        ];
+        for (name, content) in files {
+            let path = dir.join(name);
+            if fs::read(&path).ok().as_ref() != Some(content) {
+                replace_file(&path, content)?;
             }
         }
+        let hooks = dir.join("hooks");
+        if let Some(from) = self.hooks.as_ref().filter(|from| **from != hooks)
+            && (!hooks.is_dir() || trusted_hooks::fingerprint(&hooks)? != *hook_files)
+        {
+            trusted_hooks::copy(from, &hooks)?;
+        }
+        Ok(())
+    }
+}
+
+impl TrustSnapshot {
+    /// The settings and hooks that are there now.
+    pub fn take(repo: &Repo) -> Result<Self, GitError> {
+        let (content, manifest) = Content::found(repo)?;
+        Self::make(repo, &content, manifest)
+    }
+
+    /// The snapshot that [`Self::save`] left below `dir`; `None` if none is there, or it was changed since.
+    pub fn load(repo: &Repo, dir: &Path, digest: &str) -> Result<Option<Self>, GitError> {
+        match Content::load(&dir.join(digest))? {
+            Some((content, manifest)) if content.digest() == digest => {
+                Self::make(repo, &content, manifest).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes it below `dir`, in a directory named after its digest.
+    pub fn save(&self, dir: &Path) -> Result<(), GitError> {
+        let own = self.private_dir();
+        let gone = || GitError::NoSnapshot { path: own.clone() };
+        let (content, manifest) = Content::load(&own)?.ok_or_else(gone)?;
+        content.write(&dir.join(&self.digest), &manifest.hook_files)
+    }
+
+    /// Makes the private git directory of this content, or checks that it is as it must be.
+    fn make(repo: &Repo, content: &Content, manifest: Manifest) -> Result<Self, GitError> {
+        let made = Self { repo: repo.clone(), manifest, digest: content.digest() };
+        let private = made.private_dir();
+        // Two processes that begin in the same moment make it one after the other.
+        let _making = FileLock::wait(repo.state_dir.join("git/trust.lock"))?;
+        for dir in ["objects", "shadows", "tmp"] {
+            let dir = private.join(dir);
+            fs::create_dir_all(&dir).map_err(io("create", &dir))?;
+        }
+        link_refs(repo, &private)?;
+        let head = private.join("HEAD");
+        if !head.is_file() {
+            replace_file(&head, b"ref: refs/heads/regatta.none\n")?;
+        }
+        content.write(&private, &made.manifest.hook_files)?;
+        Ok(made)
+    }
+
+    /// Names the content.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// What differs now: settings that can run a program or send work elsewhere, and hooks.
+    pub fn changed_since(&self) -> Result<Vec<Difference>, GitError> {
+        let settings = load_settings(&self.repo)?;
+        let joined = |all: BTreeMap<String, Vec<String>>| -> BTreeMap<String, String> {
+            all.into_iter().map(|(key, values)| (key, values.join("; "))).collect()
+        };
+        let mut changed =
+            differing("", &joined(self.manifest.dangerous.clone()), &joined(dangerous(&settings)));
+        let urls = urls(&settings);
+        // An agent that initialises a submodule adds its url, which is harmless: the commit is pinned.
+        let moved = |(name, was): (&String, &String)| {
+            let is = urls.get(name).filter(|is| *is != was)?;
+            let what = format!("{name}.url");
+            Some(Difference { what, was: Some(was.clone()), is: Some(is.clone()) })
+        };
+        changed.extend(self.manifest.urls.iter().filter(|(name, _)| *name != "origin").filter_map(moved));
+        let Some(source) = &self.manifest.hooks else { return Ok(changed) };
+        let source_now = hook_source(&self.repo, &settings);
+        if source_now != *source && !changed.iter().any(|change| change.what == "core.hookspath") {
+            let shown = |source: &HookSource| Some(source.path().display().to_string());
+            let what = "core.hookspath".to_owned();
+            changed.push(Difference { what, was: shown(source), is: shown(&source_now) });
+        }
+        let now = trusted_hooks::fingerprint(&hooks_dir(&self.repo, source))?;
+        changed.extend(differing("hooks/", &self.manifest.hook_files, &now));
         Ok(changed)
+    }
+
+    /// Everything that git may run or follow, for a person to read: settings with their values, and hooks.
+    pub fn powers(&self) -> Vec<Difference> {
+        let settings = self.manifest.dangerous.iter().map(|(key, values)| (key.clone(), values.join("; ")));
+        let hooks =
+            self.manifest.hook_files.iter().map(|(name, hash)| (format!("hooks/{name}"), hash.clone()));
+        settings.chain(hooks).map(|(what, is)| Difference { what, was: None, is: Some(is) }).collect()
     }
 
     /// Who commits.
@@ -179,15 +298,20 @@ impl TrustSnapshot {
         self.manifest.hooks.as_ref()
     }
 
-    /// The directory from which shared hooks may run: the user's own while unchanged, else the copy.
-    pub(crate) fn shared_hooks_dir(&self, dir: &Path) -> Result<PathBuf, GitError> {
+    /// The hooks that are trusted, each with a hash of its content.
+    pub(crate) fn hook_files(&self) -> &BTreeMap<String, String> {
+        &self.manifest.hook_files
+    }
+
+    /// The directory from which hooks may run: `dir` while it holds what is trusted, else the copy.
+    pub(crate) fn trusted_hooks_dir(&self, dir: &Path) -> Result<PathBuf, GitError> {
         let unchanged = trusted_hooks::fingerprint(dir)? == self.manifest.hook_files;
         Ok(if unchanged { dir.to_owned() } else { self.private_dir().join("hooks") })
     }
 
     /// Regatta's own git directory.
     pub fn private_dir(&self) -> PathBuf {
-        self.repo.state_dir.join("git")
+        self.repo.state_dir.join("git").join(&self.digest)
     }
 }
 
@@ -211,66 +335,6 @@ fn link_refs(repo: &Repo, private: &Path) -> Result<(), GitError> {
         }
     }
     Ok(())
-}
-
-/// Whether a setting keeps its meaning and does no harm in a git directory of our own.
-fn is_copied(setting: &Setting) -> bool {
-    let (section, subsection, name) = setting.parts();
-    match section {
-        // What these name belongs to another place, or would start something in the background.
-        "include" | "includeif" | "alias" | "gc" | "maintenance" | "trace2" | "safe" | "branch" | "pager" => {
-            false
-        }
-        "index" | "checkout" | "status" | "fetch" | "receive" | "uploadpack" | "feature" => false,
-        "extensions" => matches!(name, "objectformat" | "partialclone"),
-        "core" => !matches!(
-            name,
-            "worktree"
-                | "bare"
-                | "hookspath"
-                | "fsmonitor"
-                | "splitindex"
-                | "untrackedcache"
-                | "sparsecheckout"
-                | "sparsecheckoutcone"
-                | "logallrefupdates"
-                | "repositoryformatversion"
-                | "pager"
-                | "editor"
-                | "fsync"
-                | "gitproxy"
-        ),
-        "submodule" => name == "url",
-        "lfs" => !(subsection.is_none() && name == "storage"),
-        _ => true,
-    }
-}
-
-fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
-    let own = |key: &str, value: &str| Setting {
-        scope: "local".into(),
-        key: key.into(),
-        value: Some(value.as_bytes().to_vec()),
-    };
-    let copied: Vec<&Setting> = settings.iter().filter(|setting| is_copied(setting)).collect();
-    let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
-    // Large files must end up where the user's own `git lfs push` looks for them.
-    let storage = match config::last(settings, "lfs.storage").map(Setting::text) {
-        Some(path) => repo.common_dir.join(path),
-        None => repo.common_dir.join("lfs"),
-    };
-    let fixed = [
-        own("core.repositoryformatversion", if extended { "1" } else { "0" }),
-        own("core.bare", "false"),
-        own("core.hookspath", "/dev/null"),
-        own("core.fsmonitor", "false"),
-        own("core.splitindex", "false"),
-        own("core.logallrefupdates", "false"),
-        own("gc.auto", "0"),
-        own("maintenance.auto", "false"),
-        own("lfs.storage", &storage.to_string_lossy()),
-    ];
-    config::render(fixed.iter().chain(copied))
 }
 
 fn hook_source(repo: &Repo, settings: &[Setting]) -> HookSource {
@@ -317,45 +381,26 @@ fn relative_url(origin: &str, relative: &str) -> String {
     }
 }
 
-/// Settings of the repository itself that can make git run a program or read another file.
-fn dangerous(settings: &[Setting]) -> BTreeMap<String, Vec<String>> {
-    let mut found = BTreeMap::<String, Vec<String>>::new();
-    for setting in settings.iter().filter(|setting| matches!(setting.scope.as_str(), "local" | "worktree")) {
-        let (section, _, name) = setting.parts();
-        let risky = match section {
-            "filter" | "include" | "includeif" | "alias" | "url" | "credential" | "protocol" | "gpg"
-            | "pager" => true,
-            "core" => matches!(
-                name,
-                "hookspath"
-                    | "fsmonitor"
-                    | "sshcommand"
-                    | "attributesfile"
-                    | "worktree"
-                    | "editor"
-                    | "pager"
-                    | "askpass"
-                    | "gitproxy"
-                    | "alternaterefscommand"
-            ),
-            "diff" => matches!(name, "external" | "command" | "textconv"),
-            "merge" => name == "driver",
-            "remote" => matches!(name, "uploadpack" | "receivepack" | "vcs" | "proxy"),
-            "submodule" => name == "update",
-            "uploadpack" => name == "packobjectshook",
-            "extensions" => name == "worktreeconfig",
-            "sequence" => name == "editor",
-            _ => name == "sshcommand",
-        };
-        if risky {
-            found.entry(setting.key.clone()).or_default().push(setting.text());
-        }
+/// Where the hooks are that the user sees: those of a relative path are the checkout's.
+fn hooks_dir(repo: &Repo, source: &HookSource) -> PathBuf {
+    match source {
+        HookSource::Shared(dir) => dir.clone(),
+        HookSource::InLane(dir) => repo.toplevel.join(dir),
     }
-    found
 }
 
-/// Keys that are only on one side or differ.
-fn differing<V: PartialEq>(then: &BTreeMap<String, V>, now: &BTreeMap<String, V>) -> Vec<String> {
+/// What is only on one side or differs.
+fn differing(
+    prefix: &str,
+    then: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+) -> Vec<Difference> {
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
-    keys.into_iter().filter(|key| then.get(*key) != now.get(*key)).cloned().collect()
+    let differ = keys.into_iter().filter(|key| then.get(*key) != now.get(*key));
+    let difference = |key: &String| Difference {
+        what: format!("{prefix}{key}"),
+        was: then.get(key).cloned(),
+        is: now.get(key).cloned(),
+    };
+    differ.map(difference).collect()
 }

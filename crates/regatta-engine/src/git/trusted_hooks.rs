@@ -1,7 +1,7 @@
 //! Which commit hooks are the user's own.
 //!
-//! Invariant: a hook runs only if its whole directory is what it was before any agent could write there. A shared
-//! directory that changed is replaced by the copy taken with the snapshot; one inside the lane is then not run.
+//! Invariant: a hook runs only with the content that the user trusts. A directory that holds anything else, because an
+//! agent wrote there or a commit with other hooks has landed, gives way to the copy taken with the snapshot.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,6 +28,15 @@ pub enum HookSource {
     Shared(PathBuf),
     /// A relative `core.hooksPath`, found in each worktree.
     InLane(PathBuf),
+}
+
+impl HookSource {
+    /// The directory, as it was configured.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Shared(dir) | Self::InLane(dir) => dir,
+        }
+    }
 }
 
 /// Every file below `dir` with a hash of its content and its executable bit; samples do not count.

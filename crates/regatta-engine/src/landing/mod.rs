@@ -21,3 +21,4 @@ mod merge;
 mod moving;
 mod refused;
 mod remote;
+mod unfit;

@@ -128,8 +128,8 @@ async fn refused_by_hook(
 ) -> Result<Option<String>, GitError> {
     let dir = match ctx.work.trust().hooks() {
         None => return Ok(None),
-        Some(HookSource::Shared(dir)) => ctx.work.trust().shared_hooks_dir(dir)?,
-        Some(HookSource::InLane(dir)) => ctx.checkout.join(dir),
+        Some(HookSource::Shared(dir)) => ctx.work.trust().trusted_hooks_dir(dir)?,
+        Some(HookSource::InLane(dir)) => ctx.work.trust().trusted_hooks_dir(&ctx.checkout.join(dir))?,
     };
     let program = dir.join("pre-push");
     if !is_executable(&program) {

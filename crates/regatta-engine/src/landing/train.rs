@@ -5,7 +5,7 @@
 //! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
 //! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,7 @@ pub(crate) async fn round(
         retiring: JoinSet::new(),
         waiting: BTreeMap::new(),
         remote: None,
+        fit: HashSet::new(),
     };
     let result = train.go().await;
     train.abort_all().await;
@@ -130,6 +131,8 @@ pub(super) struct Train {
     picture: Picture,
     /// With `land.push`: the remote, and where the target was there at the last look.
     pub(super) remote: Option<(String, Option<Oid>)>,
+    /// Cars that were looked at and may land.
+    pub(super) fit: HashSet<Approval>,
 }
 
 /// What became of a step.
@@ -281,6 +284,10 @@ impl Train {
         }
         if self.cars.is_empty() {
             return Ok(Went::Nowhere);
+        }
+        if self.refuse_unfit().await? {
+            self.load_cars().await?;
+            return Ok(Went::On);
         }
         let local = self.tip().await?;
         let paused = self.ctx.train.ledger().paused(local.as_ref(), &self.cars);

@@ -1,6 +1,6 @@
 //! Running the user's commit hooks as git would, through a caller that can supervise them.
 //!
-//! Invariant: only hooks that were the user's before the agent began are handed to the caller (see
+//! Invariant: only hooks with the content that the user trusts are handed to the caller (see
 //! `git/trusted_hooks.rs`), and the git commands inside them obey the trust snapshot, not what an agent wrote.
 
 use std::ffi::OsString;
@@ -62,13 +62,21 @@ impl Lanes {
     pub(super) fn hooks_in_force(&self, lane: &Lane) -> Result<InForce, GitError> {
         match self.work.trust().hooks() {
             None => Ok(InForce::Unknown(Vec::new())),
-            Some(HookSource::Shared(dir)) => self.work.trust().shared_hooks_dir(dir).map(InForce::From),
+            Some(HookSource::Shared(dir)) => self.work.trust().trusted_hooks_dir(dir).map(InForce::From),
             Some(HookSource::InLane(dir)) => {
                 let dir = lane.path.join(dir);
                 let then = self.load_record(&lane.task)?.map(|record| record.hooks).unwrap_or_default();
                 let now = hook_fingerprint(&dir)?;
-                if then == now {
+                let trusted = self.work.trust().hook_files();
+                if now == *trusted {
                     return Ok(InForce::From(dir));
+                }
+                // The agent left them alone, and what it found is not what the user trusts: other hooks have landed.
+                if then == now && !trusted.is_empty() {
+                    return self.work.trust().trusted_hooks_dir(&dir).map(InForce::From);
+                }
+                if then == now {
+                    return Ok(InForce::Unknown(now.into_keys().collect()));
                 }
                 let differs = |name: &&String| then.get(*name) != now.get(*name);
                 let mut names: Vec<String> = now.keys().chain(then.keys()).filter(differs).cloned().collect();

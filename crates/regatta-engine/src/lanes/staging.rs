@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Lane, Lanes};
-use crate::git::{ChangeKind, GitError, Oid, Place, Status};
+use crate::git::{ChangeKind, GitError, Oid, Place, Status, is_state};
 
 /// Files in which a worker reports to Regatta, at the root of its lane: they are read as evidence and belong to no
 /// commit. Anything that is only called alike is work.
@@ -14,7 +14,7 @@ pub(super) fn is_marker(path: &Path) -> bool {
     let is_report = (name.starts_with(b"PARCEL_DONE-") || name.starts_with(b"REGATTA_DONE-"))
         && name.ends_with(b".md")
         && !name.contains(&b'/');
-    is_report || path.starts_with(".regatta")
+    is_report || is_state(path)
 }
 
 impl Lanes {

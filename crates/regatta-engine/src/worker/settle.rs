@@ -286,6 +286,13 @@ impl Worker {
                 Ok((ctx.work.tree_of(&at)?, ctx.work.paths_between(&lane.base, &at)?))
             })
             .await?;
+        if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
+            let why = format!(
+                "it committed {}: Regatta's state never belongs into a repository; take it out of the commits",
+                state.display()
+            );
+            return Ok(Proven::Bad { why });
+        }
         match self.marks_left(site, &head).await? {
             Marks::None => {}
             Marks::New(text) => {

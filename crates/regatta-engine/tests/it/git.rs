@@ -133,28 +133,54 @@ fn settings_of_all_sorts_survive_the_snapshot() {
 #[test]
 fn what_was_planted_after_the_snapshot_is_named() {
     let bench = Bench::new();
-    let trust = TrustSnapshot::load(&bench.repo).unwrap();
-    assert_eq!(trust.changed_since().unwrap(), Vec::<String>::new());
+    let trust = bench.work.trust();
+    assert_eq!(trust.changed_since().unwrap(), []);
     bench.scratch.git(["config", "filter.evil.clean", "touch /tmp/x"]);
     bench.scratch.git(["config", "core.fsmonitor", "evil"]);
     bench.scratch.git(["config", "color.ui", "never"]);
+    bench.scratch.git(["config", "remote.origin.pushurl", "/elsewhere"]);
     script(&bench.repo.common_dir.join("hooks/pre-commit"), "exit 0");
-    assert_eq!(trust.changed_since().unwrap(), ["core.fsmonitor", "filter.evil.clean", "hooks/pre-commit"]);
+    let changed = trust.changed_since().unwrap();
+    let names: Vec<&str> = changed.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(names, ["core.fsmonitor", "filter.evil.clean", "remote.origin.pushurl", "hooks/pre-commit"]);
+    assert_eq!((changed[1].was.as_deref(), changed[1].is.as_deref()), (None, Some("touch /tmp/x")));
 }
 
 #[test]
-fn loading_a_snapshot_that_was_never_taken_says_so() {
-    let scratch = ScratchRepo::new();
-    let repo = discover(&scratch, scratch.root());
-    assert!(matches!(TrustSnapshot::load(&repo), Err(GitError::NoSnapshot { .. })));
+fn a_snapshot_outlives_what_happens_to_its_private_directory() {
+    let bench = Bench::new();
+    script(&bench.repo.common_dir.join("hooks/pre-commit"), "exit 0");
+    let trust = TrustSnapshot::take(&bench.repo).unwrap();
+    let kept = bench.scratch.outside().join("kept");
+    trust.save(&kept).unwrap();
+    // An agent may write to the copy that git reads; the next process finds it as it was.
+    write(&trust.private_dir().join("config"), "[core]\n\tsshCommand = evil\n");
+    script(&trust.private_dir().join("hooks/pre-commit"), "evil");
+    bench.scratch.git(["config", "user.name", "Mallory"]);
+    let loaded = TrustSnapshot::load(&bench.repo, &kept, trust.digest()).unwrap().unwrap();
+    assert_eq!(loaded.identity().name, "Ada");
+    let read = |name: &str| std::fs::read_to_string(loaded.private_dir().join(name)).unwrap();
+    assert!(!read("config").contains("evil") && !read("hooks/pre-commit").contains("evil"));
+    // What the user keeps is only believed whole.
+    write(&kept.join(trust.digest()).join("config"), "[core]\n\tsshCommand = evil\n");
+    assert!(TrustSnapshot::load(&bench.repo, &kept, trust.digest()).unwrap().is_none());
+}
+
+#[test]
+fn two_snapshots_of_different_settings_do_not_touch_each_other() {
+    let bench = Bench::new();
+    let before = std::fs::read(bench.work.trust().private_dir().join("config")).unwrap();
+    bench.scratch.git(["config", "filter.evil.clean", "touch /tmp/x"]);
+    let other = TrustSnapshot::take(&bench.repo).unwrap();
+    assert_ne!(other.private_dir(), bench.work.trust().private_dir());
+    assert_eq!(std::fs::read(bench.work.trust().private_dir().join("config")).unwrap(), before);
 }
 
 #[test]
 fn who_the_user_is_comes_from_the_snapshot_or_the_fallback() {
     let bench = Bench::new();
-    assert_eq!(bench.work.identity().name, "Ada");
     bench.scratch.git(["config", "user.name", "Mallory"]);
-    assert_eq!(TrustSnapshot::load(&bench.repo).unwrap().identity().name, "Ada");
+    assert_eq!(bench.work.identity().name, "Ada");
     bench.scratch.git(["config", "--unset", "user.email"]);
     assert_eq!(TrustSnapshot::take(&bench.repo).unwrap().identity().email, "regatta@localhost");
 }

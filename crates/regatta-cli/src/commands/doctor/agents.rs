@@ -10,6 +10,7 @@ use regatta_engine::agents::find_program;
 use super::{Finding, login, sandbox, tested};
 use crate::project::Project;
 use crate::render::shown::clean_line;
+use crate::trust::{Verdict, assess};
 
 /// So long a program may take to tell its version.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,6 +19,10 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut not_installed = Vec::new();
     let mut asked = Vec::new();
+    let untrusted = match assess(project).await {
+        Ok(Verdict::Untrusted(_)) => project.asked_for().into_iter().map(|(key, _)| key).collect(),
+        _ => Vec::new(),
+    };
     for (name, agent) in &project.config.agents {
         let is_default = *name == project.config.default_agent;
         let is_wanted = is_default || project.config.origin(&format!("agents.{name}")) != Origin::Default;
@@ -34,6 +39,10 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
             }
             continue;
         };
+        if let Some(why) = left_alone(project, name, &path, &untrusted) {
+            found.push(Finding::warning("agent", format!("{shown}: {} was not run: {why}", path.display())));
+            continue;
+        }
         if agent.kind == AgentKind::Command {
             found.push(Finding::ok("agent", format!("{shown}: {}", path.display())));
             continue;
@@ -53,6 +62,17 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
         ));
     }
     found
+}
+
+/// Why a program is not asked for its version: looking runs nothing of the repository.
+fn left_alone(project: &Project, name: &str, path: &Path, untrusted: &[String]) -> Option<&'static str> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let inside = |dir: &Path| path.starts_with(dir) || real(path).starts_with(real(dir));
+    if untrusted.contains(&format!("agents.{name}")) {
+        return Some("you have not agreed to this entry of regatta.yaml");
+    }
+    let in_repository = inside(&project.repo.toplevel) || inside(&project.repo.root);
+    in_repository.then_some("it lies inside the repository")
 }
 
 /// One that is installed: its version, its logins, its sandbox.

@@ -1,16 +1,18 @@
 //! What runs left behind: dead sessions, broken lanes, leftovers, changed settings.
 
 use regatta_core::state::TaskState;
-use regatta_engine::git::{StaleLock, TrustSnapshot};
+use regatta_engine::git::StaleLock;
 use regatta_engine::lanes::Lanes;
 use regatta_engine::process::{Found, find};
 use regatta_engine::session::is_certainly_dead;
+use regatta_engine::trust::{self, Aside, state_dir};
 use regatta_store::Store;
 
 use super::Finding;
 use crate::commands::lane::lanes;
 use crate::error::CliError;
-use crate::project::Project;
+use crate::project::{Project, shown};
+use crate::trust::{Verdict, assess};
 
 /// Runs that are under way, and runs that died with work in hand.
 pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, CliError> {
@@ -139,13 +141,31 @@ pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
     repo.stale_locks().into_iter().map(one).collect()
 }
 
-/// Settings and hooks that can run a program and are not what they were when the last run began.
-pub(super) fn trust(project: &Project) -> Option<Finding> {
-    let snapshot = TrustSnapshot::load(&project.repo).ok()?;
-    Some(match snapshot.changed_since() {
-        Ok(changed) if changed.is_empty() => Finding::ok("trust", "git settings and hooks are as the last run found them"),
-        Ok(changed) => Finding::warning("trust", format!("changed since the last run began: {}", changed.join(", ")))
-            .hinted("if that was not you, an agent did it: look at .git/config and .git/hooks; the next run trusts what it finds"),
+/// What of the repository may run, and whether the user agreed to it.
+pub(super) async fn trust(project: &Project) -> Finding {
+    if let Err(error) =
+        state_dir::refuse_tracked(&project.repo).and_then(|()| state_dir::check(&project.repo))
+    {
+        return Finding::from_error("trust", error.into());
+    }
+    if let Ok(Verdict::Untrusted(why)) = assess(project).await {
+        let keys: Vec<String> = project.asked_for().into_iter().map(|(key, _)| key).collect();
+        let file = project.config_file.as_deref().map_or_else(String::new, shown);
+        return Finding::warning(
+            "trust",
+            format!("{file} {why}; you have not agreed to {}", keys.join(", ")),
+        )
+        .hinted("`regatta trust` shows what it runs, and records that you agree");
+    }
+    match Aside::of(&project.repo).and_then(|aside| aside.git()) {
+        Ok(in_force) if in_force.ignored.is_empty() => {
+            Finding::ok("trust", "git settings, hooks and regatta.yaml are yours or trusted by you")
+        }
+        Ok(in_force) => {
+            let names = trust::names(&in_force.ignored);
+            Finding::warning("trust", format!("git settings or hooks that you do not trust yet: {names}"))
+                .hinted("`regatta trust` shows them; if you did not make them, an agent did: look at .git/config and .git/hooks")
+        }
         Err(error) => Finding::from_error("trust", error.into()),
-    })
+    }
 }

@@ -61,6 +61,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let repository = repositories.named(&args.repo)?;
     let tasks = repositories.tasks().await?;
     below_cap(&registry, &tasks, &args.repo)?;
+    repository.project.require_trust().await?;
     let store = repository.create_store().await?;
     let id = match wanted {
         Some(id) => {

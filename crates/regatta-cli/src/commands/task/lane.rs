@@ -8,6 +8,7 @@ use regatta_core::causes::with_causes;
 use regatta_core::verdict::Statement;
 use regatta_engine::context::Context;
 use regatta_engine::notice::notices;
+use regatta_engine::trust::Purpose;
 use regatta_engine::worker::{WorkerError, by_hand};
 use regatta_store::{Claim, Member, Outcome, Store};
 
@@ -24,7 +25,7 @@ async fn context(
     member: &Member,
 ) -> Result<Arc<Context>, CliError> {
     let (notices, _watching) = notices();
-    assemble(project, store.clone(), member.session.clone(), notices).await
+    assemble(project, store.clone(), member.session.clone(), Purpose::Continue, notices).await
 }
 
 fn failed(error: &WorkerError) -> CliError {

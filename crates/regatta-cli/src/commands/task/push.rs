@@ -96,6 +96,7 @@ pub(crate) async fn put_on_board(
     project: &Project,
     store: &dyn Store,
 ) -> Result<TaskSpec, CliError> {
+    project.require_trust().await?;
     let deps = match &args.deps {
         Some(text) => dependencies(text, store, args.id.as_ref()).await?,
         None => Vec::new(),

@@ -1,0 +1,141 @@
+//! What an agent of one run leaves behind for the next.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use regatta_testkit::world::{World, task};
+
+use super::REGATTA;
+
+/// Plants a filter, a hook and a signing program that leave a proof in `$PROOF`.
+fn planting(world: &World) -> String {
+    let proof = world.outside("executed");
+    format!(
+        r#"common=$(git rev-parse --path-format=absolute --git-common-dir)
+printf '#!/bin/sh\necho planted >>"{proof}"\ncat\n' >"$common/evil.sh"
+chmod +x "$common/evil.sh"
+mkdir -p "$common/hooks"
+cp "$common/evil.sh" "$common/hooks/pre-commit"
+git config filter.evil.clean "$common/evil.sh"
+git config filter.evil.smudge "$common/evil.sh"
+git config gpg.program "$common/evil.sh"
+git config commit.gpgSign true
+printf '*.txt filter=evil\n' >.gitattributes
+echo x >x.txt"#,
+        proof = proof.display()
+    )
+}
+
+fn write(id: &str) -> String {
+    task(id, "", &format!("echo {id} > {id}.txt"))
+}
+
+#[test]
+fn what_one_run_planted_does_not_run_in_the_next() {
+    let world = World::new(REGATTA);
+    world.run(&world.plan(&task("planter", "", &planting(&world))), &[]).exited(0);
+    let proof = world.outside("executed");
+    for _ in 0..2 {
+        let ran = world.run(&world.plan(&write("b")), &[]).exited(6);
+        ran.says("filter.evil.clean").says("hooks/pre-commit").says("gpg.program");
+    }
+    world.regatta(["daemon", "start"]).exited(6).says("filter.evil.clean");
+    for look in [&["doctor"][..], &["diff", "planter"], &["lane", "list"], &["trust", "--show"]] {
+        world.regatta(look);
+    }
+    assert!(!proof.exists(), "what was planted ran");
+    // The user says yes, and then it is the user's own.
+    world.regatta(["trust", "--yes"]).exited(0);
+    let _signed = world.run(&world.plan(&write("b")), &[]);
+    assert!(proof.exists());
+}
+
+#[test]
+fn a_run_that_starts_beside_a_planter_changes_nothing_for_it() {
+    let world = World::new(REGATTA);
+    let planted = world.barrier("planted");
+    let script = format!("{}\n{}\necho more > more.txt", planting(&world), planted.script());
+    let one = world.start(&world.plan(&task("planter", "", &script)), &[]);
+    planted.arrived();
+    let other = world.outside("other.md");
+    fs::copy(world.plan(&write("b")), &other).expect("it can be copied");
+    world.run(&other, &[]).exited(6);
+    world.run(&other, &["--resume"]);
+    planted.open();
+    one.wait().exited(0);
+    assert!(!world.outside("executed").exists(), "what was planted ran");
+}
+
+#[test]
+fn a_push_goes_where_the_user_said() {
+    let mut world = World::new(REGATTA);
+    let origin = world.remote();
+    let elsewhere = world.outside("elsewhere.git");
+    world.repo().git(["init", "-q", "--bare", elsewhere.to_str().expect("it is text")]);
+    let script = format!("git config remote.origin.pushurl {}\necho a > a.txt", elsewhere.display());
+    world.run(&world.plan(&task("a", "", &script)), &[]).exited(0);
+    world.run(&world.plan(&write("b")), &[]).exited(6).says("remote.origin.pushurl");
+    world.run(&world.plan(&write("b")), &["--resume"]).exited(0).says("remote.origin.pushurl");
+    let log = |dir: &std::path::Path| world.repo().git_in(dir, ["log", "--all", "--format=%s"]);
+    assert!(log(&origin).lines().count() >= 3, "{}", log(&origin));
+    assert_eq!(log(&elsewhere), "");
+}
+
+#[test]
+fn hooks_that_an_agent_committed_do_not_run() {
+    let world = World::new(REGATTA);
+    let proof = world.outside("hooks-ran");
+    let hook = |word: &str| format!("#!/bin/sh\necho {word} >>'{}'\n", proof.display());
+    world.repo().write(".husky/pre-commit", hook("user"));
+    let path = world.root().join(".husky/pre-commit");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    world.repo().commit_all("hooks");
+    world.repo().git(["config", "core.hooksPath", ".husky"]);
+    // The agent commits without its own git running the hooks, so that only Regatta's commits count.
+    let evil = hook("agent").replace('\n', "\\n");
+    let script =
+        format!("printf '{evil}' > .husky/pre-commit\ngit -c core.hooksPath=/dev/null commit -qam evil");
+    let tasks = task("a", "max_attempts: 1", &script) + &task("b", "deps: [a]", "echo b > b.txt");
+    world.run(&world.plan(&tasks), &[]);
+    let words = fs::read_to_string(&proof).unwrap_or_default();
+    assert!(!words.contains("agent"), "{words}");
+    // If it has landed, the next start asks.
+    if world.landed(".husky/pre-commit").is_some_and(|text| text.contains("agent")) {
+        world.run(&world.plan(&write("c")), &[]).exited(6).says("hooks/pre-commit");
+    }
+}
+
+#[test]
+fn a_state_directory_that_an_agent_commits_does_not_land() {
+    let world = World::new(REGATTA);
+    let script =
+        "mkdir -p .regatta/bin\nprintf 'x' > .regatta/bin/git\ngit add -f .regatta\ngit commit -qm state";
+    world.run(&world.plan(&task("a", "max_attempts: 1", script)), &[]).exited(1);
+    assert_eq!(world.landed(".regatta/bin/git"), None);
+    // What is only lying there is not committed.
+    let left = "mkdir -p .regatta/bin\nprintf 'x' > .regatta/bin/git\necho b > b.txt";
+    world.run(&world.plan(&task("b", "max_attempts: 1", left)), &[]).exited(0);
+    assert_eq!(world.landed(".regatta/bin/git"), None);
+    assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
+}
+
+#[test]
+fn settings_that_an_agent_changed_wait_for_the_user() {
+    let world = World::new(REGATTA);
+    let proof = world.outside("setup-ran");
+    world.config("land: { auto: true }\nlane: { setup: \"true\" }\n");
+    let evil = format!("lane: {{ setup: \"echo ran >>{}\" }}", proof.display());
+    // By a landing.
+    world.run(&world.plan(&task("a", "", &format!("echo '{evil}' > regatta.yaml"))), &[]).exited(0);
+    assert!(world.landed("regatta.yaml").is_some_and(|text| text.contains("setup-ran")));
+    world.run(&world.plan(&write("b")), &[]).exited(6).says("lane.setup");
+    world.regatta(["add", "more"]).exited(6);
+    // In the user's own checkout, while the agent was running.
+    world.config("lane: { setup: \"true\" }\n");
+    world.run(&world.plan(&write("c")), &[]).exited(0);
+    let yaml = world.root().join("regatta.yaml");
+    let script = format!("echo '{evil}' > '{}'\necho d > d.txt", yaml.display());
+    let _landed_or_not = world.run(&world.plan(&task("d", "", &script)), &[]);
+    world.run(&world.plan(&write("e")), &[]).exited(6).says("changed while an agent was running");
+    assert!(!proof.exists());
+}

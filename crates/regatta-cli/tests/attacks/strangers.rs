@@ -1,0 +1,193 @@
+//! A stranger's repository: what came with a clone, an archive or a commit runs only after the user agreed.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use regatta_testkit::world::{Ran, World, task};
+
+use super::REGATTA;
+
+/// A program at `path` that leaves a proof that it ran.
+fn trap(path: &Path, proof: &Path) {
+    fs::create_dir_all(path.parent().expect("it has a directory")).expect("it can be made");
+    fs::write(path, format!("#!/bin/sh\necho ran >>'{}'\ncat >/dev/null\n", proof.display()))
+        .expect("it can be written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// A world and a clone of its repository.
+fn cloned(world: &World) -> PathBuf {
+    let clone = world.outside("clone");
+    world.repo().git_in(world.root(), ["clone", "-q", ".", clone.to_str().expect("it is text")]);
+    world.repo().git_in(&clone, ["config", "user.name", "Ada"]);
+    world.repo().git_in(&clone, ["config", "user.email", "ada@example.org"]);
+    clone
+}
+
+/// Every command that only looks.
+const LOOKS: [&[&str]; 12] = [
+    &["list"],
+    &["status", "x"],
+    &["doctor"],
+    &["logs", "x"],
+    &["diff", "x"],
+    &["report"],
+    &["events"],
+    &["config", "show"],
+    &["summary"],
+    &["cost"],
+    &["lane", "list"],
+    &["trust", "--show"],
+];
+
+fn run_in(world: &World, dir: &Path, plan: &Path, flags: &[&str]) -> Ran {
+    let mut args = vec!["run", "--no-dashboard"];
+    args.extend(flags);
+    args.push(plan.to_str().expect("it is text"));
+    world.regatta_in(dir, args)
+}
+
+#[test]
+fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
+    let world = World::new(REGATTA);
+    let proof = world.outside("proof");
+    trap(&world.root().join("evil.sh"), &proof);
+    world.repo().commit_all("a trap");
+    world.config(
+        "agents: { claude: { exe: ./evil.sh } }\nlane: { setup: ./evil.sh }\nnotify: [{ on: [landed], command: [./evil.sh] }]\n",
+    );
+    let clone = cloned(&world);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    for look in LOOKS {
+        world.regatta_in(&clone, look);
+    }
+    run_in(&world, &clone, &plan, &["--dry-run"]).exited(0);
+    world.regatta_in(&clone, ["validate", plan.to_str().expect("it is text")]).exited(0);
+    assert!(!proof.exists(), "looking ran something");
+    run_in(&world, &clone, &plan, &[]).exited(6).says("lane.setup: ./evil.sh").says("regatta trust");
+    world.regatta_in(&clone, ["enqueue", plan.to_str().expect("it is text")]).exited(6);
+    world.regatta_in(&clone, ["add", "do it"]).exited(6);
+    world.regatta_in(&clone, ["daemon", "start"]).exited(6);
+    assert!(!proof.exists(), "something ran before the user agreed");
+    world.regatta_in(&clone, ["trust"]).exited(6).says("agents.claude");
+    world.regatta_in(&clone, ["trust", "--yes"]).exited(0);
+    run_in(&world, &clone, &plan, &[]).exited(0);
+    assert!(proof.exists());
+    // What changed since is asked about again, and the old value is shown.
+    world.config("lane: { setup: ./evil.sh --more }\n");
+    world.repo().git_in(&clone, ["pull", "-q", "--rebase"]);
+    run_in(&world, &clone, &plan, &[]).exited(6);
+    world.regatta_in(&clone, ["trust"]).exited(6).says("./evil.sh → ./evil.sh --more");
+    run_in(&world, &clone, &plan, &["--trust"]).exited(0);
+    run_in(&world, &clone, &plan, &[]).exited(0);
+    world.regatta_in(&clone, ["trust", "--revoke"]).exited(0);
+    run_in(&world, &clone, &plan, &[]).exited(6);
+}
+
+#[test]
+fn doctor_runs_no_program_of_the_repository() {
+    let world = World::new(REGATTA);
+    let proof = world.outside("proof");
+    trap(&world.root().join("evil.sh"), &proof);
+    // Even the user's own settings: a landing may have changed the file that they name.
+    world.config("agents: { claude: { exe: ./evil.sh } }\n");
+    world.regatta(["doctor"]).says("was not run");
+    assert!(!proof.exists());
+}
+
+#[test]
+fn settings_that_run_nothing_are_never_asked_about() {
+    let world = World::new(REGATTA);
+    world.config("max_workers: 2\nagents: { claude: { model: opus } }\n");
+    let clone = cloned(&world);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    run_in(&world, &clone, &plan, &[]).exited(0);
+}
+
+#[test]
+fn line_ends_do_not_make_a_strangers_file_the_users_own() {
+    let world = World::new(REGATTA);
+    world.repo().write(".gitattributes", "regatta.yaml text eol=crlf\n");
+    world.config("lane: { setup: touch ../ran }\n");
+    let clone = cloned(&world);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    run_in(&world, &clone, &plan, &[]).exited(6);
+}
+
+#[test]
+fn a_tracked_state_directory_is_refused() {
+    let world = World::new(REGATTA);
+    let proof = world.outside("proof");
+    trap(&world.root().join(".regatta/bin/git"), &proof);
+    trap(&world.root().join(".regatta/git/hooks/pre-commit"), &proof);
+    world.repo().git(["add", "-f", ".regatta"]);
+    world.repo().git(["commit", "-qm", "state"]);
+    let clone = cloned(&world);
+    let plan = world.plan(&task("a", "", "git status; echo a > a.txt"));
+    for dir in [world.root().to_owned(), clone] {
+        run_in(&world, &dir, &plan, &[]).exited(6).says("git tracks .regatta/bin/git");
+        world.regatta_in(&dir, ["daemon", "start"]).exited(6);
+        world.regatta_in(&dir, ["trust", "--yes"]).exited(6);
+        run_in(&world, &dir, &plan, &["--trust"]).exited(6);
+        for look in LOOKS {
+            world.regatta_in(&dir, look);
+        }
+    }
+    assert!(!proof.exists());
+}
+
+#[test]
+fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    world.run(&plan, &[]).exited(0);
+    let copy = world.outside("copy");
+    let copied = std::process::Command::new("cp").arg("-a").arg(world.root()).arg(&copy).status();
+    assert!(copied.expect("cp runs").success());
+    world.regatta_in(&copy, ["list"]).exited(6).says("was not made by your Regatta");
+    run_in(&world, &copy, &plan, &[]).exited(6);
+    world.regatta_in(&copy, ["trust"]).exited(6).says("state directory");
+    world.regatta_in(&copy, ["trust", "--yes"]).exited(0);
+    world.regatta_in(&copy, ["list"]).exited(0);
+    // The original is not touched by that, and moves with its record.
+    world.regatta(["list"]).exited(0);
+    let moved = world.outside("moved");
+    fs::rename(world.root(), &moved).expect("it can be moved");
+    world.regatta_in(&moved, ["list"]).exited(0);
+}
+
+#[test]
+fn links_and_open_doors_are_not_accepted_as_a_state_directory() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    let elsewhere = world.outside("elsewhere");
+    fs::create_dir(&elsewhere).expect("it can be made");
+    symlink(&elsewhere, world.state_dir()).expect("it can be linked");
+    world.run(&plan, &[]).exited(6).says("is a symbolic link");
+    assert_eq!(fs::read_dir(&elsewhere).expect("it is there").count(), 0);
+    fs::remove_file(world.state_dir()).expect("it is ours");
+    // One that was made with a wide mode and nothing in it is closed, not refused.
+    fs::create_dir(world.state_dir()).expect("it can be made");
+    fs::set_permissions(world.state_dir(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    world.run(&plan, &[]).exited(0);
+    let mode = || fs::metadata(world.state_dir()).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o700);
+    fs::set_permissions(world.state_dir(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    world.regatta(["add", "more"]).exited(0);
+    assert_eq!(mode(), 0o700);
+}
+
+#[test]
+fn the_users_own_settings_need_no_question() {
+    let world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    // Untracked, then committed, then edited.
+    world.repo().write("regatta.yaml", "lane: { setup: touch ../ran }\n");
+    world.run(&plan, &[]).exited(0);
+    world.config("lane: { setup: touch ../ran2 }\n");
+    world.run(&plan, &[]).exited(0).says("changed by you, and trusted: lane.setup");
+    world.repo().write("regatta.yaml", "lane: { setup: touch ../ran3 }\n");
+    world.run(&plan, &[]).exited(0);
+    assert!(world.outside("ran3").exists() || world.lanes().join("ran3").exists());
+}

@@ -1,0 +1,45 @@
+//! `regatta trust`: what it shows, and how it ends. The attacks that it answers are in the suite of attacks.
+
+use crate::world::World;
+
+#[test]
+fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
+    let world = World::new();
+    let shown = world.run(["trust"]).exits(0).out;
+    assert!(shown.contains("nothing in this repository's settings runs a program"), "{shown}");
+    let document = world.run(["trust", "--json"]).exits(0).json();
+    assert_eq!(document["trusted"], true);
+    assert_eq!(document["items"].as_array().map(Vec::len), Some(0));
+    assert!(!world.root().join(".regatta").exists(), "looking made something");
+}
+
+#[test]
+fn old_and_new_values_are_shown_without_secrets() {
+    let world = World::new();
+    world.git(["remote", "add", "origin", "https://example.org/old.git"]);
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
+    world.git(["remote", "set-url", "origin", "https://example.org/new.git"]);
+    world.git(["config", "http.extraHeader", "AUTHORIZATION: basic c2VjcmV0c2VjcmV0"]);
+    let shown = world.run(["trust"]).exits(6).out;
+    assert!(shown.contains("https://example.org/old.git → https://example.org/new.git"), "{shown}");
+    assert!(shown.contains("http.extraheader") && !shown.contains("c2VjcmV0"), "{shown}");
+    let document = world.run(["trust", "--json"]).exits(6).json();
+    assert_eq!(document["trusted"], false);
+    world.run(["trust", "--yes", "--quiet"]).exits(0);
+    world.run(["trust", "--show"]).exits(0);
+    let doctor = world.run(["doctor"]).out;
+    assert!(doctor.contains("trusted by you"), "{doctor}");
+}
+
+#[test]
+fn the_record_is_the_users_own_and_nobody_elses() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
+    let records = world.outside().join("home/.local/state/regatta");
+    let mode = std::fs::metadata(&records).expect("it was made").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let variables = [("HOME", "")];
+    let told = world.run_with(&variables, ["trust", "--yes"]).exits(3);
+    assert!(told.err.contains("XDG_STATE_HOME"), "{}", told.err);
+}

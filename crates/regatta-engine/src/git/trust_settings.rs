@@ -1,0 +1,109 @@
+//! Which of git's settings Regatta's own git obeys, and which of them can run a program or send work elsewhere.
+
+use std::collections::BTreeMap;
+
+use super::Repo;
+use super::config::{self, Setting};
+
+/// Whether a setting keeps its meaning and does no harm in a git directory of our own.
+fn is_copied(setting: &Setting) -> bool {
+    let (section, subsection, name) = setting.parts();
+    match section {
+        // What these name belongs to another place, or would start something in the background.
+        "include" | "includeif" | "alias" | "gc" | "maintenance" | "trace2" | "safe" | "branch" | "pager" => {
+            false
+        }
+        "index" | "checkout" | "status" | "fetch" | "receive" | "uploadpack" | "feature" => false,
+        "extensions" => matches!(name, "objectformat" | "partialclone"),
+        "core" => !matches!(
+            name,
+            "worktree"
+                | "bare"
+                | "hookspath"
+                | "fsmonitor"
+                | "splitindex"
+                | "untrackedcache"
+                | "sparsecheckout"
+                | "sparsecheckoutcone"
+                | "logallrefupdates"
+                | "repositoryformatversion"
+                | "pager"
+                | "editor"
+                | "fsync"
+                | "gitproxy"
+        ),
+        "submodule" => name == "url",
+        "lfs" => !(subsection.is_none() && name == "storage"),
+        _ => true,
+    }
+}
+
+pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
+    let own = |key: &str, value: &str| Setting {
+        scope: "local".into(),
+        key: key.into(),
+        value: Some(value.as_bytes().to_vec()),
+    };
+    let copied: Vec<&Setting> = settings.iter().filter(|setting| is_copied(setting)).collect();
+    let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
+    // Large files must end up where the user's own `git lfs push` looks for them.
+    let storage = match config::last(settings, "lfs.storage").map(Setting::text) {
+        Some(path) => repo.common_dir.join(path),
+        None => repo.common_dir.join("lfs"),
+    };
+    let fixed = [
+        own("core.repositoryformatversion", if extended { "1" } else { "0" }),
+        own("core.bare", "false"),
+        own("core.hookspath", "/dev/null"),
+        own("core.fsmonitor", "false"),
+        own("core.splitindex", "false"),
+        own("core.logallrefupdates", "false"),
+        own("gc.auto", "0"),
+        own("maintenance.auto", "false"),
+        own("lfs.storage", &storage.to_string_lossy()),
+    ];
+    config::render(fixed.iter().chain(copied))
+}
+
+/// Settings that can make git run a program, read another file, or talk to another place, with all their values.
+///
+/// Of the user's and the system's settings only those count that Regatta's own git obeys.
+pub(super) fn dangerous(settings: &[Setting]) -> BTreeMap<String, Vec<String>> {
+    let mut found = BTreeMap::<String, Vec<String>>::new();
+    for setting in settings {
+        let in_repository = matches!(setting.scope.as_str(), "local" | "worktree");
+        if is_dangerous(setting) && (in_repository || is_copied(setting)) {
+            found.entry(setting.key.clone()).or_default().push(setting.text());
+        }
+    }
+    found
+}
+
+fn is_dangerous(setting: &Setting) -> bool {
+    let (section, _, name) = setting.parts();
+    match section {
+        "filter" | "include" | "includeif" | "alias" | "url" | "credential" | "protocol" | "gpg"
+        | "pager" | "http" | "lfs" | "push" | "trailer" => true,
+        "core" => matches!(
+            name,
+            "hookspath"
+                | "fsmonitor"
+                | "sshcommand"
+                | "attributesfile"
+                | "worktree"
+                | "editor"
+                | "pager"
+                | "askpass"
+                | "gitproxy"
+                | "alternaterefscommand"
+        ),
+        "diff" => matches!(name, "external" | "command" | "textconv"),
+        "merge" => name == "driver",
+        "remote" => !matches!(name, "fetch" | "tagopt" | "prune" | "prunetags" | "skipdefaultupdate"),
+        "submodule" => name == "update",
+        "uploadpack" => name == "packobjectshook",
+        "extensions" => matches!(name, "worktreeconfig" | "partialclone"),
+        "sequence" => name == "editor",
+        _ => name == "sshcommand",
+    }
+}

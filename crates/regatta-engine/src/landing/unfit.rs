@@ -1,0 +1,49 @@
+//! Cars that must not land, whatever their gate says.
+
+use regatta_core::state::BlockReason;
+use regatta_core::train::Car;
+use regatta_store::StoreError;
+
+use super::chain::approval;
+use super::train::{LandError, Train};
+use crate::git::Oid;
+
+impl Train {
+    /// Sends away every car that brings a `.regatta` along: in a checkout it would become live state. Each is looked at
+    /// once. Says whether any was sent away.
+    pub(super) async fn refuse_unfit(&mut self) -> Result<bool, LandError> {
+        let mut refused = false;
+        for car in self.cars.clone() {
+            if self.fit.contains(&approval(&car)) {
+                continue;
+            }
+            if !self.brings_state(&car).await? {
+                self.fit.insert(approval(&car));
+                continue;
+            }
+            let detail = format!(
+                "its commits hold .regatta, which is Regatta's own state and never lands; its work is on {}",
+                car.task.branch()
+            );
+            refused = true;
+            match self.reject(&car, BlockReason::Policy, detail, vec![".regatta".to_owned()]).await {
+                // It was called off meanwhile.
+                Err(LandError::Store(StoreError::Conflict(_))) => {}
+                other => other?,
+            }
+        }
+        Ok(refused)
+    }
+
+    async fn brings_state(&self, car: &Car) -> Result<bool, LandError> {
+        let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
+        let brings = move |ctx: &crate::context::Context| {
+            // A commit that is gone is another step's trouble.
+            if !ctx.work.exists(&head)? || !ctx.work.holds_state(&head)? {
+                return Ok(false);
+            }
+            Ok(!ctx.work.exists(&base)? || !ctx.work.holds_state(&base)?)
+        };
+        Ok(self.ctx.blocking(brings).await?)
+    }
+}

@@ -1,0 +1,153 @@
+//! What of a repository its user trusts.
+//!
+//! Invariant: a repository's content runs only after its user agreed. The record is kept with the user's own state,
+//! outside every repository: neither a clone, nor an archive, nor a commit of an agent brings it along. It names the
+//! state directory that this user's Regatta made, the git settings and hooks that were trusted last, and the parts of
+//! `regatta.yaml` that run something.
+
+mod home;
+mod record;
+pub mod state_dir;
+
+use std::path::Path;
+
+use crate::git::{Difference, FileOrigin, GitError, Repo, TrustSnapshot, Work, io};
+use crate::scratch::Passing;
+
+pub use record::{Book, FileTrust, Section};
+
+/// Why something of a repository is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The user has not agreed to it, or it must never be used.
+    #[error("{message}")]
+    Refused {
+        /// What was found.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// There is no place for the user's own state.
+    #[error("{0}")]
+    NoHome(String),
+    /// Git or the file system failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// What may be done with the git settings that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Something new starts: differences are refused.
+    Start,
+    /// Something that runs goes on: what was trusted before is used, whatever changed.
+    Continue,
+    /// Somebody looks: as [`Purpose::Continue`], and nothing is recorded.
+    Look,
+}
+
+/// The git settings to work with, and what differs from them now.
+#[derive(Debug)]
+pub struct InForce {
+    /// What Regatta's own git obeys.
+    pub snapshot: TrustSnapshot,
+    /// What is different in the repository, and is not obeyed.
+    pub ignored: Vec<Difference>,
+}
+
+/// The git settings that are trusted. At the first use of a repository those that are found are trusted and recorded:
+/// the user's own git obeys them too, and no clone brings any. Later only [`adopt_git`] changes them.
+pub fn git(repo: &Repo, purpose: Purpose) -> Result<InForce, TrustError> {
+    let mut book = Book::open(repo)?;
+    let Some(snapshot) = book.snapshot(repo)? else {
+        // One that is damaged or taken back is not replaced by whatever is found.
+        if book.knows_repository() && purpose == Purpose::Start {
+            return Err(TrustError::Refused {
+                message: "your record of the git settings you trust is damaged, or you took it back"
+                    .to_owned(),
+                hint: "`regatta trust` shows the settings that run something, and records them".to_owned(),
+            });
+        }
+        let snapshot = TrustSnapshot::take(repo)?;
+        if purpose != Purpose::Look && !book.knows_repository() {
+            book.keep_snapshot(repo, &snapshot)?;
+        }
+        return Ok(InForce { snapshot, ignored: Vec::new() });
+    };
+    let ignored = snapshot.changed_since()?;
+    match (ignored.is_empty(), purpose) {
+        // Settings that run nothing may change: who commits, line ends, colours.
+        (true, Purpose::Start) => {
+            let fresh = TrustSnapshot::take(repo)?;
+            if fresh.digest() != snapshot.digest() {
+                book.keep_snapshot(repo, &fresh)?;
+            }
+            Ok(InForce { snapshot: fresh, ignored })
+        }
+        (false, Purpose::Start) => Err(changed(&ignored)),
+        (_, Purpose::Continue | Purpose::Look) => Ok(InForce { snapshot, ignored }),
+    }
+}
+
+/// A repository to look at: where its state directory is not there, or may not be used, nothing is written into it.
+#[derive(Debug)]
+pub struct Aside {
+    repo: Repo,
+    _dir: Option<Passing>,
+}
+
+impl Aside {
+    /// Of this repository.
+    pub fn of(repo: &Repo) -> Result<Self, TrustError> {
+        if let state_dir::Standing::Ours = state_dir::standing(repo)? {
+            return Ok(Self { repo: repo.clone(), _dir: None });
+        }
+        let dir = Passing::new().map_err(io("create a directory in", &std::env::temp_dir()))?;
+        let repo = Repo { state_dir: dir.path().to_owned(), ..repo.clone() };
+        Ok(Self { repo, _dir: Some(dir) })
+    }
+
+    /// The git settings that are trusted, and what differs from them.
+    pub fn git(&self) -> Result<InForce, TrustError> {
+        git(&self.repo, Purpose::Look)
+    }
+
+    /// The git settings that are found.
+    pub fn found(&self) -> Result<TrustSnapshot, TrustError> {
+        Ok(TrustSnapshot::take(&self.repo)?)
+    }
+
+    /// Where the content of a file came from.
+    pub fn file_origin(&self, file: &Path, content: &[u8]) -> Result<FileOrigin, TrustError> {
+        let work = Work::new(&self.repo, self.git()?.snapshot);
+        Ok(work.file_origin(file, content)?)
+    }
+}
+
+/// Trusts the git settings and hooks that are there now.
+pub fn adopt_git(repo: &Repo) -> Result<(), TrustError> {
+    let snapshot = TrustSnapshot::take(repo)?;
+    Book::open(repo)?.keep_snapshot(repo, &snapshot)
+}
+
+fn changed(differences: &[Difference]) -> TrustError {
+    TrustError::Refused {
+        message: format!(
+            "git settings or hooks that can run a program changed since you last trusted them: {}",
+            names(differences)
+        ),
+        hint: "`regatta trust` shows what changed and records your answer; undo the changes if an agent made them"
+            .to_owned(),
+    }
+}
+
+/// The names of what differs, for one sentence.
+pub fn names(differences: &[Difference]) -> String {
+    const MANY: usize = 12;
+    let mut names: Vec<&str> = differences.iter().take(MANY).map(|one| one.what.as_str()).collect();
+    let more = format!("{} more", differences.len().saturating_sub(MANY));
+    if differences.len() > MANY {
+        names.push(&more);
+    }
+    names.join(", ")
+}
