@@ -28,7 +28,7 @@ pub(crate) fn member_name(text: &str) -> Result<MemberName, String> {
 
 /// The project and its store.
 pub(crate) async fn open(global: &Global) -> Result<(Project, Arc<dyn Store>), CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.create_store().await?;
     Ok((project, store))
 }

@@ -102,11 +102,15 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
             StoreError::NotFound(_) => Exit::NotFound,
-            StoreError::Fenced(_) | StoreError::Conflict(_) | StoreError::Refused(_) => Exit::Refused,
+            StoreError::Fenced(_)
+            | StoreError::Conflict(_)
+            | StoreError::Refused(_)
+            | StoreError::Held(_) => Exit::Refused,
             StoreError::Invalid(_) => Exit::Usage,
-            StoreError::SessionExpired | StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
-                Exit::CannotWork
-            }
+            StoreError::SessionExpired
+            | StoreError::Busy(_)
+            | StoreError::Unavailable(_)
+            | StoreError::Corrupt(_) => Exit::CannotWork,
         };
         let made = CliError::new(exit, with_causes(&error));
         match error {
@@ -114,6 +118,9 @@ impl From<StoreError> for CliError {
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
                 made.hinted("`regatta doctor` looks at the store")
             }
+            StoreError::Busy(_) => made.hinted(
+                "nothing was changed: try again when it lets go; `lsof` on .regatta/regatta.db shows who it is",
+            ),
             StoreError::Fenced(_) => made.hinted("this attempt is over; what it says no longer counts"),
             _ => made,
         }

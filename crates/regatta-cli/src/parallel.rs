@@ -196,7 +196,8 @@ impl Repository {
     /// Starts its daemon if none is there, with the branch it was registered with; what was started.
     pub(crate) async fn serve(&self, claude: &ClaudeBin) -> Result<Option<Value>, CliError> {
         let dir = &self.project.repo.state_dir;
-        let found = settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+        let found =
+            settled_presence(&self.project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
         if !matches!(found, Presence::None) {
             return Ok(None);
         }

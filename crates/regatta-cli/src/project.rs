@@ -19,6 +19,9 @@ pub(crate) const CONFIG_FILE: &str = "regatta.yaml";
 /// Read where there is no other.
 pub(crate) const ROOKERY_FILE: &str = "rookery.yaml";
 
+/// Those who only look do not wait longer for git.
+const GIT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// An opened project.
 pub(crate) struct Project {
     pub(crate) repo: Repo,
@@ -39,12 +42,25 @@ pub(crate) struct Project {
 impl Project {
     /// Finds the repository, reads its settings.
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
+        Self::open_by(global, |start| Repo::discover(start, None))
+    }
+
+    /// The same for those who only look at the store and at files: no git is run where that can be helped, so they work
+    /// while git hangs.
+    pub(crate) fn look(global: &Global) -> Result<Self, CliError> {
+        Self::open_by(global, Repo::find)
+    }
+
+    fn open_by(
+        global: &Global,
+        discover: impl Fn(&Path) -> Result<Repo, GitError>,
+    ) -> Result<Self, CliError> {
         let start = start_dir(global)?;
-        let repo = match (Repo::discover(&start, None), &global.config) {
+        let repo = match (discover(&start), &global.config) {
             // Supervisors start daemons anywhere: the file then says where the project is.
             (Err(GitError::NotARepository { .. }), Some(file)) if global.project.is_none() => {
                 let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-                Repo::discover(file.parent().unwrap_or(&start), None)?
+                discover(file.parent().unwrap_or(&start))?
             }
             (found, _) => found?,
         };
@@ -93,6 +109,21 @@ impl Project {
         // Where it cannot be kept they are shown again.
         let _ = std::fs::write(&shown, text);
         &self.warnings
+    }
+
+    /// What git says, or `None` if it does not say anything for a while.
+    pub(crate) fn ask_git<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Repo) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<Option<T>, CliError> {
+        let (send, answer) = std::sync::mpsc::channel();
+        let repo = self.repo.clone();
+        // Not one of the runtime's threads: those are waited for at the end.
+        std::thread::spawn(move || send.send(ask(&repo)));
+        match answer.recv_timeout(GIT_PATIENCE) {
+            Ok(answer) => Ok(Some(answer?)),
+            Err(_late) => Ok(None),
+        }
     }
 
     /// Opens the store, making it if it is not there.

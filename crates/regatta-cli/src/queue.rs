@@ -6,7 +6,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_engine::lanes::Lanes;
-use regatta_engine::session::{is_certainly_dead, node_name};
+use regatta_engine::session::{is_certainly_dead, node_of};
 use regatta_server::documents::{
     ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument, UNSTARTED_QUEUE,
 };
@@ -70,7 +70,7 @@ impl Queue {
 
     /// Opens the store that is there.
     async fn open(global: &Global) -> Result<Self, CliError> {
-        let project = Project::open(global)?;
+        let project = Project::look(global)?;
         let store = project.store().await?;
         Self::of(&project, store).await
     }
@@ -110,14 +110,8 @@ impl Takers {
         let mut sessions = store.sessions().await?;
         sessions.retain(|info| !is_certainly_dead(&info.node));
         // Who cannot look for it has to go by the sessions.
-        let here = match settled_presence(&project.repo.state_dir) {
-            Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(NodeInfo {
-                node: node_name(),
-                what: "daemon".to_owned(),
-                boot_id: info.identity.boot_id,
-                pid: info.identity.pid,
-                starttime: info.identity.starttime,
-            }),
+        let here = match settled_presence(&project.repo) {
+            Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(node_of(info.identity, "daemon")),
             _ => None,
         };
         Ok(Self { sessions, here })

@@ -233,4 +233,51 @@ pub enum EventBody {
         /// The sentence.
         text: String,
     },
+    /// Of a kind that this version does not know, or told otherwise than it knows: by a newer one. Shown as it is.
+    #[serde(untagged)]
+    Unknown(serde_json::Map<String, serde_json::Value>),
+}
+
+/// What an event of a kind that this version does not know says: its kind, and its fields as they are.
+pub fn describe_unknown(fields: &serde_json::Map<String, serde_json::Value>) -> String {
+    let kind = fields.get("kind").and_then(|kind| kind.as_str()).unwrap_or("something");
+    let rest: Vec<String> = fields
+        .iter()
+        .filter(|(name, _)| *name != "kind")
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    match rest.is_empty() {
+        true => format!("{kind} (told by a newer version of Regatta)"),
+        false => format!("{kind} (told by a newer version of Regatta): {}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_newer_version_is_read_and_written_as_it_is() {
+        let newer = r#"{"kind":"teleported","to":"mars","n":3}"#;
+        let body: EventBody = serde_json::from_str(newer).unwrap();
+        let EventBody::Unknown(fields) = &body else { panic!("{body:?}") };
+        assert_eq!(
+            describe_unknown(fields),
+            "teleported (told by a newer version of Regatta): n: 3, to: \"mars\""
+        );
+        let again: serde_json::Value = serde_json::to_value(&body).unwrap();
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(newer).unwrap());
+        // A kind that is known, with a reason that is not.
+        let blocked: EventBody =
+            serde_json::from_str(r#"{"kind":"blocked","reason":"moonlight","detail":"x"}"#).unwrap();
+        assert!(matches!(blocked, EventBody::Unknown(_)));
+        // As part of the line that programs read.
+        let line = r#"{"seq":7,"at":"2026-11-15T12:00:00.000Z","task":"a","kind":"teleported","to":"mars"}"#;
+        let event: Event = serde_json::from_str(line).unwrap();
+        assert_eq!((event.seq, event.task.map(|id| id.to_string()).as_deref()), (7, Some("a")));
+        assert!(matches!(event.body, EventBody::Unknown(_)));
+        // Those that are known stay what they are.
+        let known: EventBody = serde_json::from_str(r#"{"kind":"noted","text":"x"}"#).unwrap();
+        assert_eq!(known, EventBody::Noted { text: "x".into() });
+    }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, Evidence};
-use crate::event::{Event, EventBody};
+use crate::event::{Event, EventBody, describe_unknown};
 use crate::id::TaskId;
 use crate::state::TaskState;
 use crate::time::{Timestamp, human};
@@ -311,5 +311,6 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", cell(after)),
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
         EventBody::Noted { text } => cell(text),
+        EventBody::Unknown(fields) => cell(&describe_unknown(fields)),
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Shell {
     run_id: String,
     /// What its output may hold and its environment does not.
     secrets: Vec<(String, String)>,
+    /// The lane's lock, where it is in one.
+    hold: Option<PathBuf>,
 }
 
 /// How a command ended, and the end of what it said on both streams.
@@ -65,7 +67,8 @@ impl Shell {
         }
         let run_id = format!("{}.{}", ctx.run_id(claim), name_of(dir));
         let secrets = ctx.secrets_in_lane(&claim.task);
-        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets }
+        let hold = Some(ctx.hold_of(&claim.task));
+        Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold }
     }
 
     /// A name for the environment that commands get here: another one may make the same command say something else.
@@ -94,7 +97,7 @@ impl Shell {
     ) -> Self {
         let mut environment = ctx.environment.clone();
         environment.set("REGATTA_LANE", checkout.as_os_str());
-        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id, secrets }
+        Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold: None }
     }
 
     /// Runs a line of the user's own configuration or task file, which is shell text by definition.
@@ -184,6 +187,7 @@ impl Shell {
             run_id: self.run_id.clone(),
             limit: Some(limit),
             grace: ctx.options.grace,
+            hold: self.hold.clone(),
         };
         let asked = async {
             loop {

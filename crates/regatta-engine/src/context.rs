@@ -231,6 +231,11 @@ impl Context {
         format!("{}.{}.{}", claim.task, claim.attempt, claim.session)
     }
 
+    /// The lock of a task's lane: held by whatever tree works for it. In the git directory, which nobody deletes.
+    pub fn hold_of(&self, task: &TaskId) -> PathBuf {
+        self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.lock", task.folded()))
+    }
+
     /// The variables by which a worker finds its way back, and those that rookery's tasks expect.
     pub fn worker_variables(&self, environment: &mut Environment, claim: &Claim, lane: &Path, token: &str) {
         let attempt = claim.attempt.to_string();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::process::Identity;
 use crate::process::identity::Stat;
-use crate::session::is_certainly_dead;
+use crate::session::{identity_of, is_certainly_dead};
 
 /// So many processes above this one are looked at.
 const DEEPEST: usize = 64;
@@ -77,12 +77,7 @@ impl Watch {
 /// The members that this process speaks for: those of its nearest ancestor that any member hangs on.
 pub fn of_this_process(members: &[Member]) -> Vec<&Member> {
     for ancestor in ancestors() {
-        let is_its = |member: &&Member| {
-            let node = &member.node;
-            let identity =
-                Identity { boot_id: node.boot_id.clone(), pid: node.pid, starttime: node.starttime };
-            member.is_there && identity == ancestor
-        };
+        let is_its = |member: &&Member| member.is_there && identity_of(&member.node).is_same(&ancestor);
         let found: Vec<&Member> = members.iter().filter(is_its).collect();
         if !found.is_empty() {
             return found;

@@ -1,10 +1,12 @@
 //! The engine for good: one per project, by a file lock; it serves the main queue until it is told to end.
 //!
 //! Invariant: the lock decides, not the file beside it. `daemon.json` only tells people who holds the lock and when it
-//! was last awake.
+//! was last awake. The lock is in the repository's own git directory, where nobody removes it; there is a second one in
+//! `.regatta`, by which older versions tell.
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::context::Context;
 use crate::engine::{Duty, Ended, Engine, EngineError, Order};
+use crate::git::Repo;
 use crate::persist::until_answered;
 use crate::process::Identity;
 use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
@@ -34,8 +37,8 @@ pub const STALLED: Duration = Duration::from_secs(20);
 
 /// The right to be the daemon of a project; given back when dropped, also by a crash.
 pub struct DaemonLock {
-    _file: File,
-    state_dir: PathBuf,
+    _files: [File; 2],
+    dirs: [PathBuf; 2],
 }
 
 /// What a daemon says about itself.
@@ -69,19 +72,25 @@ pub enum Presence {
 
 impl DaemonLock {
     /// Takes the lock; [`Presence`] of the one who has it otherwise. Blocks for a moment where nobody knows who that is.
-    pub fn take(state_dir: &Path) -> io::Result<Result<Self, Presence>> {
-        let file = File::options().create(true).truncate(false).write(true).open(lock_path(state_dir))?;
+    pub fn take(repo: &Repo) -> io::Result<Result<Self, Presence>> {
+        let dirs = places(repo);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dirs[0])?;
+        let open = |dir: &Path| File::options().create(true).truncate(false).write(true).open(lock_path(dir));
+        let files = [open(&dirs[0])?, open(&dirs[1])?];
         let begun = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Ok(Self { _file: file, state_dir: state_dir.to_owned() })),
-                Err(TryLockError::WouldBlock) => match held(state_dir) {
-                    Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
-                    held => return Ok(Err(held)),
-                },
-                Err(TryLockError::Error(error)) => return Err(error),
+        for file in &files {
+            loop {
+                match file.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) => match held(&dirs) {
+                        Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
+                        held => return Ok(Err(held)),
+                    },
+                    Err(TryLockError::Error(error)) => return Err(error),
+                }
             }
         }
+        Ok(Ok(Self { _files: files, dirs }))
     }
 
     /// Says who it is, until it is dropped.
@@ -94,49 +103,67 @@ impl DaemonLock {
             target: Some(target.to_owned()),
         };
         let text = serde_json::to_string_pretty(&info).expect("our own values serialise");
-        let fresh = self.state_dir.join(".daemon.json");
-        std::fs::write(&fresh, text)?;
-        std::fs::rename(&fresh, info_path(&self.state_dir))
+        for dir in &self.dirs {
+            let fresh = dir.join(".daemon.json");
+            std::fs::write(&fresh, &text)?;
+            std::fs::rename(&fresh, info_path(dir))?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for DaemonLock {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(info_path(&self.state_dir));
+        for dir in &self.dirs {
+            let _ = std::fs::remove_file(info_path(dir));
+        }
     }
 }
 
 /// Looks for a daemon without disturbing it.
-pub fn presence(state_dir: &Path) -> io::Result<Presence> {
-    let file = match File::options().write(true).open(lock_path(state_dir)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Presence::None),
-        file => file?,
-    };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(Presence::None),
-        Err(TryLockError::WouldBlock) => Ok(held(state_dir)),
-        Err(TryLockError::Error(error)) => Err(error),
+pub fn presence(repo: &Repo) -> io::Result<Presence> {
+    let dirs = places(repo);
+    for dir in &dirs {
+        let file = match File::options().write(true).open(lock_path(dir)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(held(&dirs)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
+    Ok(Presence::None)
 }
 
 /// The same, and looks again for a moment where somebody holds the lock and nobody knows who.
-pub fn settled_presence(state_dir: &Path) -> io::Result<Presence> {
+pub fn settled_presence(repo: &Repo) -> io::Result<Presence> {
     let begun = Instant::now();
     loop {
-        match presence(state_dir)? {
+        match presence(repo)? {
             Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
             presence => return Ok(presence),
         }
     }
 }
 
-fn held(state_dir: &Path) -> Presence {
-    let text = std::fs::read_to_string(info_path(state_dir)).unwrap_or_default();
-    match serde_json::from_str::<DaemonInfo>(&text) {
-        Err(_) => Presence::Starting,
-        Ok(info) if !info.identity.is_alive() => Presence::Starting,
-        Ok(info) if clock::now().since(info.awake_at) > STALLED => Presence::Stalled(info),
-        Ok(info) => Presence::Alive(info),
+/// Where the locks are: first the one that decides, then the one for older versions.
+fn places(repo: &Repo) -> [PathBuf; 2] {
+    [repo.common_dir.join("regatta"), repo.state_dir.clone()]
+}
+
+fn held(dirs: &[PathBuf]) -> Presence {
+    let told = dirs.iter().rev().find_map(|dir| {
+        let text = std::fs::read_to_string(info_path(dir)).ok()?;
+        serde_json::from_str::<DaemonInfo>(&text).ok()
+    });
+    // One whose process cannot be seen from here holds the lock all the same.
+    match told {
+        None => Presence::Starting,
+        Some(info) if info.identity.seems_gone() => Presence::Starting,
+        Some(info) if clock::now().since(info.awake_at) > STALLED => Presence::Stalled(info),
+        Some(info) => Presence::Alive(info),
     }
 }
 

@@ -4,41 +4,40 @@
 //! the store, and never polls: workers that end, the store that changed, a timer, a signal.
 
 mod chains;
+mod starting;
 mod within_budget;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use regatta_core::admission::{Active, Hold, Limits, admit};
+use regatta_core::admission::Limits;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::state::BlockReason;
 use regatta_core::time::Timestamp;
-use regatta_core::writes::first_overlap;
-use regatta_store::{ClaimRequest, Operation, Ready, ReadyKey, RequestId, StoreError, TaskQuery};
+use regatta_store::{Operation, RequestId, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::alarms::Alarms;
 use crate::budget::Budgets;
-use crate::context::{Context, fresh_token, token_hash};
+use crate::clock;
+use crate::context::Context;
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
 use crate::landing::train::{self, LOOK_AGAIN, LandError, Round};
-use crate::machine::Reading;
-use crate::meter::{Allowance, Meter};
+use crate::meter::Meter;
 use crate::notice::Notice;
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
-use crate::profiles::Rota;
 use crate::radar::{self, Watch};
 use crate::run::{Inherited, inherit, tidy_up};
+use crate::session::silence_is_new;
 use crate::worker::{self, Left, Stop};
-use crate::{clock, failpoint};
 
 /// So often it is tried to give up one that its worker left unsettled.
 const GIVE_UPS: u32 = 3;
@@ -194,6 +193,8 @@ pub(crate) struct Engine {
     /// When the first account that somebody waits for is back.
     next_account: Option<Timestamp>,
     last_start: Option<Instant>,
+    /// When the last start of another engine is long enough ago.
+    next_slot: Option<Instant>,
     /// When those who wait for a time may go on.
     alarms: Alarms,
     /// How long that was off for the next of them at the last look.
@@ -246,6 +247,7 @@ impl Engine {
             without_account: BTreeSet::new(),
             next_account: None,
             last_start: None,
+            next_slot: None,
             alarms: Alarms::default(),
             next_alarm: None,
             cancels_looked_at: None,
@@ -295,25 +297,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Tasks of this queue that were begun before keep their places reserved: the first to have come, where two
-    /// were begun that overlap. Two reservations that wait for each other would wait for ever.
-    pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
-        let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
-        for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
-            // One that has come to wait for others could wait for one that its own reservation holds back.
-            let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
-            let overlaps = || {
-                self.reserved
-                    .values()
-                    .any(|other| first_overlap(&record.spec.writes, &other.writes).is_some())
-            };
-            if begun && !matches!(record.state, TaskState::Blocked { .. }) && !overlaps() {
-                self.reserved.insert(record.spec.id.clone(), record.spec);
-            }
-        }
-        Ok(())
-    }
-
     /// Runs until nothing can move, or somebody stops it.
     pub(crate) async fn run(
         mut self,
@@ -333,6 +316,8 @@ impl Engine {
                     self.start_what_may().await?;
                 }
             }
+            // The same for one whose process cannot be seen from here, and that was silent for too long.
+            self.look_for_dead |= self.duty == Duty::Queue && silence_is_new();
             if std::mem::take(&mut self.look_for_dead) {
                 // Whoever had the train is gone, and its agents may not be: they are ours now.
                 let inherited = inherit(&self.ctx, |_| true).await?;
@@ -451,106 +436,6 @@ impl Engine {
         }
     }
 
-    /// Starts what admission allows, page by page while there is room.
-    async fn start_what_may(&mut self) -> Result<(), EngineError> {
-        let mut after: Option<ReadyKey> = None;
-        let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
-        self.reserved_for_others.clear();
-        self.without_account.clear();
-        self.next_account = None;
-        let rota = Rota::load(&self.ctx).await?;
-        self.budgets.begin();
-        loop {
-            let mut page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
-            let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.key.clone());
-            let mut allowances = self.within_budget(&mut page, &mut held).await?;
-            let active = self.active();
-            let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
-            let ready = page.iter().map(|ready| &ready.spec).filter(|spec| !waiting.contains_key(&spec.id));
-            let admission = admit(&self.limits, &active, ready);
-            held.extend(waiting);
-            let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
-            for task in &admission.start {
-                if let Some(why) = self.no_room() {
-                    held.insert(task.clone(), why);
-                    full = true;
-                    continue;
-                }
-                let spec = page.iter().find(|ready| ready.spec.id == *task).map(|ready| ready.spec.clone());
-                let spec = spec.expect("admission picks from the page");
-                self.start(spec, allowances.remove(task)).await?;
-            }
-            for (task, hold) in admission.held {
-                if matches!(hold, Hold::Writes { .. }) {
-                    self.reserved_for_others.insert(task.clone());
-                }
-                held.insert(task, hold.to_string());
-            }
-            match next {
-                Some(next) if !full && !self.budgets.run_is_spent => after = Some(next),
-                _ => break,
-            }
-        }
-        for (task, why) in self.holds.tell(held) {
-            self.ctx.tell(Notice::Held { task, why });
-        }
-        Ok(())
-    }
-
-    /// Ready tasks for which there is no account right now, and why.
-    fn without_account(&mut self, rota: &Rota, page: &[Ready]) -> BTreeMap<TaskId, String> {
-        let now = clock::now();
-        let mut found = BTreeMap::new();
-        for ready in page {
-            let task = &ready.spec.id;
-            let Some(no_account) = rota.hold(&self.ctx, &ready.spec, now) else { continue };
-            match no_account.until {
-                Some(until) => {
-                    self.next_account = Some(self.next_account.map_or(until, |next| next.min(until)));
-                }
-                None => drop(self.without_account.insert(task.clone())),
-            }
-            found.insert(task.clone(), no_account.why);
-        }
-        found
-    }
-
-    /// Why the machine, or the pause between two starts, lets nothing start right now.
-    fn no_room(&self) -> Option<String> {
-        let lines = &self.ctx.config.limits;
-        if let (Some(stagger), Some(last)) = (lines.stagger, self.last_start)
-            && last.elapsed() < stagger
-        {
-            return Some("the last start was just now".to_owned());
-        }
-        Reading::take(lines, self.ctx.lanes.root()).crossed(lines)
-    }
-
-    fn active(&self) -> Vec<Active> {
-        let live = self.live.values().map(|live| Active::of(&live.spec, true));
-        let reserved = self.reserved.values().filter(|spec| !self.live.contains_key(&spec.id));
-        live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
-    }
-
-    async fn start(&mut self, spec: TaskSpec, allowance: Option<Allowance>) -> Result<(), EngineError> {
-        let token = fresh_token();
-        let request = ClaimRequest {
-            task: spec.id.clone(),
-            session: self.ctx.session.clone(),
-            token_hash: token_hash(&token),
-            request: RequestId::fresh(),
-        };
-        let at = clock::now();
-        let Some(claim) = until_answered(|| self.ctx.store.claim(&request, at)).await? else { return Ok(()) };
-        failpoint::reach("claimed");
-        self.last_start = Some(Instant::now());
-        let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
-        let task = claim.task.clone();
-        let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop, meter));
-        self.at_work.insert(handle.id(), task);
-        Ok(())
-    }
-
     /// Lands if there may be cars that can move and nobody of ours is at it.
     async fn start_landing(&mut self) -> Result<(), EngineError> {
         // While it drains, what it has waited for lands.
@@ -648,7 +533,9 @@ impl Engine {
         let starts = self.stopping.is_none() && !self.failed_fast;
         let account = self.next_account.filter(|_| starts).map(|at| at.since(clock::now()) + ONE);
         let budgets = self.budgets.due_in().map(|left| left + ONE);
-        Ok([due, look, pause, cancels, radar, account, budgets, Some(SAFETY_NET)]
+        let slot = self.next_slot.filter(|_| starts);
+        let slot = slot.map(|at| at.saturating_duration_since(Instant::now()) + ONE);
+        Ok([due, look, pause, slot, cancels, radar, account, budgets, Some(SAFETY_NET)]
             .into_iter()
             .flatten()
             .min()

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::process::{Found, StopRequest, find, sweep};
+use crate::process::{Found, OVERDUE, StopRequest, find, sweep};
 
 /// Ends what runs under `dir/*/*`, where each launch has a directory of its own, if `is_dead` says so of its marker.
 pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
@@ -11,8 +11,9 @@ pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
             Ok(Found::Alive(shim)) if is_dead(shim.run_id()) => {
                 let why = "the run it belonged to was gone".to_owned();
                 // One that cannot be signalled is gone.
-                let _ = shim.kill_now(&StopRequest::Asked(why));
-                shim.wait().await;
+                let request = StopRequest::Asked(why);
+                let _ = shim.kill_now(&request);
+                shim.wait_at_most(OVERDUE, request.into()).await;
             }
             Ok(Found::Lost { run_id, .. }) if is_dead(&run_id) => {
                 let swept = tokio::task::spawn_blocking(move || sweep(&run_id));

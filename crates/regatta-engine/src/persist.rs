@@ -1,9 +1,11 @@
-//! Store calls that have to get an answer: repeated, unchanged, while the store is away.
+//! Store calls that have to get an answer: repeated, unchanged, while the store is away, and for as long as somebody
+//! else on this machine has its lock.
 
 use std::future::Future;
 use std::time::Duration;
 
 use regatta_store::{Result, StoreError};
+use tokio::time::Instant;
 
 /// Longest pause between two tries.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -16,18 +18,50 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T>>,
 {
-    let started = std::time::Instant::now();
+    let mut away_since = Instant::now();
     let mut pause = Duration::from_millis(10);
     loop {
         match call().await {
-            Err(StoreError::Unavailable(why)) if started.elapsed() > PATIENCE => {
+            Err(StoreError::Unavailable(why)) if away_since.elapsed() > PATIENCE => {
                 return Err(StoreError::Unavailable(why));
             }
             Err(StoreError::Unavailable(_)) => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST);
             }
+            // Nothing is lost, and nobody else gets on meanwhile: it is waited for as long as it takes.
+            Err(StoreError::Busy(_)) => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST);
+                away_since = Instant::now();
+            }
             answer => return answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_store_is_waited_for_and_one_that_is_gone_is_given_up() {
+        let begun = Instant::now();
+        let answer = until_answered(|| async {
+            match begun.elapsed() < Duration::from_secs(3600) {
+                true => Err(StoreError::Busy("held".into())),
+                false => Ok(7),
+            }
+        });
+        assert_eq!(answer.await.unwrap(), 7);
+        let calls = Cell::new(0);
+        let away = until_answered(|| {
+            calls.set(calls.get() + 1);
+            async { Err::<(), _>(StoreError::Unavailable("gone".into())) }
+        });
+        assert!(matches!(away.await, Err(StoreError::Unavailable(_))));
+        assert!(calls.get() > 10);
     }
 }

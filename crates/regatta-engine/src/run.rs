@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use regatta_core::admission::Limits;
 use regatta_core::attempt::Attempt;
@@ -20,9 +21,12 @@ use crate::landing::train;
 use crate::lanes::RetireMode;
 use crate::meter::Meter;
 use crate::persist::until_answered;
-use crate::session::{is_certainly_dead, keep_alive, this_node};
+use crate::session::{SILENCE, is_judged_by_beats, is_over, keep_alive, this_node};
 use crate::worker::{self, Stop};
 use crate::{clock, crew, failpoint, keeping, leftovers};
+
+/// An engine that was cut off has so long to end its workers by itself.
+const CUT_OFF: Duration = Duration::from_secs(60);
 
 /// What is to be run.
 pub struct RunRequest {
@@ -55,8 +59,14 @@ where
     until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
     let (end, ended) = watch::channel(false);
     let (cut, cut_off) = watch::channel(None);
-    let beats = tokio::spawn(keep_alive(ctx.store.clone(), ctx.session.clone(), ended, cut));
-    let result = work(cut_off).await;
+    let told = ctx.clone();
+    let say = move |text| told.say(text);
+    let beats = tokio::spawn(keep_alive(ctx.store.clone(), ctx.session.clone(), ended, cut, say));
+    let result = tokio::select! {
+        result = work(cut_off.clone()) => result,
+        // It may hang in a call to the store that will never be answered.
+        why = cut_off_for_long(cut_off) => Err(EngineError::CutOff(why)),
+    };
     let _ = end.send(true);
     let _ = beats.await;
     // Workers may live on under their shims, after an error or because that was wanted: then the session stays, and
@@ -65,6 +75,20 @@ where
         until_answered(|| ctx.store.close_session(&ctx.session, clock::now())).await?;
     }
     result
+}
+
+/// Why this session was lost, a while after that: whoever could end by itself has ended by then.
+async fn cut_off_for_long(mut cut_off: watch::Receiver<Option<String>>) -> String {
+    loop {
+        let why = cut_off.borrow_and_update().clone();
+        if let Some(why) = why {
+            tokio::time::sleep(CUT_OFF).await;
+            return why;
+        }
+        if cut_off.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 async fn run_in_session(
@@ -150,8 +174,17 @@ async fn take_over(
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Result<(Inherited, Option<End>), EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session != ctx.session && !is_certainly_dead(&info.node) {
-            refuse_if_busy(ctx, &info, ours).await?;
+        if info.session == ctx.session || is_over(&info) {
+            continue;
+        }
+        let Err(refusal) = refuse_if_busy(ctx, &info, ours).await else { continue };
+        if !is_judged_by_beats(&info) {
+            return Err(refusal);
+        }
+        match falls_silent(ctx, &info, orders).await? {
+            Silence::Silent => {}
+            Silence::Beats => return Err(refusal),
+            Silence::NotAwaited(end) => return Ok((Vec::new(), Some(end))),
         }
     }
     end_dead_gates(ctx).await?;
@@ -162,10 +195,48 @@ async fn take_over(
     Ok((adopted, asked))
 }
 
+/// What became of a session whose process cannot be looked up from here.
+enum Silence {
+    /// It is over.
+    Silent,
+    /// It lives.
+    Beats,
+    /// This run was asked to end first.
+    NotAwaited(End),
+}
+
+/// Watches a session that only its beats can tell of: one of another pid namespace, or of an older version.
+async fn falls_silent(
+    ctx: &Context,
+    info: &SessionInfo,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) -> Result<Silence, EngineError> {
+    ctx.say(format!(
+        "whether `{}`, process {} on {}, is alive cannot be seen from here: waiting up to {} s for a sign of it",
+        info.node.what,
+        info.node.pid,
+        info.node.node,
+        SILENCE.as_secs()
+    ));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
+            Some(Order::End(end)) = orders.recv() => return Ok(Silence::NotAwaited(end)),
+        }
+        let sessions = until_answered(|| ctx.store.sessions()).await?;
+        match sessions.iter().find(|now| now.session == info.session) {
+            None => return Ok(Silence::Silent),
+            Some(now) if now.beat != info.beat => return Ok(Silence::Beats),
+            Some(now) if is_over(now) => return Ok(Silence::Silent),
+            Some(_) => {}
+        }
+    }
+}
+
 /// Gates that a dead engine left running are ended: nobody waits for what they say.
 pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
     let mut alive = until_answered(|| ctx.store.sessions()).await?;
-    alive.retain(|info| !is_certainly_dead(&info.node));
+    alive.retain(|info| !is_over(info));
     let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
     leftovers::end_below(&ctx.state_dir.join("gates"), is_dead).await;
     Ok(())
@@ -181,7 +252,7 @@ pub(crate) async fn inherit(
     until_answered(|| crew::bury(ctx.store.as_ref())).await?;
     let mut inherited = BTreeSet::new();
     for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || !is_certainly_dead(&info.node) || info.node.is_member() {
+        if info.session == ctx.session || !is_over(&info) || info.node.is_member() {
             continue;
         }
         if !wanted(&until_answered(|| ctx.store.claims_of(&info.session)).await?) {
@@ -211,7 +282,7 @@ pub(crate) async fn inherit(
 /// example, is free then. Those that hold tasks may have agents alive, and are left to whoever adopts them.
 pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || !is_certainly_dead(&info.node) {
+        if info.session == ctx.session || !is_over(&info) {
             continue;
         }
         if until_answered(|| ctx.store.claims_of(&info.session)).await?.is_empty() {

@@ -1,13 +1,26 @@
 //! This engine's session: its beat, its end, and the judging of others. No wall clock is asked.
 //!
-//! Numbers: a beat every 5 s; who cannot renew for 25 s stops its workers; who shows the same beat for 35 s is
-//! expired. 25 s and the grace to end a worker fit into 35 s, so no second worker starts beside a live first.
+//! Numbers: a beat every 5 s; who has not renewed for 25 s stops its workers; who shows the same beat for 35 s is
+//! expired. 25 s and the kill of a worker fit into 35 s, so no second worker starts beside a live first.
 //!
-//! Who judges itself counts the time its machine was suspended: others were awake. Who judges others does not: they may
-//! have been suspended with it, and get the full time.
+//! **The fence.** It counts from the moment at which the last renewal that was answered was *sent*: whoever judges saw
+//! its effect at that moment at the earliest. It is a timer of its own, so that it fires while a call hangs, and it
+//! ends the process trees itself, so that it waits for nobody. It counts the time its machine was suspended: others
+//! were awake. Who judges others does not count that: they may have been suspended with it, and get the full time.
+//!
+//! **A busy store is no reason.** [`StoreError::Busy`] comes only from a store that is one file on one machine, and
+//! says that somebody else has its lock. While that lasts nobody can write an expiry either, so the fence begins again
+//! when we hear it; and who judges begins again as well, because nobody could renew. Should somebody who was not held
+//! up get in before us and expire us all the same, our next renewal says so; and until then the lane's own lock
+//! ([`process::hold`](crate::process)) keeps a second agent out of the lane: all who could start one are on the same
+//! machine. A call that hangs, and [`StoreError::Unavailable`], move nothing.
+//!
+//! **Who is dead.** Certainly so: a process that is looked up where its pid means the same as here, see
+//! [`Identity::life`]. All others are judged by their beats alone, whatever their machine is called.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use regatta_store::{Beat, NodeInfo, SessionId, SessionInfo, Store, StoreError};
@@ -16,28 +29,67 @@ use tokio::time::Instant;
 
 use crate::clock;
 use crate::crew::Watch;
-use crate::process::Identity;
+use crate::process::{Identity, Life, kill_every_tree};
 
-/// Between two beats.
-const BEAT: Duration = Duration::from_secs(5);
-/// Without an answer for so long, workers are stopped.
-const SELF_FENCE: Duration = Duration::from_secs(25);
-/// The same beat for so long, and the session is taken for dead.
-const JUDGE: Duration = Duration::from_secs(35);
+/// How often, and after how long.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    /// Between two beats.
+    beat: Duration,
+    /// A renewal that has no answer by then is sent again. Longer than a busy store takes to say so.
+    answer: Duration,
+    /// Not renewed for so long, and workers are stopped.
+    fence: Duration,
+    /// The same beat for so long, and the session is taken for dead.
+    judge: Duration,
+}
+
+const TIMING: Timing = Timing {
+    beat: Duration::from_secs(5),
+    answer: Duration::from_secs(15),
+    fence: Duration::from_secs(25),
+    judge: Duration::from_secs(35),
+};
+
+/// A session that shows the same beat for so long, to one that has just begun to look, is taken for dead.
+pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
+/// The fence looks at its clock at least so often: timers of the runtime stand still while the machine is suspended.
+const LOOK: Duration = Duration::from_secs(1);
+/// A renewal that a busy store refused is tried again so soon.
+const AGAIN: Duration = Duration::from_millis(200);
+/// A store that was busy for so long is mentioned.
+const MENTION: Duration = Duration::from_secs(12);
 
 /// Who this process is, for those who find its session.
 pub fn this_node(what: &str) -> std::io::Result<NodeInfo> {
-    let identity = Identity::current()?;
-    Ok(NodeInfo {
-        node: node_name(),
-        what: what.to_owned(),
-        boot_id: identity.boot_id,
-        pid: identity.pid,
-        starttime: identity.starttime,
-    })
+    Ok(node_of(Identity::current()?, what))
 }
 
-/// This machine's name.
+/// A process of this machine, for those who find its session.
+pub fn node_of(process: Identity, what: &str) -> NodeInfo {
+    NodeInfo {
+        node: node_name(),
+        what: what.to_owned(),
+        boot_id: process.boot_id,
+        pid: process.pid,
+        starttime: process.starttime,
+        machine: process.machine,
+        pid_ns: process.pid_ns,
+    }
+}
+
+/// The process that opened a session.
+pub(crate) fn identity_of(info: &NodeInfo) -> Identity {
+    Identity {
+        boot_id: info.boot_id.clone(),
+        pid: info.pid,
+        starttime: info.starttime,
+        machine: info.machine.clone(),
+        pid_ns: info.pid_ns,
+    }
+}
+
+/// This machine's name, for people. It decides nothing.
 pub fn node_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -45,62 +97,175 @@ pub fn node_name() -> String {
 /// Whether the process behind a session is certainly gone. `false` where that cannot be told from here, and where no
 /// process stands for it.
 pub fn is_certainly_dead(info: &NodeInfo) -> bool {
-    info.node == node_name()
-        && !info.is_by_beats()
-        && !Identity { boot_id: info.boot_id.clone(), pid: info.pid, starttime: info.starttime }.is_alive()
+    !info.is_by_beats() && identity_of(info).is_dead()
 }
 
-/// Beats until `ended` says so, and judges the others meanwhile. Sets `lost` when this session is gone.
+/// Whether its process can be looked up from here at all.
+fn is_seen(info: &NodeInfo) -> bool {
+    !info.is_by_beats() && identity_of(info).life() != Life::Unknown
+}
+
+/// Sessions that this process has seen silent for long enough, with the beat they showed.
+static SILENT: Mutex<BTreeMap<SessionId, Beat>> = Mutex::new(BTreeMap::new());
+
+/// Set when somebody was added to them.
+static SILENCE_IS_NEW: AtomicBool = AtomicBool::new(false);
+
+/// Whether another session was seen silent for too long since the last time this was asked.
+pub(crate) fn silence_is_new() -> bool {
+    SILENCE_IS_NEW.swap(false, Ordering::SeqCst)
+}
+
+/// Whether a session is over: its process is certainly gone, or this process has watched it be silent for long enough.
+pub(crate) fn is_over(info: &SessionInfo) -> bool {
+    let silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    is_certainly_dead(&info.node) || silent.get(&info.session) == Some(&info.beat)
+}
+
+/// Whether only its beats can tell if it lives.
+pub(crate) fn is_judged_by_beats(info: &SessionInfo) -> bool {
+    !is_seen(&info.node) && !is_over(info)
+}
+
+/// Whether this machine ran it: what it started is found here.
+fn is_of_this_machine(node: &NodeInfo) -> bool {
+    let Ok(here) = Identity::current() else { return false };
+    node.boot_id == here.boot_id || (here.machine.is_some() && node.machine == here.machine)
+}
+
+/// Beats until `ended` says so, and judges the others meanwhile. Sets `lost` when this session is gone, after all
+/// process trees of this engine were killed.
 pub(crate) async fn keep_alive(
+    store: Arc<dyn Store>,
+    session: SessionId,
+    ended: watch::Receiver<bool>,
+    lost: watch::Sender<Option<String>>,
+    say: impl Fn(String) + Send,
+) {
+    keep_alive_by(&TIMING, store, session, ended, lost, say, kill_every_tree).await;
+}
+
+async fn keep_alive_by(
+    timing: &Timing,
     store: Arc<dyn Store>,
     session: SessionId,
     mut ended: watch::Receiver<bool>,
     lost: watch::Sender<Option<String>>,
+    say: impl Fn(String) + Send,
+    end_trees: impl Fn() + Send,
 ) {
-    let mut fence = Fence::new(clock::since_boot());
+    let fence = Fence::new(timing.fence, clock::since_boot());
+    let why = tokio::select! {
+        why = beat(timing, store, session, &fence, say) => why,
+        () = fence.reached() => {
+            format!("the store has not answered for {} s", timing.fence.as_secs())
+        }
+        _ = ended.changed() => return,
+    };
+    // At once, and not by whoever waits for the store.
+    end_trees();
+    let _ = lost.send(Some(why));
+}
+
+/// Beats and judges for as long as it may; then why not any more.
+async fn beat(
+    timing: &Timing,
+    store: Arc<dyn Store>,
+    session: SessionId,
+    fence: &Fence,
+    say: impl Fn(String) + Send,
+) -> String {
     let mut judge = Judge::default();
     let mut watch = Watch::default();
+    let mut busy_since: Option<Instant> = None;
+    let mut is_mentioned = false;
+    let mut pause = timing.beat;
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(BEAT) => {}
-            _ = ended.changed() => return,
-        }
-        match store.renew(&session).await {
-            Ok(_) => fence = Fence::new(clock::since_boot()),
-            Err(StoreError::SessionExpired) => {
-                let _ = lost.send(Some("its session was ended by another node".to_owned()));
-                return;
+        tokio::time::sleep(std::mem::replace(&mut pause, timing.beat)).await;
+        let sent = clock::since_boot();
+        let begun = Instant::now();
+        match tokio::time::timeout(timing.answer, store.renew(&session)).await {
+            Ok(Ok(_)) => {
+                fence.heard(sent);
+                if std::mem::take(&mut is_mentioned) {
+                    say("the store is free again".to_owned());
+                }
+                busy_since = None;
             }
-            Err(error) if fence.is_reached(clock::since_boot()) => {
-                let _ = lost
-                    .send(Some(format!("the store has not answered for {}s: {error}", SELF_FENCE.as_secs())));
-                return;
+            Ok(Err(StoreError::SessionExpired)) => return "its session was ended by another node".to_owned(),
+            Ok(Err(StoreError::Busy(why))) => {
+                fence.heard(clock::since_boot());
+                // Others could not renew either, and get the full time from now on.
+                judge = Judge::default();
+                pause = AGAIN;
+                let since = *busy_since.get_or_insert(begun);
+                if since.elapsed() >= MENTION && !std::mem::replace(&mut is_mentioned, true) {
+                    say(format!(
+                        "another process holds the store ({why}): waiting for it, agents work on meanwhile"
+                    ));
+                }
+                continue;
             }
-            Err(_) => continue,
+            // It cannot be written to any more, however long one waits.
+            Ok(Err(error @ StoreError::Corrupt(_))) => {
+                return format!("{error}; its agents were ended, and what they made is in their lanes");
+            }
+            Ok(Err(_)) | Err(_) => continue,
         }
-        let Ok(sessions) = store.sessions().await else { continue };
-        for dead in judge.judge(&session, sessions, Instant::now()) {
+        let Ok(Ok(sessions)) = tokio::time::timeout(timing.answer, store.sessions()).await else { continue };
+        for dead in judge.judge(timing.judge, &session, sessions, Instant::now()) {
+            if is_of_this_machine(&dead.node) {
+                // What it started may be alive here: whoever needs it adopts it.
+                let mut silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+                if silent.insert(dead.session, dead.beat) != Some(dead.beat) {
+                    SILENCE_IS_NEW.store(true, Ordering::SeqCst);
+                }
+                continue;
+            }
             // Somebody may have been faster, or it lives after all: both are fine.
-            let _ = store.expire_session(&dead.session, dead.beat, None, clock::now()).await;
+            let expired = store.expire_session(&dead.session, dead.beat, None, clock::now());
+            let _ = tokio::time::timeout(timing.answer, expired).await;
         }
-        let _ = watch.look(store.as_ref()).await;
+        let _ = tokio::time::timeout(timing.answer, watch.look(store.as_ref())).await;
     }
 }
 
-/// When the store last answered, by a clock that goes on while the machine is suspended.
+/// When the last renewal that was answered had been sent, by a clock that goes on while the machine is suspended.
 struct Fence {
-    answered: Duration,
+    after: Duration,
+    /// In milliseconds since the machine's start.
+    sent: AtomicU64,
 }
 
 impl Fence {
-    fn new(now: Duration) -> Self {
-        Self { answered: now }
+    fn new(after: Duration, now: Duration) -> Self {
+        Self { after, sent: AtomicU64::new(millis(now)) }
     }
 
-    /// Whether others may take this session for dead soon.
-    fn is_reached(&self, now: Duration) -> bool {
-        now.saturating_sub(self.answered) > SELF_FENCE
+    /// What was sent then was answered.
+    fn heard(&self, sent: Duration) {
+        self.sent.fetch_max(millis(sent), Ordering::SeqCst);
     }
+
+    /// How long until others may take this session for dead soon.
+    fn left(&self, now: Duration) -> Duration {
+        let sent = Duration::from_millis(self.sent.load(Ordering::SeqCst));
+        self.after.saturating_sub(now.saturating_sub(sent))
+    }
+
+    async fn reached(&self) {
+        loop {
+            let left = self.left(clock::since_boot());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Remembers since when each session has shown the same beat.
@@ -110,7 +275,16 @@ struct Judge {
 }
 
 impl Judge {
-    fn judge(&mut self, own: &SessionId, sessions: Vec<SessionInfo>, now: Instant) -> Vec<SessionInfo> {
+    /// Those that have shown the same beat for `silence` and whose processes cannot be looked up from here. What died
+    /// where it can be looked up is left to `--resume` and to the next daemon, which adopt its workers; what lives
+    /// there, stopped by somebody perhaps, is alive.
+    fn judge(
+        &mut self,
+        silence: Duration,
+        own: &SessionId,
+        sessions: Vec<SessionInfo>,
+        now: Instant,
+    ) -> Vec<SessionInfo> {
         self.seen.retain(|session, _| sessions.iter().any(|info| info.session == *session));
         sessions
             .into_iter()
@@ -121,8 +295,7 @@ impl Judge {
                 if seen.0 != info.beat {
                     *seen = (info.beat, now);
                 }
-                // What died on this machine is left to `--resume`, which adopts its workers.
-                now.duration_since(seen.1) >= JUDGE && info.node.node != node_name()
+                now.duration_since(seen.1) >= silence && !is_seen(&info.node)
             })
             .collect()
     }
@@ -130,6 +303,9 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
+    use regatta_store::faulty::{Faulty, Renewals};
+    use regatta_store::sqlite::SqliteStore;
+
     use super::*;
 
     fn session(id: &str, beat: Beat) -> SessionInfo {
@@ -139,15 +315,17 @@ mod tests {
             boot_id: "b".into(),
             pid: 1,
             starttime: 1,
+            machine: Some("another".into()),
+            pid_ns: Some(1),
         };
         SessionInfo { session: SessionId(id.into()), node, beat }
     }
 
     #[test]
     fn a_machine_that_was_suspended_for_longer_than_the_fence_is_past_it() {
-        let asleep = Fence::new(Duration::from_secs(1000));
-        assert!(!asleep.is_reached(Duration::from_secs(1024)));
-        assert!(asleep.is_reached(Duration::from_secs(1026)));
+        let asleep = Fence::new(TIMING.fence, Duration::from_secs(1000));
+        assert!(!asleep.left(Duration::from_secs(1024)).is_zero());
+        assert!(asleep.left(Duration::from_secs(1026)).is_zero());
         // It counts from the machine's start, in real time.
         let before = clock::since_boot();
         assert!(before > Duration::ZERO && clock::since_boot() >= before);
@@ -166,7 +344,7 @@ mod tests {
         let mut judge = Judge::default();
         let mut at = |seconds: u64, sessions: &[(&str, Beat)]| -> Vec<String> {
             let sessions = sessions.iter().map(|(id, beat)| session(id, *beat)).collect();
-            let dead = judge.judge(&own, sessions, start + Duration::from_secs(seconds));
+            let dead = judge.judge(TIMING.judge, &own, sessions, start + Duration::from_secs(seconds));
             dead.into_iter().map(|info| info.session.0).collect()
         };
         assert!(at(0, &[("own", 1), ("a", 7), ("b", 7)]).is_empty());
@@ -174,5 +352,114 @@ mod tests {
         assert_eq!(at(36, &[("own", 1), ("a", 7), ("b", 8)]), ["a"]);
         // A judge that has just started gives everybody the full time.
         assert_eq!(at(66, &[("b", 8), ("c", 1)]), ["b"]);
+    }
+
+    #[test]
+    fn a_process_of_this_machine_is_judged_by_itself_whatever_the_machine_is_called() {
+        let own = this_node("run a plan").unwrap();
+        let renamed = NodeInfo { node: "renamed-by-dhcp".into(), ..own.clone() };
+        assert!(!is_certainly_dead(&renamed));
+        assert!(is_certainly_dead(&NodeInfo { starttime: own.starttime + 1, ..renamed.clone() }));
+        // The same name says nothing: another machine, another pid namespace, a record that tells neither.
+        let gone = NodeInfo { starttime: own.starttime + 1, ..own.clone() };
+        for node in [
+            NodeInfo { boot_id: "another".into(), machine: Some("another".into()), ..gone.clone() },
+            NodeInfo { pid_ns: Some(1), ..gone.clone() },
+            NodeInfo { pid_ns: None, machine: None, ..gone.clone() },
+        ] {
+            assert!(!is_certainly_dead(&node), "{node:?}");
+        }
+        let earlier = NodeInfo { boot_id: "yesterday".into(), ..gone };
+        assert!(is_certainly_dead(&earlier), "what ran before this machine was started again is gone");
+    }
+
+    /// A store whose renewals fare as told, and how a session on it ends.
+    struct Scene {
+        store: Arc<Faulty<SqliteStore>>,
+        session: SessionId,
+        ended: Arc<AtomicU64>,
+        lost: watch::Receiver<Option<String>>,
+        _end: watch::Sender<bool>,
+        _dir: tempfile::TempDir,
+    }
+
+    const QUICK: Timing = Timing {
+        beat: Duration::from_millis(20),
+        answer: Duration::from_millis(100),
+        fence: Duration::from_millis(400),
+        judge: Duration::from_millis(600),
+    };
+
+    impl Scene {
+        async fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("store.db");
+            let inner = SqliteStore::open(path).unwrap();
+            let store = Arc::new(Faulty::new(inner, 0, 1));
+            let session = SessionId::fresh("own");
+            store.open_session(&session, &this_node("daemon").unwrap()).await.unwrap();
+            let (end, over) = watch::channel(false);
+            let (cut, lost) = watch::channel(None);
+            let trees = Arc::new(AtomicU64::new(0));
+            let (own, beats, ended) = (session.clone(), store.clone(), trees.clone());
+            tokio::spawn(async move {
+                let killed = || {
+                    trees.fetch_add(1, Ordering::SeqCst);
+                };
+                keep_alive_by(&QUICK, beats, own, over, cut, |_| {}, killed).await;
+            });
+            Self { store, session, ended, lost, _end: end, _dir: dir }
+        }
+
+        async fn beat(&self) -> Beat {
+            let sessions = self.store.sessions().await.unwrap();
+            sessions.into_iter().find(|info| info.session == self.session).unwrap().beat
+        }
+
+        async fn beats(&self, more: Beat) {
+            let enough = self.beat().await + more;
+            while self.beat().await < enough {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_fence_fires_while_a_renewal_hangs() {
+        let mut scene = Scene::new().await;
+        scene.beats(2).await;
+        scene.store.renewals(Renewals::Hang);
+        scene.lost.changed().await.unwrap();
+        let why = scene.lost.borrow().clone().unwrap();
+        assert!(why.contains("has not answered"), "{why}");
+        assert_eq!(scene.ended.load(Ordering::SeqCst), 1, "its trees were ended first");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_late_counts_from_when_it_was_asked_for() {
+        let fence = Fence::new(Duration::from_secs(25), Duration::from_secs(100));
+        fence.heard(Duration::from_secs(105));
+        assert_eq!(fence.left(Duration::from_secs(129)), Duration::from_secs(1));
+        // One that was sent before does not move it back.
+        fence.heard(Duration::from_secs(103));
+        assert_eq!(fence.left(Duration::from_secs(129)), Duration::from_secs(1));
+        // Answers that take nearly as long as the fence do not keep a session alive for ever.
+        let mut scene = Scene::new().await;
+        scene.store.renewals(Renewals::Late(QUICK.answer * 2));
+        scene.lost.changed().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_busy_for_longer_than_the_fence_ends_nobody() {
+        let scene = Scene::new().await;
+        scene.store.renewals(Renewals::Busy);
+        let begun = Instant::now();
+        while begun.elapsed() < QUICK.fence * 3 {
+            assert!(scene.lost.borrow().is_none());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        scene.store.renewals(Renewals::Answered);
+        scene.beats(2).await;
+        assert!(scene.lost.borrow().is_none() && scene.ended.load(Ordering::SeqCst) == 0);
     }
 }

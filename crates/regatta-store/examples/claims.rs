@@ -24,6 +24,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         boot_id: String::new(),
         pid: std::process::id(),
         starttime: 0,
+        machine: None,
+        pid_ns: None,
     };
     store.open_session(&session, &node).await?;
     let mut at = 0;
@@ -46,6 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             session: session.clone(),
             token_hash: String::new(),
             request: RequestId::fresh(),
+            limits: None,
         };
         let begun = Instant::now();
         store.claim(&request, now()).await?.ok_or("somebody was faster")?;

@@ -129,7 +129,7 @@ impl NodeInfo {
     /// What stands for a member by its heartbeats alone.
     pub fn of_beats(node: &str, name: &MemberName) -> Self {
         let (node, what) = (node.to_owned(), format!("member {name}"));
-        Self { node, what, boot_id: String::new(), pid: 0, starttime: 0 }
+        Self { node, what, boot_id: String::new(), pid: 0, starttime: 0, machine: None, pid_ns: None }
     }
 
     /// Whether a member of the crew opened the session, and no engine.

@@ -1,5 +1,7 @@
 //! What can go wrong, cut by what the caller can do about it.
 
+use crate::Held;
+
 /// The result of a store call.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -24,6 +26,13 @@ pub enum StoreError {
     /// The request itself is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// The claim would cross a limit: try again when something changed.
+    #[error("{0}")]
+    Held(Box<Held>),
+    /// Another process of this machine holds the store's lock, and nothing was changed: repeat the same call. Only from
+    /// a store that is one file on one machine: while this lasts nobody else writes either, but the holder.
+    #[error("another process holds the store: {0}")]
+    Busy(String),
     /// The outcome is not known, or the engine is away: repeat the same call.
     #[error("store unavailable: {0}")]
     Unavailable(String),

@@ -5,6 +5,7 @@
 //! conformance suite must pass unchanged: that is what "repeatable" means.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,12 +28,31 @@ pub struct Faulty<S> {
     inner: S,
     percent: u64,
     state: AtomicU64,
+    renewals: Mutex<Renewals>,
+}
+
+/// How renewals of sessions fare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewals {
+    /// As everything else.
+    Answered,
+    /// Carried out, and answered that much later.
+    Late(Duration),
+    /// Neither carried out nor answered.
+    Hang,
+    /// Refused, because somebody else has the store's lock.
+    Busy,
 }
 
 impl<S: Store> Faulty<S> {
     /// Loses `percent` of all requests and as many of all answers. The same seed loses the same ones.
     pub fn new(inner: S, percent: u64, seed: u64) -> Self {
-        Self { inner, percent, state: AtomicU64::new(seed) }
+        Self { inner, percent, state: AtomicU64::new(seed), renewals: Mutex::new(Renewals::Answered) }
+    }
+
+    /// From now on renewals fare like this.
+    pub fn renewals(&self, fare: Renewals) {
+        *self.renewals.lock().unwrap_or_else(PoisonError::into_inner) = fare;
     }
 
     /// Whether the next message is lost: a step of splitmix64.
@@ -53,7 +73,9 @@ macro_rules! lossy {
             }
             match $call.await {
                 _ if $store.loses() => tokio::task::yield_now().await,
-                Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(StoreError::Unavailable(_) | StoreError::Busy(_)) => {
+                    tokio::time::sleep(Duration::from_millis(10)).await
+                }
                 answer => break answer,
             }
         }
@@ -73,6 +95,13 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {
+        let fare = *self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        match fare {
+            Renewals::Answered => {}
+            Renewals::Late(late) => tokio::time::sleep(late).await,
+            Renewals::Hang => std::future::pending().await,
+            Renewals::Busy => return Err(StoreError::Busy("told so".into())),
+        }
         lossy!(self, self.inner.renew(session))
     }
 

@@ -4,13 +4,15 @@
 //! backend keeps, and every caller may rely on:
 //!
 //! * **Atomic.** A call happens whole or not at all; a state and its event are one step.
-//! * **Repeatable.** After [`StoreError::Unavailable`] the caller repeats the same call with the same arguments
+//! * **Repeatable.** After [`StoreError::Unavailable`] and [`StoreError::Busy`] the caller repeats the same call with the same arguments
 //!   until it gets an answer. Writes carry a request id or are idempotent by nature.
 //! * **Fenced.** A write names its authority: a claim (task, fence, session), an attempt token, or a lander's
 //!   term. Authority that has passed on is refused inside the same step.
-//! * **Clock-free.** No call compares times. Timestamps are recorded for people, and handed back in order for
-//!   callers who own a clock.
+//! * **Clock-free.** No call compares times, but for the pause between two starts ([`ClaimLimits::stagger`]), which
+//!   people ask for in seconds. Timestamps are recorded for people, and handed back in order for callers who own a
+//!   clock.
 
+mod admission;
 mod crew;
 mod error;
 mod model;
@@ -34,6 +36,7 @@ use regatta_core::prompt::Prompt;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 
+pub use admission::*;
 pub use crew::*;
 pub use error::{Result, StoreError};
 pub use model::*;

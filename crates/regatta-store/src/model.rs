@@ -17,8 +17,13 @@ use regatta_core::train::LandRequest;
 use regatta_core::verdict::Statement;
 use serde::{Deserialize, Serialize};
 
+use crate::ClaimLimits;
+
 /// The queue that a daemon works on. A foreground run has one of its own, named after its session.
 pub const MAIN_QUEUE: &str = "main";
+
+/// A task whose holders have gone so often in a row, without a word of how it went, is blocked.
+pub const LOST_LEASES: u32 = 5;
 
 /// A node's session in the store. Not an agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,6 +76,12 @@ pub struct NodeInfo {
     pub pid: u32,
     /// When that process started, in clock ticks since boot.
     pub starttime: u64,
+    /// The machine by an id that does not change with its name; unknown in sessions of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The pid namespace that the process id belongs to; unknown in sessions of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_ns: Option<u64>,
 }
 
 /// An open session.
@@ -137,6 +148,8 @@ pub struct ClaimRequest {
     pub token_hash: String,
     /// This request.
     pub request: RequestId,
+    /// For an engine's claim: what must not be exceeded. `None` for a member's, which is no agent.
+    pub limits: Option<ClaimLimits>,
 }
 
 /// Permission to move one task on. Everything a worker writes names it.

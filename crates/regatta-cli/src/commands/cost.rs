@@ -60,7 +60,7 @@ fn date(text: &str) -> Result<Timestamp, String> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let (rows, budgets) = match project.has_store() {
         true => {
             let store = project.store().await?;

@@ -133,7 +133,7 @@ async fn serve_here(
     project.choose_profiles(profiles)?;
     project.require_trust_asking(&ui).await?;
     project.make_state_dir()?;
-    let lock = match DaemonLock::take(&project.repo.state_dir) {
+    let lock = match DaemonLock::take(&project.repo) {
         Ok(Ok(lock)) => lock,
         Ok(Err(held)) => return Err(already(&held)),
         Err(error) => return Err(CliError::io("locking", &project.repo.state_dir, &error)),
@@ -397,8 +397,8 @@ pub(crate) async fn launch(
     project.decide_target()?;
     trust::git(&project.repo, start_purpose(project).await?)?;
     let dir = &project.repo.state_dir;
-    let look = || presence(dir).map_err(|error| CliError::io("reading", dir, &error));
-    match settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))? {
+    let look = || presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error));
+    match settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))? {
         Presence::None => {}
         held => return Err(already(&held)),
     }
@@ -441,9 +441,9 @@ pub(crate) async fn launch(
 }
 
 async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let dir = &project.repo.state_dir;
-    let found = presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+    let found = presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
     let (word, info) = match &found {
         Presence::None => ("none", None),
         Presence::Starting => ("starting", None),
@@ -508,9 +508,9 @@ fn describe(
 }
 
 fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let dir = &project.repo.state_dir;
-    let found = settled_presence(dir).map_err(|error| CliError::io("reading", dir, &error))?;
+    let found = settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
     let info = match found {
         Presence::Alive(info) | Presence::Stalled(info) => info,
         Presence::Starting => return Err(CliError::refused("the daemon is just starting; try again")),

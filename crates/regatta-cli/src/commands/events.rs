@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = match args.follow && args.task.is_none() {
         true => project.create_store().await?,
         false if args.task.is_none() && !project.has_store() => return Ok(Exit::Ok),

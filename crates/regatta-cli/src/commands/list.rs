@@ -48,7 +48,7 @@ fn words() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
     let query = TaskQuery { states: states(&args.status), limit, latest: true, ..TaskQuery::default() };
     if args.watch {

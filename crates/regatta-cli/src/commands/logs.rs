@@ -68,7 +68,7 @@ struct Show<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let redactor = redactor(&project.config);

@@ -58,7 +58,7 @@ enum Action {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     match args.command {
         None => list(&project, ui).await,
         Some(Action::Warm { names }) => warm(&project, &names, ui).await,

@@ -61,7 +61,9 @@ struct Seen {
 
 async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, CliError> {
     let attempts = store.attempts(&task.spec.id).await?;
-    let salvages = salvages_of(&project.repo, &task.spec.id)?;
+    let id = task.spec.id.clone();
+    // Whoever asks how a task is doing is answered while git hangs, too.
+    let salvages = project.ask_git(move |repo| salvages_of(repo, &id))?.unwrap_or_default();
     let sessions = store.sessions().await?;
     let alive = |session: &str| {
         sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -113,7 +115,7 @@ pub(crate) async fn document(
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let Some(task) = &args.task else { return super::health::run(global, ui).await };
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), task).await?;
     show(&project, &store, &task, ui).await
@@ -133,7 +135,12 @@ pub(crate) async fn show(
     let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next } =
         look(project, store.as_ref(), task).await?;
     let redactor = redactor(&project.config);
-    let has_branch = project.repo.branch_tip(&task.spec.id.branch())?.is_some();
+    let branch = task.spec.id.branch();
+    let tip = project.ask_git(move |repo| repo.branch_tip(&branch))?;
+    if tip.is_none() {
+        ui.note("git does not answer: salvaged work and the branch are not shown");
+    }
+    let has_branch = tip.flatten().is_some();
     ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
     for attempt in &attempts {
         ui.out(&describe(attempt, &redactor, ui));

@@ -14,7 +14,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let counts = match project.has_store() {
         true => project.store().await?.counts(None).await?,
         false => Vec::new(),

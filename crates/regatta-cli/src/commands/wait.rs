@@ -65,7 +65,7 @@ impl Granularity {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let patience = args.timeout.as_deref().map(patience).transpose()?.flatten();
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let found = find(&args, global).await;
     let (queue, tasks) = found.inspect_err(|error| {
         let reason = if error.exit == Exit::NotFound { "not_found" } else { error.message.as_str() };

@@ -100,6 +100,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Adopted { .. }
         | EventBody::Released { .. }
         | EventBody::Noted { .. }
+        | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }
         | EventBody::FollowingUp { .. }
         | EventBody::WentOn { .. }

@@ -8,6 +8,7 @@ mod kills;
 mod lines;
 mod locks;
 mod moved;
+mod one_agent;
 mod scene;
 mod troubles;
 

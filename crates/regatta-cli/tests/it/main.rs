@@ -27,6 +27,7 @@ mod help;
 mod init;
 mod lane;
 mod lane_alone;
+mod limits;
 mod list;
 mod logs;
 mod logs_hostile;

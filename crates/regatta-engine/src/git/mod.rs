@@ -14,6 +14,7 @@ mod delete_branch;
 mod error;
 mod exclude;
 mod files;
+mod find;
 mod history;
 mod initialise;
 mod keeps;

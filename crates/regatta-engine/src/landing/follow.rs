@@ -294,7 +294,7 @@ fn wait_for_orphans(checkout: &Checkout) {
 fn is_dead(lock: &Path) -> bool {
     let content = fs::read_to_string(lock).unwrap_or_default();
     let holder = content.strip_prefix(MARK).and_then(|rest| serde_json::from_str::<Identity>(rest).ok());
-    holder.is_some_and(|holder| !holder.is_alive())
+    holder.is_some_and(|holder| holder.seems_gone())
 }
 
 impl Drop for Follower<'_> {

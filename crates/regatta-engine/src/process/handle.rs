@@ -4,7 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use regatta_core::exit::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -16,7 +17,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::record::{self, ExitRecord};
-use super::{Identity, StopRequest};
+use super::{Identity, StopRequest, tree};
 
 /// A living shim, or one that has just ended.
 #[derive(Debug)]
@@ -39,7 +40,12 @@ impl Shim {
         is_our_child: bool,
     ) -> Self {
         let (run_dir, run_id) = (run_dir.to_owned(), run_id.to_owned());
-        Self { pidfd: Arc::new(pidfd), run_dir, run_id, identity, agent, is_our_child }
+        let pidfd = Arc::new(pidfd);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|shim| shim.strong_count() > 0);
+        known.push(Arc::downgrade(&pidfd));
+        drop(known);
+        Self { pidfd, run_dir, run_id, identity, agent, is_our_child }
     }
 
     /// Who the shim is.
@@ -107,9 +113,66 @@ impl Shim {
     fn ask(&self, request: &StopRequest, signal: Signal) -> io::Result<()> {
         // A reason that cannot be written, on a full disk say, must not keep the tree alive.
         drop(record::store(&self.run_dir, record::STOP, request));
-        match pidfd_send_signal(&*self.pidfd, signal) {
+        let sent = pidfd_send_signal(&*self.pidfd, signal);
+        // One that somebody has stopped hears nothing before it goes on.
+        let _ = pidfd_send_signal(&*self.pidfd, Signal::CONT);
+        match sent {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`wait`](Self::wait), after the end was asked for: a shim that has not brought it about by then, because it is
+    /// stopped again and again or hangs, is killed with everything it started, and `otherwise` is how that ended.
+    pub async fn wait_at_most(&self, patience: Duration, otherwise: Exit) -> Exit {
+        match tokio::time::timeout(patience, self.wait()).await {
+            Ok(exit) => exit,
+            Err(_late) => {
+                self.kill_tree().await;
+                otherwise
+            }
+        }
+    }
+
+    /// Kills the shim and everything it started, without its help. Nothing is recorded then.
+    pub(crate) async fn kill_tree(&self) {
+        let (pidfd, pid, run_id) = (Arc::clone(&self.pidfd), self.identity.pid, self.run_id.clone());
+        let killed = tokio::task::spawn_blocking(move || {
+            // While it lives, what it started is below it. All are stopped before the first dies, so that nobody
+            // forks away in between.
+            let _ = pidfd_send_signal(&*pidfd, Signal::STOP);
+            let mut tree = tree::descendants(pid);
+            for _ in 0..16 {
+                for member in &tree {
+                    member.signal(Signal::STOP);
+                }
+                let now = tree::descendants(pid);
+                let is_all = now.len() <= tree.len();
+                tree = now;
+                if is_all {
+                    break;
+                }
+            }
+            let _ = pidfd_send_signal(&*pidfd, Signal::KILL);
+            for member in tree {
+                member.signal(Signal::KILL);
+            }
+            tree::sweep(&run_id);
+        });
+        drop(killed.await);
+        drop(tokio::time::timeout(Duration::from_secs(5), self.wait()).await);
+    }
+}
+
+/// The shims that this process deals with.
+static KNOWN: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
+
+/// Asks every shim of this process for the end of its tree, without any grace and without waiting for anything.
+pub(crate) fn kill_every_tree() {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    for shim in known.iter().filter_map(Weak::upgrade) {
+        for signal in [Signal::USR1, Signal::CONT] {
+            let _ = pidfd_send_signal(&*shim, signal);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! **A pid alone names nobody.** Pids are reused, and a zombie still answers `kill(pid, 0)`: a process is
-//! named by the boot it belongs to, its pid and its start time, and one that is only waiting to be reaped
-//! counts as dead.
+//! named by the boot and the pid namespace it belongs to, its pid and its start time, and one that is only waiting
+//! to be reaped counts as dead. What cannot be told from here is said to be unknown, never dead.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// One process of one boot of this machine.
+use super::host;
+
+/// One process, as whoever started it can be found by others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The kernel's random id of this boot.
@@ -20,12 +22,35 @@ pub struct Identity {
     pub pid: u32,
     /// Clock ticks between boot and its start.
     pub starttime: u64,
+    /// The machine, whatever it is called; unknown in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The pid namespace that the pid belongs to; unknown in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_ns: Option<u64>,
+}
+
+/// What can be told of a process from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It can still do something.
+    Alive,
+    /// It is gone, or only waits to be reaped.
+    Dead,
+    /// It belongs to another machine, or to pids that are not seen from here.
+    Unknown,
 }
 
 impl Identity {
     /// The process that has this pid now, alive or a zombie.
     pub fn of(pid: u32) -> io::Result<Self> {
-        Ok(Self { boot_id: boot_id()?, pid, starttime: Stat::load(pid)?.starttime })
+        Ok(Self {
+            boot_id: host::boot_id()?,
+            pid,
+            starttime: Stat::load(pid)?.starttime,
+            machine: host::machine(),
+            pid_ns: host::pid_namespace(),
+        })
     }
 
     /// This very process.
@@ -33,10 +58,59 @@ impl Identity {
         Self::of(std::process::id())
     }
 
-    /// True while this process, and not a later one with its pid, can still do something.
+    /// True while this process, and not a later one with its pid, can certainly still do something.
     pub fn is_alive(&self) -> bool {
-        boot_id().is_ok_and(|boot| boot == self.boot_id)
-            && Stat::load(self.pid).is_ok_and(|stat| stat.starttime == self.starttime && !stat.is_dead())
+        self.life() == Life::Alive
+    }
+
+    /// True where this process is certainly gone. Not the contrary of [`is_alive`](Self::is_alive).
+    pub fn is_dead(&self) -> bool {
+        self.life() == Life::Dead
+    }
+
+    /// As [`is_dead`](Self::is_dead), and also where an older version, which knew no namespaces, would have said so:
+    /// for locks whose files outlive an upgrade and guard nothing that would be lost.
+    pub fn seems_gone(&self) -> bool {
+        self.is_dead() || (self.pid_ns.is_none() && !self.is_alive())
+    }
+
+    /// What can be told from here.
+    ///
+    /// A pid is looked up only where it means the same there as here: in the same pid namespace of the same boot. An
+    /// earlier boot of this very machine left nobody alive. Everything else is unknown. A namespace's number is used
+    /// again only when the namespace, and so everybody in it, is gone.
+    pub fn life(&self) -> Life {
+        let (Ok(boot), here) = (host::boot_id(), host::machine()) else { return Life::Unknown };
+        if boot != self.boot_id {
+            let is_earlier = self.machine.is_some() && self.machine == here;
+            return if is_earlier { Life::Dead } else { Life::Unknown };
+        }
+        match Stat::load(self.pid) {
+            // Boot, pid and start time to the tick: in whatever namespace, this is no other.
+            Ok(stat) if stat.starttime == self.starttime && !stat.is_dead() && self.may_be_seen() => {
+                Life::Alive
+            }
+            _ if self.is_seen() => Life::Dead,
+            _ => Life::Unknown,
+        }
+    }
+
+    /// Whether its pid certainly means here what it meant there.
+    fn is_seen(&self) -> bool {
+        self.pid_ns.is_some() && self.pid_ns == host::pid_namespace()
+    }
+
+    fn may_be_seen(&self) -> bool {
+        self.pid_ns.is_none() || self.is_seen()
+    }
+
+    /// Whether both name the same process, also where one was written by a version that knew less.
+    pub fn is_same(&self, other: &Self) -> bool {
+        fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+            one.zip(other).is_none_or(|(one, other)| one == other)
+        }
+        (&self.boot_id, self.pid, self.starttime) == (&other.boot_id, other.pid, other.starttime)
+            && agree(self.pid_ns.as_ref(), other.pid_ns.as_ref())
     }
 }
 
@@ -68,10 +142,6 @@ impl Identity {
         let ready = rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience))?;
         Ok(ready > 0)
     }
-}
-
-fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 /// The fields of `/proc/<pid>/stat` that Regatta looks at.
@@ -129,6 +199,47 @@ mod tests {
         let me = Identity::current().unwrap();
         assert!(me.is_alive());
         assert!(!Identity { starttime: me.starttime + 1, ..me.clone() }.is_alive());
-        assert!(!Identity { boot_id: "another boot".into(), ..me }.is_alive());
+        // A start time that is another's: the pid was given to somebody else since.
+        assert_eq!(Identity { starttime: me.starttime + 1, ..me.clone() }.life(), Life::Dead);
+        assert!(me.is_same(&Identity { machine: None, pid_ns: None, ..me.clone() }));
+        assert!(!me.is_same(&Identity { starttime: me.starttime + 1, ..me.clone() }));
+    }
+
+    #[test]
+    fn only_what_was_seen_from_here_is_called_dead() {
+        let me = Identity::current().unwrap();
+        let gone = Identity { starttime: me.starttime + 1, ..me.clone() };
+        let life = |identity: Identity| identity.life();
+        // Its pid means something else in another namespace, and nothing can be said where that is not known.
+        assert_eq!(life(Identity { pid_ns: Some(1), ..gone.clone() }), Life::Unknown);
+        assert_eq!(life(Identity { pid_ns: Some(1), ..me.clone() }), Life::Unknown);
+        assert_eq!(life(Identity { pid_ns: None, ..gone.clone() }), Life::Unknown);
+        assert_eq!(life(Identity { pid_ns: None, ..me.clone() }), Life::Alive);
+        // An earlier boot of this machine is over; the boot of another machine is not known.
+        let elsewhen = Identity { boot_id: "another boot".into(), ..me };
+        assert_eq!(life(elsewhen.clone()), Life::Dead);
+        assert_eq!(life(Identity { pid_ns: Some(1), ..elsewhen.clone() }), Life::Dead);
+        assert_eq!(life(Identity { machine: Some("other".into()), ..elsewhen.clone() }), Life::Unknown);
+        assert_eq!(life(Identity { machine: None, ..elsewhen }), Life::Unknown);
+    }
+
+    #[test]
+    fn a_zombie_is_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let identity = Identity::of(child.id()).unwrap();
+        while identity.life() != Life::Dead {
+            std::thread::yield_now();
+        }
+        assert_eq!(Stat::load(child.id()).unwrap().state, b'Z', "not reaped yet");
+        child.wait().unwrap();
+        assert_eq!(identity.life(), Life::Dead);
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_is_read() {
+        let old = r#"{"boot_id":"b","pid":7,"starttime":9}"#;
+        let read: Identity = serde_json::from_str(old).unwrap();
+        assert_eq!((read.machine.clone(), read.pid_ns, read.life()), (None, None, Life::Unknown));
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
     }
 }

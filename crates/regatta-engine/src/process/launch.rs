@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use regatta_core::exit::Exit;
+use regatta_core::exit::{Exit, Limit};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -61,6 +61,8 @@ pub struct Launch {
     pub limit: Option<Duration>,
     /// How long the tree may take to end by itself once it was interrupted.
     pub grace: Duration,
+    /// The lock that the tree holds for as long as one of its processes lives, see [`hold`](super::hold).
+    pub hold: Option<PathBuf>,
 }
 
 impl fmt::Debug for Launch {
@@ -164,12 +166,19 @@ impl Supervisor {
             Ok(shim) => shim,
             Err(error) => return Exit::NeverStarted { error: chain(&error) },
         };
-        let exit = tokio::select! {
-            exit = shim.wait() => exit,
-            why = cancel => {
+        let patience = launch.grace.saturating_add(OVERDUE);
+        let request = tokio::select! {
+            exit = shim.wait() => Err(exit),
+            why = cancel => Ok(StopRequest::Asked(why)),
+            // The shim keeps this clock, unless somebody stops it.
+            () = overdue(launch.limit, patience) => Ok(StopRequest::Limit(Limit::Total)),
+        };
+        let exit = match request {
+            Err(exit) => exit,
+            Ok(request) => {
                 // A shim that cannot be signalled is gone, and then `wait` knows more.
-                drop(shim.stop(&StopRequest::Asked(why)));
-                shim.wait().await
+                drop(shim.stop(&request));
+                shim.wait_at_most(patience, request.into()).await
             }
         };
         if exit == Exit::Lost {
@@ -208,6 +217,17 @@ impl Supervisor {
         // Our own child, not reaped yet: its pid cannot be another's.
         let pidfd = handle::pidfd_of_child(child.id()).map_err(at_spawn)?;
         Ok((pidfd, pipe::Receiver::from_owned_fd(acks.into())))
+    }
+}
+
+/// A shim that was asked for the end of its tree has so long for it beyond the grace; then it is done without the shim.
+pub(crate) const OVERDUE: Duration = Duration::from_secs(20);
+
+/// Resolves when a tree with this limit should be gone for long; never where there is none.
+async fn overdue(limit: Option<Duration>, patience: Duration) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit.saturating_add(patience)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,12 +15,14 @@
 //! | `stop.json` | engine | why the tree is to end; read by the shim when the signal comes |
 //! | `exit.json` | shim | the tree is gone: how it ended |
 //!
-//! Processes are named by boot, pid and start time, and signals go through pidfds, so neither a reused pid
-//! nor a zombie is ever taken for what it was. Nothing here polls: pidfds and inotify wake the engine.
+//! Processes are named by machine, boot, pid namespace, pid and start time, and signals go through pidfds, so neither
+//! a reused pid nor a zombie is ever taken for what it was. Nothing here polls: pidfds and inotify wake the engine.
 
 mod closing;
 mod find;
 mod handle;
+pub(crate) mod hold;
+mod host;
 pub(crate) mod identity;
 mod launch;
 pub(crate) mod record;
@@ -30,9 +32,10 @@ mod wakeup;
 
 pub use find::{Found, find};
 pub use handle::Shim;
-pub use identity::Identity;
-pub(crate) use launch::leave_what_starts;
+pub(crate) use handle::kill_every_tree;
+pub use identity::{Identity, Life};
 pub use launch::{Launch, LaunchError, Stdin, Supervisor};
+pub(crate) use launch::{OVERDUE, leave_what_starts};
 pub use record::{ExitRecord, StopRequest};
 pub use tail::{Line, Tail};
 pub(crate) use tree::carrying;

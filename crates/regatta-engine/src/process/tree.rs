@@ -122,6 +122,12 @@ pub(crate) fn carrying(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     found
 }
 
+/// Every live process but this one.
+pub(crate) fn everybody_else() -> impl Iterator<Item = Member> {
+    let others = pids().filter(|&pid| pid != std::process::id());
+    others.filter_map(|pid| Member::load(pid).map(|(member, _)| member))
+}
+
 /// Kills every live process that carries the run's marker, and says how many those were.
 ///
 /// For a run whose shim is [`Lost`](super::Found::Lost). It never signals the calling process. It blocks

@@ -19,6 +19,8 @@ pub(crate) struct Args {
     pub(crate) run_id: String,
     pub(crate) limit: Option<Duration>,
     pub(crate) grace: Duration,
+    /// The lock that the tree holds.
+    pub(crate) hold: Option<PathBuf>,
     /// The engine that launches: the shim starts nothing for one that has died.
     pub(crate) launcher: u32,
     pub(crate) argv: Vec<OsString>,
@@ -40,6 +42,7 @@ impl Args {
             run_id: launch.run_id.clone(),
             limit: launch.limit,
             grace: launch.grace,
+            hold: launch.hold.as_deref().map(absolute).transpose()?,
             launcher: std::process::id(),
             argv: launch.argv.clone(),
         })
@@ -60,6 +63,9 @@ impl Args {
             option("--limit-ms", limit.as_millis().to_string().into());
         }
         option("--grace-ms", self.grace.as_millis().to_string().into());
+        if let Some(hold) = &self.hold {
+            option("--hold", hold.clone().into());
+        }
         option("--launcher", self.launcher.to_string().into());
         args.push("--".into());
         args.extend(self.argv.iter().cloned());
@@ -69,7 +75,7 @@ impl Args {
     pub(crate) fn decode(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut run_dir, mut cwd, mut stdout, mut stderr) = (None, None, None, None);
         let (mut stdin, mut run_id, mut limit) = (Stdin::Null, None, None);
-        let (mut grace, mut launcher) = (None, None);
+        let (mut grace, mut launcher, mut hold) = (None, None, None);
         loop {
             let name = args.next().ok_or("no `--` before the command")?;
             let name = name.to_str().ok_or("an option that is not UTF-8")?;
@@ -86,6 +92,7 @@ impl Args {
                 "--run-id" => run_id = Some(value.into_string().map_err(|_| "--run-id is not UTF-8")?),
                 "--limit-ms" => limit = Some(Duration::from_millis(number(name, value)?)),
                 "--grace-ms" => grace = Some(Duration::from_millis(number(name, value)?)),
+                "--hold" => hold = Some(PathBuf::from(value)),
                 "--launcher" => launcher = u32::try_from(number(name, value)?).ok(),
                 _ => return Err(format!("unknown option {name}")),
             }
@@ -103,6 +110,7 @@ impl Args {
             run_id: run_id.filter(|id| !id.is_empty()).ok_or("no --run-id")?,
             limit,
             grace: grace.ok_or("no --grace-ms")?,
+            hold,
             launcher: launcher.ok_or("no --launcher")?,
             argv,
         })
@@ -128,6 +136,7 @@ mod tests {
             run_id: "--run-id".into(),
             limit: Some(Duration::from_millis(1500)),
             grace: Duration::ZERO,
+            hold: Some("/--hold".into()),
             launcher: 7,
             argv: vec!["--".into(), "--cwd".into(), "".into()],
         };

@@ -26,7 +26,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
-use crate::process::{Identity, MARKER, Stdin};
+use crate::process::{Identity, MARKER, Stdin, hold};
 use args::Args;
 use recorder::{Pipes, Recorder};
 use signals::Signals;
@@ -55,6 +55,8 @@ struct Ready {
     identity: Identity,
     /// Held, by the open file, for as long as the shim lives.
     _lock: File,
+    /// Held for as long as anybody of the tree lives, who all inherit it.
+    _hold: Option<File>,
 }
 
 fn prepare(args: &Args) -> Result<Ready, String> {
@@ -70,7 +72,14 @@ fn prepare(args: &Args) -> Result<Ready, String> {
         finish(args, Ending::without_agent(Exit::Lost));
         return Err("the engine died".into());
     }
-    Ok(Ready { signals, identity, _lock: lock })
+    let hold = match args.hold.as_deref().map(hold::take).transpose() {
+        Ok(hold) => hold,
+        Err(error) => {
+            finish(args, Ending::without_agent(Exit::NeverStarted { error: error.clone() }));
+            return Err(error);
+        }
+    };
+    Ok(Ready { signals, identity, _lock: lock, _hold: hold })
 }
 
 fn serve(args: &Args, ready: Ready) -> i32 {

@@ -1,4 +1,5 @@
-//! The clocks that a worker keeps on its agent: how long it is silent, and how long it lives after its last word.
+//! The clocks that a worker keeps on its agent: how long it is silent, how long it lives after its last word, and how
+//! long its supervisor may take to end it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use regatta_core::exit::Limit;
 use tokio::time::Instant;
 
 use crate::agents::{AgentEvent, Kind};
-use crate::process::tree;
+use crate::process::{OVERDUE, Shim, StopRequest, tree};
 
 /// From the last word of an agent that has reported to its end.
 const REPORTED: Duration = Duration::from_secs(5);
@@ -166,5 +167,45 @@ impl<'a> Silence<'a> {
             self.given_up = true;
             return limit;
         }
+    }
+}
+
+/// What the shim was asked for, and when that should have happened: a shim that somebody keeps stopped does nothing.
+pub(super) struct Ending {
+    grace: Duration,
+    asked: Option<StopRequest>,
+    due: Option<Instant>,
+}
+
+impl Ending {
+    /// Nothing was asked for yet; the shim ends the tree by itself after `limit`.
+    pub(super) fn new(grace: Duration, limit: Option<Duration>) -> Self {
+        let patience = grace.saturating_add(OVERDUE);
+        let due = limit.and_then(|limit| Instant::now().checked_add(limit.saturating_add(patience)));
+        Self { grace, asked: None, due }
+    }
+
+    /// Asks for the end. The first reason is the one that counts, as for the shim.
+    pub(super) fn ask(&mut self, shim: &Shim, request: StopRequest, now: bool) {
+        // A shim that is gone already has nothing left to stop; `wait` tells the end.
+        let _ = if now { shim.kill_now(&request) } else { shim.stop(&request) };
+        let grace = if now { Duration::ZERO } else { self.grace };
+        let due = Instant::now() + grace.saturating_add(OVERDUE);
+        self.due =
+            Some(if self.asked.is_some() { self.due.map_or(due, |first| first.min(due)) } else { due });
+        self.asked.get_or_insert(request);
+    }
+
+    /// Resolves when the tree should be gone for long.
+    pub(super) async fn due(&self) {
+        match self.due {
+            Some(due) => tokio::time::sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Option<StopRequest> {
+        self.due = None;
+        self.asked.take()
     }
 }

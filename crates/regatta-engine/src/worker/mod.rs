@@ -19,7 +19,7 @@ mod settle;
 mod usage;
 mod watching;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
@@ -37,9 +37,13 @@ pub(crate) use prepare::reopen;
 use crate::lanes::Lane;
 use crate::meter::Meter;
 use crate::persist::until_answered;
-use crate::process::{Found, LaunchError, Shim, StopRequest, find, sweep};
+use crate::process::hold::{self, Vacated};
+use crate::process::{Found, LaunchError, OVERDUE, Shim, StopRequest, find, sweep};
 use crate::redact::Redactor;
 use crate::{clock, failpoint, leftovers};
+
+/// A task during whose preparation so many engines in a row have ended is blocked.
+const NEVER_BEGAN: usize = 20;
 
 /// Why a worker has to end now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +244,8 @@ impl Worker {
         let Some(site) = self.site_of_record(run_dir).await? else {
             // Claimed, and nothing more; or somebody took the lane away under the agent.
             self.end_tree().await;
-            return self.release("the run that claimed it ended before its lane was ready").await;
+            self.vacate(None).await?;
+            return self.never_began("the run that claimed it ended before its lane was ready").await;
         };
         self.learn_secrets(None);
         if let TaskState::Judging { exit, .. } = state {
@@ -258,10 +263,16 @@ impl Worker {
             Found::Ended(exit) => self.after_exit(&site, exit).await,
             Found::Lost { run_id, .. } => {
                 sweep_all(run_id).await;
+                self.vacate(Some(&site.lane.path)).await?;
+                self.after_exit(&site, Exit::Lost).await
+            }
+            // It was started, and what tells of it is gone: somebody removed it.
+            Found::NeverStarted if matches!(state, TaskState::Running { .. }) => {
+                self.vacate(Some(&site.lane.path)).await?;
                 self.after_exit(&site, Exit::Lost).await
             }
             Found::NeverStarted => {
-                self.release("the run that claimed it ended before its agent was started").await
+                self.never_began("the run that claimed it ended before its agent was started").await
             }
         }
     }
@@ -272,8 +283,9 @@ impl Worker {
             Ok(exit) => exit,
             Err(error) => {
                 // Nobody listens to it any more, and the next attempt must not find it in its lane.
-                let _ = shim.kill_now(&StopRequest::Asked("its output could not be followed".to_owned()));
-                shim.wait().await;
+                let request = StopRequest::Asked("its output could not be followed".to_owned());
+                let _ = shim.kill_now(&request);
+                shim.wait_at_most(OVERDUE, request.into()).await;
                 return Err(error);
             }
         };
@@ -364,14 +376,52 @@ impl Worker {
     async fn end_tree(&self) {
         match find_settled(&self.ctx.run_dir(&self.claim.task, self.claim.attempt)).await {
             Ok(Found::Alive(shim)) => {
-                let _ = shim.kill_now(&StopRequest::Asked("nobody can go on with it".to_owned()));
-                if shim.wait().await == Exit::Lost {
+                let request = StopRequest::Asked("nobody can go on with it".to_owned());
+                let _ = shim.kill_now(&request);
+                if shim.wait_at_most(OVERDUE, request.into()).await == Exit::Lost {
                     sweep_all(shim.run_id().to_owned()).await;
                 }
             }
             Ok(Found::Lost { run_id, .. }) => sweep_all(run_id).await,
             Ok(Found::Ended(_) | Found::NeverStarted) | Err(_) => {}
         }
+    }
+
+    /// Nobody else is in the lane afterwards, whoever started it: its lock and the marker of its trees tell. `lane` is
+    /// where such a tree works, if that is known.
+    pub(crate) async fn vacate(&self, lane: Option<&Path>) -> Result<(), WorkerError> {
+        let (path, task) = (self.ctx.hold_of(&self.claim.task), self.claim.task.clone());
+        let (at, lane, again) = (path.clone(), lane.map(Path::to_owned), self.claim.attempt > 1);
+        let vacated =
+            tokio::task::spawn_blocking(move || hold::vacate(&at, task.as_str(), lane.as_deref(), again));
+        let io = |source| WorkerError::Io { doing: "locking", path: path.clone(), source };
+        match vacated.await.expect("looking for processes does not panic").map_err(io)? {
+            Vacated::Free(0) => Ok(()),
+            Vacated::Free(n) => {
+                let text =
+                    format!("{n} processes of an earlier attempt still worked in its lane; they were ended");
+                self.note(EventBody::Noted { text }).await;
+                Ok(())
+            }
+            Vacated::Held => Err(io(std::io::Error::other(
+                "processes that cannot be seen or ended from here work in its lane; it waits until they are gone",
+            ))),
+        }
+    }
+
+    /// Back to the queue, uncharged; but not for ever, where engine after engine ends while it prepares this task.
+    async fn never_began(&mut self, why: &str) -> Result<(), WorkerError> {
+        let never = |attempt: &&Attempt| attempt.started_at.is_none() && attempt.exit.is_none();
+        let before = self.history.iter().rev().take_while(never).count();
+        if before + 1 < NEVER_BEGAN {
+            return self.release(why).await;
+        }
+        let detail = format!(
+            "{NEVER_BEGAN} engines in a row ended while they prepared it, last: {why}; `regatta doctor` looks at \
+             what is wrong here, then `regatta requeue {}`",
+            self.claim.task
+        );
+        self.settled(Outcome::Block { reason: BlockReason::Policy, detail }).await
     }
 
     async fn release(&mut self, why: &str) -> Result<(), WorkerError> {

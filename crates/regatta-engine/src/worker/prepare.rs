@@ -40,6 +40,8 @@ impl Worker {
             let task = task.clone();
             drop(self.blocking(move |ctx| ctx.lanes.alone(&task)).await?);
         }
+        let lane = self.ctx.lanes.root().join(task.as_str());
+        self.vacate((!spec.read_only).then_some(lane.as_path())).await?;
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
             if self.claim.charged > 0 || self.claim.prompt.is_some() {

@@ -5,14 +5,14 @@ use regatta_core::verdict::VerdictAdapter;
 use regatta_store::{Reported, Step};
 use std::path::Path;
 
-use super::clocks::{LastWord, Silence};
+use super::clocks::{Ending, LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::{self, AgentEvent, Brief, Kind, SessionPlan};
 use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
-use crate::{clock, failpoint, judge, radar};
+use crate::{clock, failpoint, judge, process, radar};
 
 impl Worker {
     /// Starts the agent. Afterwards its process is on record.
@@ -95,6 +95,7 @@ impl Worker {
             run_id: ctx.run_id(&self.claim),
             limit: spec.limits.total,
             grace: ctx.options.grace,
+            hold: Some(ctx.hold_of(&self.claim.task)),
         };
         let shim = ctx.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
@@ -161,6 +162,7 @@ impl Worker {
         if let Some(zone) = self.zone() {
             decoder.lives_in(&zone);
         }
+        let mut ending = Ending::new(self.ctx.options.grace, self.time_left(adopted));
         loop {
             let over_budget = halt.borrow_and_update().clone().filter(|_| !halted && !last_word.is_said());
             if let Some(halt) = over_budget {
@@ -170,19 +172,28 @@ impl Worker {
                 if reported {
                     last_word.spare();
                 } else if halted {
-                    let _ = shim.stop(&StopRequest::Asked(halt.detail));
+                    ending.ask(shim, StopRequest::Asked(halt.detail), false);
                 }
             }
             let asked = self.stop.borrow_and_update().clone();
             if let Some(stop) = asked.filter(|stop| obeyed.as_ref() != Some(stop)) {
-                ask_to_stop(shim, &stop);
+                ask_to_stop(shim, &stop, &mut ending);
                 obeyed = Some(stop);
             }
             if decoder.retries_in_vain() && !hopeless {
                 hopeless = true;
-                let _ = shim.stop(&StopRequest::Limit(Limit::Retries));
+                ending.ask(shim, StopRequest::Limit(Limit::Retries), false);
             }
             tokio::select! {
+                () = ending.due() => match ending.take() {
+                    // The shim keeps this clock, unless somebody has stopped it.
+                    None => ending.ask(shim, StopRequest::Limit(Limit::Total), false),
+                    Some(request) => {
+                        shim.kill_tree().await;
+                        watching.end().await;
+                        return Ok(request.into());
+                    }
+                },
                 exit = shim.wait() => {
                     for line in tail.drain().unwrap_or_default() {
                         let events = decoder.line(&line.bytes);
@@ -224,12 +235,12 @@ impl Worker {
                     self.suspect(site, &mut watching, news).await;
                 }
                 limit = silence.run_out(decoder.open_tools() > 0) => {
-                    let _ = shim.stop(&StopRequest::Limit(limit));
+                    ending.ask(shim, StopRequest::Limit(limit), false);
                 }
                 () = last_word.due() => {
                     let reported = self.reported().await? != Reported::default();
                     if last_word.is_the_end(reported, decoder.waits_for_background()) {
-                        let _ = shim.kill_now(&StopRequest::Limit(Limit::Lingering));
+                        ending.ask(shim, StopRequest::Limit(Limit::Lingering), true);
                     }
                 }
                 () = last_word.no_longer_spared(), if !halted => {}
@@ -243,6 +254,14 @@ impl Worker {
     async fn reported(&self) -> Result<Reported, WorkerError> {
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
         Ok(until_answered(|| self.ctx.store.reported(task, attempt)).await?)
+    }
+
+    /// What is left of the total limit, which the shim keeps.
+    fn time_left(&self, adopted: bool) -> Option<Duration> {
+        let gone = self.record.started_at.filter(|_| adopted).map(|at| clock::now().since(at));
+        let limit = self.claim.spec.limits.total?;
+        // A wall clock that was set forward must not end anybody early.
+        Some(limit.saturating_sub(gone.unwrap_or_default()).max(process::OVERDUE.min(limit)))
     }
 
     fn heard(&mut self, events: Vec<AgentEvent>) {
@@ -283,14 +302,12 @@ async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
     }
 }
 
-fn ask_to_stop(shim: &Shim, stop: &Stop) {
+fn ask_to_stop(shim: &Shim, stop: &Stop, ending: &mut Ending) {
     let (why, now) = match stop {
         Stop::Cancel { by } => (format!("cancelled by {by}"), false),
         Stop::Interrupt { why, now } => (why.clone(), *now),
     };
-    let request = StopRequest::Asked(why);
-    // A shim that is gone already has nothing left to stop; `wait` tells the end.
-    let _ = if now { shim.kill_now(&request) } else { shim.stop(&request) };
+    ending.ask(shim, StopRequest::Asked(why), now);
 }
 
 fn write_private(path: &Path, text: &str) -> Result<(), WorkerError> {

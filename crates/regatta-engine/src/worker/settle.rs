@@ -24,6 +24,7 @@ use crate::judge::{self, Facts, Judgement, SoFar};
 use crate::landing::boarding::{self, Boarded, Passenger};
 use crate::lanes::{CommitOutcome, CommitRequest, Hooks, RetireMode, SalvageRef};
 use crate::persist::until_answered;
+use crate::process::hold;
 use crate::profiles::last_begun;
 use crate::{clock, failpoint};
 
@@ -616,6 +617,8 @@ impl Worker {
         self.record.ended_at = Some(clock::now());
         self.record.summary = self.redact(&self.record.summary);
         let outcome = self.without_secrets(outcome);
+        // Nobody is in the lane any more; where somebody is all the same, the lock stays.
+        hold::discard(&self.ctx.hold_of(&self.claim.task));
         self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
     }
 

@@ -79,9 +79,10 @@ impl From<StoreError> for Refusal {
             StoreError::Fenced(_) => "this attempt is over; what it says no longer counts",
             StoreError::NotFound(_) => "list_tasks shows what there is",
             StoreError::Conflict(_) => "read it again, and decide again",
+            StoreError::Busy(_) => "try again: nothing was changed",
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => "`regatta doctor` looks at the store",
             StoreError::SessionExpired => "register_instance comes back",
-            StoreError::Refused(_) | StoreError::Invalid(_) => "",
+            StoreError::Held(_) | StoreError::Refused(_) | StoreError::Invalid(_) => "",
         };
         Refusal::new(with_causes(&error), hint)
     }

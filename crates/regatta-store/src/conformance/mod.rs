@@ -11,6 +11,7 @@ pub mod claim;
 pub mod context;
 pub mod dependents;
 pub mod event;
+pub mod limits;
 pub mod member;
 pub mod message;
 pub mod node;
@@ -78,6 +79,18 @@ macro_rules! conformance {
                 a_request_is_good_for_one_claim_only,
                 what_is_not_ready_is_not_given,
                 a_claim_says_all_that_its_holder_needs,
+            }
+            limits {
+                agents_of_all_engines_count,
+                a_request_that_was_held_back_may_be_repeated,
+                a_group_is_full_whoever_filled_it,
+                places_that_are_written_to_elsewhere_are_kept_clear,
+                a_spec_that_was_replaced_is_compared_as_it_is_now,
+                engines_that_claim_at_once_exceed_nothing,
+                the_pause_between_two_starts_is_everybodys,
+                what_a_member_holds_is_no_agent,
+                what_the_dead_left_is_not_counted_where_somebody_says_so,
+                a_task_whose_holders_go_again_and_again_is_blocked,
             }
             advance {
                 the_ordinary_way_writes_state_record_and_events,
@@ -226,6 +239,7 @@ mod tests {
             ("session", include_str!("session.rs")),
             ("queue", include_str!("queue.rs")),
             ("claim", include_str!("claim.rs")),
+            ("limits", include_str!("limits.rs")),
             ("advance", include_str!("advance.rs")),
             ("report", include_str!("report.rs")),
             ("dependents", include_str!("dependents.rs")),

@@ -121,6 +121,7 @@ impl Node {
             session: self.session.clone(),
             token_hash: format!("token of {name}"),
             request: RequestId::fresh(),
+            limits: None,
         }
     }
 
@@ -220,7 +221,15 @@ impl Node {
 
 /// A node's description.
 pub fn node_info(name: &str) -> NodeInfo {
-    NodeInfo { node: name.into(), what: "daemon".into(), boot_id: "boot".into(), pid: 1, starttime: 2 }
+    NodeInfo {
+        node: name.into(),
+        what: "daemon".into(),
+        boot_id: "boot".into(),
+        pid: 1,
+        starttime: 2,
+        machine: Some("machine".into()),
+        pid_ns: Some(3),
+    }
 }
 
 /// The record of the claim's attempt with nothing in it.

@@ -14,7 +14,7 @@ use super::dependents::skip_if_hopeless;
 use super::queue::forget_failures;
 use super::rows::{Row, live_attempt, remember};
 use super::writer::Tx;
-use super::{events, prompts, sessions, train};
+use super::{admission, events, prompts, sessions, train};
 use crate::{Claim, ClaimRequest, Outcome, RequestId, Result, SessionId, Step, StoreError};
 
 pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
@@ -28,6 +28,12 @@ pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Opt
     let ready = matches!(row.state, TaskState::Pending { not_before: None }) && row.unmet == 0;
     if !ready {
         return Ok(None);
+    }
+    if let Some(limits) = &wanted.limits {
+        if let Some(held) = admission::crossed(tx, &row, limits, at)? {
+            return Err(StoreError::Held(Box::new(held)));
+        }
+        admission::started(tx, at)?;
     }
     row.attempts += 1;
     row.fence += 1;
@@ -137,7 +143,7 @@ fn require_claim(tx: &Tx, row: &Row, claim: &Claim) -> Result<()> {
     Ok(())
 }
 
-fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
+pub(super) fn exited(tx: &Tx, row: &mut Row, exit: &Exit, at: Timestamp) -> Result<()> {
     row.change(tx, &Change::Exit { exit: exit.clone() }, &EventBody::Exited { exit: exit.clone() }, at)
 }
 
@@ -169,8 +175,12 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     let environment = matches!(outcome, Outcome::Park { why: ParkReason::Environment, .. });
     row.charged += u32::from(attempt.charged);
     row.environment_failures = if environment { row.environment_failures + 1 } else { 0 };
-    tx.prepare_cached("update task set charged = ?2, environment_failures = ?3 where seq = ?1")?
-        .execute(params![row.seq, row.charged, row.environment_failures])?;
+    // An attempt that came to an end of its own, whatever that was, is no loss.
+    let is_end = !matches!(outcome, Outcome::Release { .. });
+    tx.prepare_cached(
+        "update task set charged = ?2, environment_failures = ?3, lost = iif(?4, 0, lost) where seq = ?1",
+    )?
+    .execute(params![row.seq, row.charged, row.environment_failures, is_end])?;
     if goes_on {
         forget_failures(tx, row)?;
     } else if let Outcome::Approve(request) = outcome {

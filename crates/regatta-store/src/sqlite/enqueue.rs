@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 use super::dependents::{recount, skip_if_hopeless};
 use super::rows::{Row, bounded, fate, remember, to_json};
 use super::writer::Tx;
-use super::{cycle, events, queue, spending};
+use super::{admission, cycle, events, queue, spending};
 use crate::{IfPresent, NewTask, RequestId, Result, StoreError};
 
 /// A task with its spec as it will be stored.
@@ -93,6 +93,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
         let seq = insert(tx, task, at)?;
         remember(tx, request, "enqueue", Some(seq))?;
         put_spec(tx, seq, &prepared.body)?;
+        admission::put(tx, seq, task)?;
         return Ok(Some((seq, Entry::New)));
     };
     if row.id != *id {
@@ -133,6 +134,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
         spending::count_from(tx, row.seq, at)?;
     }
     put_spec(tx, row.seq, &prepared.body)?;
+    admission::put(tx, row.seq, task)?;
     Ok(Some((row.seq, entry)))
 }
 

@@ -81,7 +81,8 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
         | EventBody::Salvaged { .. }
-        | EventBody::Noted { .. } => false,
+        | EventBody::Noted { .. }
+        | EventBody::Unknown(_) => false,
     }
 }
 

@@ -8,9 +8,9 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let text = error.to_string();
         match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => StoreError::Busy(text),
             Some(
-                ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
+                ErrorCode::DatabaseLocked
                 | ErrorCode::DiskFull
                 | ErrorCode::SystemIoFailure
                 | ErrorCode::OutOfMemory

@@ -4,6 +4,7 @@
 //! function of a snapshot. The functions are in the modules below, one per part of the contract; what is here
 //! only carries arguments to them.
 
+mod admission;
 mod claims;
 mod context;
 mod crew;
@@ -45,6 +46,8 @@ pub struct SqliteStore {
     /// Started by the first subscriber. Stands before the writer: it is stopped first.
     watch: Mutex<Option<watch::Watch>>,
     writer: writer::Writer,
+    /// Which file it was when it was opened.
+    file: Option<(u64, u64)>,
 }
 
 impl SqliteStore {
@@ -53,6 +56,23 @@ impl SqliteStore {
         let path = std::path::absolute(path.as_ref())
             .map_err(|error| StoreError::Invalid(format!("the store's path is no path: {error}")))?;
         let writer = writer::Writer::start(open::writer(&path)?, &path)?;
-        Ok(Self { readers: reader::Readers::new(path.clone()), watch: Mutex::new(None), writer, path })
+        let (readers, file) = (reader::Readers::new(path.clone()), file_at(&path));
+        Ok(Self { readers, watch: Mutex::new(None), writer, file, path })
     }
+
+    /// Writes to a file that was removed would go on without an error, and nobody else would ever see them.
+    fn require_file(&self) -> Result<()> {
+        if file_at(&self.path) == self.file {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt(format!(
+            "{} was removed or replaced while it was in use",
+            self.path.display()
+        )))
+    }
+}
+
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }

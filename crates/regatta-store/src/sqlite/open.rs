@@ -21,7 +21,7 @@ use crate::{Result, StoreError};
 /// The first SQLite without the defect that could corrupt a database when its log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// How long to wait for another process's transaction before saying [`StoreError::Unavailable`].
+/// How long to wait for another process's transaction before saying [`StoreError::Busy`].
 const BUSY: Duration = Duration::from_secs(10);
 
 /// Creates what is missing, brings the schema up to date, and gives the connection that writes.
@@ -100,7 +100,7 @@ fn enter_wal(db: &Connection) -> Result<()> {
                      put it on a local disk"
                 )));
             }
-            Err(StoreError::Unavailable(_)) if Instant::now() < deadline => {
+            Err(StoreError::Busy(_) | StoreError::Unavailable(_)) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(error) => return Err(error),

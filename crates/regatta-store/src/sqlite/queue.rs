@@ -154,6 +154,8 @@ fn retry(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
             row.id, row.charged
         )));
     }
+    // Whoever asks for it has looked at why its holders went.
+    tx.prepare_cached("update task set lost = 0 where seq = ?1")?.execute([row.seq])?;
     again(tx, row, by, at)
 }
 
@@ -175,7 +177,7 @@ fn again(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
 
 /// A fresh start: attempts go on being counted, none of them is charged.
 pub(super) fn forget_failures(tx: &Tx, row: &mut Row) -> Result<()> {
-    tx.prepare_cached("update task set charged = 0, environment_failures = 0 where seq = ?1")?
+    tx.prepare_cached("update task set charged = 0, environment_failures = 0, lost = 0 where seq = ?1")?
         .execute([row.seq])?;
     (row.charged, row.environment_failures) = (0, 0);
     Ok(())

@@ -13,7 +13,7 @@ use rusqlite::{Connection, params_from_iter};
 use serde::Deserialize;
 
 use super::failure::unreadable;
-use super::rows::{COLUMNS, Row, from_json, to_json};
+use super::rows::{COLUMNS, Row, from_json, state_of, to_json};
 use crate::{Result, TaskBrief, TaskQuery, TaskRecord};
 
 pub(super) fn task(db: &Connection, task: &TaskId) -> Result<TaskRecord> {
@@ -68,7 +68,7 @@ pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief
             read_only: head.read_only,
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,
-            state: from_json("the state of a task", text(row, 3)?)?,
+            state: state_of(text(row, 3)?)?,
             attempts: row.get(4)?,
             waiting_on: match (row.get::<_, u32>(5)?, &mut waits) {
                 (0, _) => Vec::new(),

@@ -7,7 +7,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::{Change, TaskState, apply};
+use regatta_core::state::{BlockReason, Change, TaskState, apply};
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl Row {
             seq: row.get(0)?,
             id: TaskId::parse(&id).map_err(|error| unreadable(&format!("the task id {id:?}"), error))?,
             queue: row.get(2)?,
-            state: from_json("the state of a task", &row.get::<_, String>(3)?)?,
+            state: state_of(&row.get::<_, String>(3)?)?,
             unmet: row.get(4)?,
             attempts: row.get(5)?,
             charged: row.get(6)?,
@@ -87,10 +87,7 @@ impl Row {
             cancel_asked: row.get(12)?,
             created_at: Timestamp::from_millis(row.get(13)?),
             updated_at: Timestamp::from_millis(row.get(14)?),
-            standing: row
-                .get::<_, Option<String>>(15)?
-                .map(|state| from_json("the state a task was followed up in", &state))
-                .transpose()?,
+            standing: row.get::<_, Option<String>>(15)?.map(|state| state_of(&state)).transpose()?,
             interrupt_asked: row.get(16)?,
         })
     }
@@ -227,6 +224,23 @@ pub(super) fn bounded(what: &str, value: &impl Serialize) -> Result<String> {
         )));
     }
     Ok(json)
+}
+
+/// A state as it was stored. One that only a newer version knows is one in which this version has nothing to do: it
+/// waits for somebody who does.
+pub(super) fn state_of(json: &str) -> Result<TaskState> {
+    let error = match serde_json::from_str(json) {
+        Ok(state) => return Ok(state),
+        Err(error) => error,
+    };
+    let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(json).ok();
+    match fields.as_ref().and_then(|fields| fields.get("state")?.as_str()) {
+        Some(name) => Ok(TaskState::Blocked {
+            reason: BlockReason::Policy,
+            detail: format!("a newer version of Regatta has it as {name:?}; use that version"),
+        }),
+        None => Err(unreadable("the state of a task", error)),
+    }
 }
 
 pub(super) fn from_json<'a, T: Deserialize<'a>>(what: &str, json: &'a str) -> Result<T> {

@@ -6,7 +6,7 @@
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
-use regatta_core::state::Change;
+use regatta_core::state::{BlockReason, Change, apply};
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,7 +14,7 @@ use super::dependents::skip_if_hopeless;
 use super::rows::{COLUMNS, Row, from_json, live_attempt, to_json};
 use super::writer::Tx;
 use super::{claims, events, members, prompts};
-use crate::{Beat, NodeInfo, Result, SessionId, SessionInfo, StoreError};
+use crate::{Beat, LOST_LEASES, NodeInfo, Result, SessionId, SessionInfo, StoreError};
 
 struct Found {
     node: NodeInfo,
@@ -83,7 +83,7 @@ pub(super) fn close(tx: &Tx, session: &SessionId, at: Timestamp) -> Result<()> {
     match find(tx, session)? {
         Some(Found { ended: None, node, .. }) => {
             let why = format!("{} on {} closed its session", node.what, node.node);
-            end(tx, session, None, &why, at).map(drop)
+            end(tx, session, None, End::Closed, &why, at).map(drop)
         }
         _ => Ok(()),
     }
@@ -110,7 +110,16 @@ pub(super) fn expire(
         require_open(tx, heir)?;
     }
     let why = format!("{} on {} went away", found.node.what, found.node.node);
-    end(tx, session, heir, &why, at)
+    end(tx, session, heir, End::Expired, &why, at)
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By its own word.
+    Closed,
+    /// By that of others: it has gone without one.
+    Expired,
 }
 
 /// Ends it, and passes on or releases what it held.
@@ -118,6 +127,7 @@ fn end(
     tx: &Tx,
     session: &SessionId,
     heir: Option<&SessionId>,
+    how: End,
     why: &str,
     at: Timestamp,
 ) -> Result<Vec<TaskId>> {
@@ -130,7 +140,7 @@ fn end(
         tx.prepare_cached("update task set fence = fence + 1 where seq = ?1")?.execute([row.seq])?;
         match heir {
             Some(heir) => adopt(tx, &row, heir, at)?,
-            None => release(tx, &mut row, why, at)?,
+            None => release(tx, &mut row, how, why, at)?,
         }
     }
     Ok(ids)
@@ -142,8 +152,9 @@ fn adopt(tx: &Tx, row: &Row, heir: &SessionId, at: Timestamp) -> Result<()> {
     events::append(tx, Some(row.seq), live_attempt(&row.state), &event, at)
 }
 
-/// Back to the queue, uncharged, with the attempt's record closed.
-fn release(tx: &Tx, row: &mut Row, why: &str, at: Timestamp) -> Result<()> {
+/// Back to the queue, uncharged, with the attempt's record closed. A task whose holders go again and again takes them
+/// down, or nobody can tell what does: it waits for a person.
+fn release(tx: &Tx, row: &mut Row, how: End, why: &str, at: Timestamp) -> Result<()> {
     if let Some(mut attempt) = live_attempt(&row.state).map_or(Ok(None), |n| row.attempt(tx, n))? {
         attempt.exit = attempt.exit.or(Some(Exit::Lost));
         attempt.ended_at = attempt.ended_at.or(Some(at));
@@ -152,9 +163,29 @@ fn release(tx: &Tx, row: &mut Row, why: &str, at: Timestamp) -> Result<()> {
     prompts::put_down(tx, row, false)?;
     let asked = row.cancel_asked.take();
     row.end_claim(tx)?;
+    let lost = if how == End::Expired { lost_again(tx, row)? } else { 0 };
+    if lost >= LOST_LEASES && asked.is_none() {
+        let detail = format!(
+            "{lost} in a row who worked on it have gone without a word, last: {why}; look at what it does, then \
+             `regatta requeue {}`",
+            row.id
+        );
+        let (reason, told) = (BlockReason::Policy, detail.clone());
+        let change = Change::Block { reason, detail };
+        if apply(&row.state, &change).is_err() {
+            claims::exited(tx, row, &Exit::Lost, at)?;
+        }
+        return row.change(tx, &change, &EventBody::Blocked { reason, detail: told }, at);
+    }
     row.change(tx, &Change::Release, &EventBody::Released { why: why.to_owned() }, at)?;
     claims::cancel_if_asked(tx, row, asked, at)?;
     skip_if_hopeless(tx, row, at)
+}
+
+/// How often in a row its holders have gone, this time included.
+fn lost_again(tx: &Tx, row: &Row) -> Result<u32> {
+    let mut update = tx.prepare_cached("update task set lost = lost + 1 where seq = ?1 returning lost")?;
+    Ok(update.query_row([row.seq], |row| row.get(0))?)
 }
 
 /// The tasks that hang on a session, in order of arrival.

@@ -33,6 +33,7 @@ impl Store for SqliteStore {
     }
 
     async fn renew(&self, session: &SessionId) -> Result<Beat> {
+        self.require_file()?;
         let session = session.clone();
         self.writer.call(move |tx| sessions::renew(tx, &session)).await
     }

@@ -99,6 +99,7 @@ fn steps_of_claim(db: &mut Connection, key: &ReadyKey, name: &str) -> u64 {
         session: SessionId("s".into()),
         token_hash: "h".into(),
         request: RequestId::fresh(),
+        limits: None,
     };
     let claim = claims::claim(&Tx::for_test(db), &wanted, at(2)).unwrap();
     db.progress_handler(0, None::<fn() -> bool>).unwrap();

@@ -72,16 +72,29 @@ pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
             TaskId::parse(&row.get::<_, String>(0)?).map_err(|error| unreadable("a task id", error))?;
         let priority =
             i32::try_from(-row.get::<_, i64>(2)?).map_err(|error| unreadable("a priority", error))?;
+        let (request, step): (String, String) = (row.get(4)?, row.get(5)?);
+        let read = from_json("a car's request", &request)
+            .and_then(|request| Ok((request, from_json("a car's step", &step)?)));
+        let (request, step) = match read {
+            Ok(read) => read,
+            // Of a kind that only a newer version knows: it is that version's to move.
+            Err(_) if is_json(&request) && is_json(&step) => continue,
+            Err(error) => return Err(error),
+        };
         cars.push(Car {
             task,
             attempt: row.get(1)?,
             priority,
             seq: row.get::<_, i64>(3)?.cast_unsigned(),
-            request: from_json("a car's request", &row.get::<_, String>(4)?)?,
-            step: from_json("a car's step", &row.get::<_, String>(5)?)?,
+            request,
+            step,
         });
     }
     Ok(cars)
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// A new car at the end of its train.

@@ -69,6 +69,8 @@ where
         let answer = match (committed, self.outcome) {
             (Ok(()), Some(outcome)) => outcome,
             (Ok(()), None) => Err(StoreError::Unavailable("the write was not begun".into())),
+            // It never began.
+            (Err(StoreError::Busy(why)), _) => Err(StoreError::Busy(why.clone())),
             // Also where this very write was refused: what it was refused for is gone again.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
         };
@@ -192,7 +194,11 @@ fn begin_and_run(
 ) -> Result<()> {
     let begun = execute(db, "begin immediate");
     writes.push(first);
-    begun?;
+    if let Err(error) = begun {
+        // Those behind it would each wait as long for the same lock: they hear it now.
+        writes.extend(std::iter::from_fn(|| next_write(messages)));
+        return Err(error);
+    }
     loop {
         if let Some(write) = writes.last_mut() {
             write.run(db);
@@ -207,8 +213,9 @@ fn begin_and_run(
         let Some(write) = next_write(messages) else { break };
         writes.push(write);
     }
-    execute(db, "commit").inspect_err(|_| {
+    execute(db, "commit").map_err(|error| {
         let _nothing_left_to_roll_back = execute(db, "rollback");
+        StoreError::Unavailable(error.to_string())
     })
 }
 

@@ -151,3 +151,23 @@ fn eight_threads_that_open_an_empty_path_at_once_all_succeed() {
         });
     }
 }
+
+#[tokio::test]
+async fn what_a_newer_program_has_written_is_shown_and_stops_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("regatta.db");
+    let node = Node::over(std::sync::Arc::new(SqliteStore::open(&path).unwrap()), "n").await;
+    node.add(&[task("old"), task("odd")]).await;
+    let db = Connection::open(&path).unwrap();
+    let insert = "insert into event(at, task, attempt, body) values(1, 1, null, ?1)";
+    db.execute(insert, [r#"{"kind":"teleported","to":"mars"}"#]).unwrap();
+    let update = "update task set name = 'dreaming', state = ?1 where id = 'odd'";
+    db.execute(update, [r#"{"state":"dreaming","of":"sheep"}"#]).unwrap();
+    let events = node.events("old").await;
+    assert!(matches!(events.last(), Some(regatta_core::event::EventBody::Unknown(_))), "{events:?}");
+    let odd = node.state("odd").await;
+    assert!(format!("{odd:?}").contains("dreaming"), "{odd:?}");
+    assert_eq!(node.store.briefs(&TaskQuery::default()).await.unwrap().len(), 2);
+    assert!(node.try_claim("odd").await.unwrap().is_none());
+    node.finish("old").await;
+}

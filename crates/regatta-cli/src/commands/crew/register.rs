@@ -7,7 +7,7 @@ use regatta_core::crew::{MemberName, Role};
 use regatta_engine::clock;
 use regatta_engine::crew::Watch;
 use regatta_engine::process::Identity;
-use regatta_engine::session::node_name;
+use regatta_engine::session::{node_name, node_of};
 use regatta_server::crew::MemberDocument;
 use regatta_store::{LEADER_ROLE, NewMember, NodeInfo, SessionId, Store, StoreError};
 
@@ -181,11 +181,5 @@ pub(crate) fn process(pid: Option<u32>) -> Result<NodeInfo, CliError> {
             "name one that stays, --pid $$ in a shell, or let heartbeats stand for it: --lease 60s",
         ));
     };
-    Ok(NodeInfo {
-        node: node_name(),
-        what: String::new(),
-        boot_id: identity.boot_id,
-        pid: identity.pid,
-        starttime: identity.starttime,
-    })
+    Ok(node_of(identity, ""))
 }

@@ -123,6 +123,7 @@ fn request(task: &TaskId, member: &Member) -> (ClaimRequest, String) {
         session: member.session.clone(),
         token_hash: token_hash(&token),
         request: RequestId::fresh(),
+        limits: None,
     };
     (request, token)
 }

@@ -137,6 +137,7 @@ async fn take_up_again(store: &dyn Store, member: &Member, text: &str) -> Result
         session: member.session.clone(),
         token_hash: token_hash(&fresh_token()),
         request: RequestId::fresh(),
+        limits: None,
     };
     match store.take_up(&request, clock::now()).await {
         Ok(_) => Ok(Some(last)),

@@ -178,7 +178,7 @@ impl Lanes {
                 let slot = self.load_slot(number).filter(|_| self.slot_tree(number).is_dir());
                 match slot.map(|slot| slot.held_by) {
                     Some(None) => free.push(number),
-                    Some(Some(holder)) if holder.is_alive() => {}
+                    Some(Some(holder)) if !holder.seems_gone() => {}
                     // A tree without a record, or a record without a tree, or one whose holder is gone.
                     _ => going.push(number),
                 }

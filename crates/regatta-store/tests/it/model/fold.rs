@@ -61,6 +61,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::WentOn { .. }
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
-        | EventBody::Noted { .. } => return None,
+        | EventBody::Noted { .. }
+        | EventBody::Unknown(_) => return None,
     })
 }

@@ -9,16 +9,19 @@ use regatta_core::failure::FailureClass;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
 use regatta_core::train::{GateOutcome, Intent, LandStep};
+use regatta_core::writes::WritePath;
 use regatta_store::conformance::node::{Node, at, id, landing, record, task};
 use regatta_store::{
-    Claim, IfPresent, Lander, NewTask, Operation, Outcome, RequestId, Result, Step, StoreError, Word,
-    WorkerReport,
+    Claim, ClaimLimits, ClaimRequest, IfPresent, Lander, NewTask, Operation, Outcome, RequestId, Result,
+    Step, StoreError, Word, WorkerReport,
 };
 
 use crate::fixture::File;
 
 /// Few tasks, so that operations meet.
 const TASKS: usize = 6;
+/// Over both nodes.
+const MAX_WORKERS: u32 = 3;
 
 /// What a node does. Numbers name a task, or something that is there now (a ready task, a car), or a claim made
 /// so far, the latest being 0.
@@ -69,7 +72,9 @@ struct World {
 fn a_task(n: usize, deps: impl Iterator<Item = usize>, if_present: IfPresent) -> NewTask {
     let plain = task(&name(n));
     let deps = deps.map(|dep| id(&name(dep))).collect();
-    NewTask { spec: TaskSpec { deps, ..plain.spec }, if_present, ..plain }
+    // Two of them write to the same place.
+    let writes = (n < 2).then(|| WritePath::parse("shared/").expect("a path")).into_iter().collect();
+    NewTask { spec: TaskSpec { deps, writes, ..plain.spec }, if_present, ..plain }
 }
 
 fn name(task: usize) -> String {
@@ -106,7 +111,9 @@ impl World {
                 let ready = node.ready().await;
                 // Also what is not ready is asked for.
                 let wanted = ready.get(n).cloned().unwrap_or_else(|| name(n));
-                let claimed = node.try_claim(&wanted).await?;
+                let limits = ClaimLimits { max_workers: Some(MAX_WORKERS), ..ClaimLimits::default() };
+                let request = ClaimRequest { limits: Some(limits), ..node.asking_for(&wanted) };
+                let claimed = node.store.claim(&request, at(2)).await?;
                 self.claims.extend(claimed);
                 Ok(())
             }

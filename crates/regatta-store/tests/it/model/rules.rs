@@ -7,6 +7,7 @@ use regatta_core::id::TaskId;
 use regatta_core::prompt::{Prompt, PromptState};
 use regatta_core::state::TaskState;
 use regatta_core::train::Car;
+use regatta_core::writes::first_overlap;
 use regatta_store::conformance::node::QUEUE;
 use regatta_store::{Claim, Store, TaskQuery, TaskRecord};
 
@@ -88,6 +89,12 @@ impl Everything {
             if old.state.is_terminal() && old.state != record.state {
                 assert!(brings_back, "{:?} was left for {:?}", old.state, record.state);
             }
+        }
+        let claimed: Vec<&TaskRecord> = self.tasks.iter().filter(|task| task.state.is_claimed()).collect();
+        assert!(claimed.len() <= super::MAX_WORKERS as usize, "{claimed:?}");
+        for (n, task) in claimed.iter().enumerate() {
+            let meets = |other: &&&TaskRecord| first_overlap(&task.spec.writes, &other.spec.writes).is_some();
+            assert_eq!(claimed[n + 1..].iter().find(meets), None, "{task:?}");
         }
         assert!(self.events.starts_with(&before.events), "the log only grows");
         for (name, n) in &self.counts {

@@ -1,0 +1,76 @@
+//! **Where a pid means something.** A pid names a process only within one pid namespace of one boot of one machine.
+//!
+//! No host name is asked: DHCP changes it, and two machines may have the same one. The machine is told by
+//! `/etc/machine-id`, hashed as its manual page asks; where there is none (small containers), by a random id among the
+//! user's own state.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
+
+/// The kernel's random id of this boot.
+pub(super) fn boot_id() -> io::Result<String> {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return Ok(boot.clone());
+    }
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    Ok(BOOT.get_or_init(|| boot).clone())
+}
+
+/// The pid namespace whose pids this process sees; `None` where the system does not tell.
+pub(super) fn pid_namespace() -> Option<u64> {
+    static NAMESPACE: OnceLock<Option<u64>> = OnceLock::new();
+    *NAMESPACE.get_or_init(|| fs::metadata("/proc/self/ns/pid").ok().map(|meta| meta.ino()))
+}
+
+/// This machine, whatever it is called; `None` where nothing tells it from others.
+pub(super) fn machine() -> Option<String> {
+    static MACHINE: OnceLock<Option<String>> = OnceLock::new();
+    MACHINE.get_or_init(|| given().or_else(made)).clone()
+}
+
+/// As the system has it. Not shown as it is: its manual page asks for a hash.
+fn given() -> Option<String> {
+    let id = fs::read_to_string("/etc/machine-id").ok()?;
+    let id = id.trim();
+    // An image that was never booted has "uninitialized" there, or nothing.
+    let is_one = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| hashed(id))
+}
+
+fn hashed(id: &str) -> String {
+    let hash = Sha256::digest(format!("regatta machine {id}"));
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A random one, kept for this user.
+fn made() -> Option<String> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let dir = state.or_else(|| home.map(|home| home.join(".local/state")))?.join("regatta");
+    let path = dir.join("machine-id");
+    let kept = || {
+        let id = fs::read_to_string(&path).ok()?.trim().to_owned();
+        (id.len() == 32).then_some(id)
+    };
+    kept().or_else(|| {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).ok()?;
+        let id = hashed(&crate::context::fresh_token());
+        let aside = dir.join(format!(".machine-id.{}", std::process::id()));
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside).ok()?;
+        file.write_all(id.as_bytes()).ok()?;
+        // Whoever is first decides, also for the others who are at it now.
+        let linked = fs::hard_link(&aside, &path);
+        let _ = fs::remove_file(&aside);
+        match linked {
+            Ok(()) => Some(id),
+            Err(_) => kept(),
+        }
+    })
+}
