@@ -74,7 +74,7 @@ impl Project {
     /// The branch that the train of this project lands on now: the one of its daemon, unless this command named one.
     pub(crate) fn train_target(&self) -> Result<String, CliError> {
         let named_here = matches!(self.config.origin("target"), Origin::Flag | Origin::Env);
-        let serving = match presence(&self.repo.state_dir) {
+        let serving = match presence(&self.repo) {
             Ok(Presence::Alive(info) | Presence::Stalled(info)) if !named_here => info.target,
             _ => None,
         };

@@ -29,7 +29,7 @@ impl RefEditRecord {
         let own = Identity::of(std::process::id()).ok()?;
         fs::create_dir_all(dir).ok()?;
         let path = dir.join(format!("{}-{}", own.starttime, unique_suffix()));
-        fs::write(&path, format!("{} {} {}", own.boot_id, own.pid, own.starttime)).ok()?;
+        fs::write(&path, serde_json::to_vec(&own).ok()?).ok()?;
         Some(Self { path })
     }
 
@@ -79,10 +79,5 @@ fn stamp(seconds: i64, nanos: i64) -> i128 {
 /// Whether the Regatta that began an edit is still there.
 fn is_alive(record: &Path) -> bool {
     let text = fs::read_to_string(record).unwrap_or_default();
-    let mut fields = text.split(' ');
-    let (Some(boot_id), Some(pid), Some(starttime)) = (fields.next(), fields.next(), fields.next()) else {
-        return false;
-    };
-    let (Ok(pid), Ok(starttime)) = (pid.parse(), starttime.parse()) else { return false };
-    Identity { boot_id: boot_id.to_owned(), pid, starttime }.is_alive()
+    serde_json::from_str::<Identity>(&text).is_ok_and(|begun_by| !begun_by.seems_gone())
 }

@@ -4,6 +4,7 @@ use regatta_core::exit::{Exit, Limit};
 use regatta_core::verdict::VerdictAdapter;
 use regatta_store::{Reported, Step};
 use std::path::Path;
+use std::time::Duration;
 
 use super::clocks::{Ending, LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
