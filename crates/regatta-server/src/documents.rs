@@ -13,15 +13,17 @@ use std::path::PathBuf;
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
+use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
-use regatta_core::report::TaskReport;
+use regatta_core::report::{Report, TaskReport};
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
 use regatta_store::{TaskBrief, TaskRecord};
 use serde::Serialize;
+use serde_json::Value;
 
 pub use cost::{BudgetDocument, CostDocument, CostRow};
 
@@ -280,6 +282,8 @@ pub struct AttemptDocument {
     pub verdict: Option<Verdict>,
     /// The class of its failure.
     pub class: Option<&'static str>,
+    /// The same, with the end of a limit where it was said.
+    pub class_detail: Option<FailureClass>,
     /// In one or two sentences.
     pub summary: String,
     /// What the agent said last, where it was a model's agent.
@@ -459,6 +463,7 @@ impl From<&Attempt> for AttemptDocument {
             exit_detail: attempt.exit.clone(),
             verdict: attempt.verdict,
             class: attempt.class.as_ref().map(|class| class.as_str()),
+            class_detail: attempt.class.clone(),
             summary: attempt.summary.clone(),
             last_words: attempt.last_words.clone(),
             started_at: attempt.started_at,
@@ -476,6 +481,17 @@ impl From<&Attempt> for AttemptDocument {
             evidence: attempt.evidence.clone(),
         }
     }
+}
+
+/// A report with its attempts as `status --json` has them.
+pub fn report_document(report: &Report) -> Value {
+    let mut document = serde_json::to_value(report).expect("our own values serialise");
+    let tasks = document["tasks"].as_array_mut().into_iter().flatten();
+    for (task, shown) in report.tasks.iter().zip(tasks) {
+        let attempts: Vec<AttemptDocument> = task.attempts.iter().map(AttemptDocument::from).collect();
+        shown["attempts"] = serde_json::to_value(attempts).expect("our own values serialise");
+    }
+    document
 }
 
 impl StatusDocument {

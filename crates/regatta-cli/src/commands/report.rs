@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let report = build(store.as_ref(), &plan, &target, &specs, 0).await?;
     match &args.output {
         Some(path) => write(path, &report)?,
-        None if ui.json => ui.document(&report),
+        None if ui.json => ui.document(&regatta_server::documents::report_document(&report)),
         None => ui.out(&report.markdown()),
     }
     Ok(Exit::Ok)
@@ -100,7 +100,11 @@ pub(crate) fn preflight(path: &Path) -> Result<(), CliError> {
 pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let text = match json {
-        true => serde_json::to_string_pretty(report).expect("our own values serialise") + "\n",
+        true => {
+            serde_json::to_string_pretty(&regatta_server::documents::report_document(report))
+                .expect("our own values serialise")
+                + "\n"
+        }
         false => report.markdown(),
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {

@@ -421,7 +421,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
 /// The graph, the sums, and what to do next.
 fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
     if ui.json {
-        ui.document(report);
+        ui.document(&regatta_server::documents::report_document(report));
         return;
     }
     if !ui.quiet {

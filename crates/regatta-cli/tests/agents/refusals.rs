@@ -53,7 +53,7 @@ fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goe
     for agent in LIMITED {
         scene.world.wait_state(agent, "parked");
         let task = scene.world.task(agent);
-        let class = &task["attempts"][0]["class"];
+        let class = &task["attempts"][0]["class_detail"];
         let said = [&class["class"], &class["until"]].map(text);
         assert_eq!(said, ["rate-limited", &renewed.to_string()], "{task:#}");
         assert_eq!(scene.world.attempts(agent), (1, 0));
@@ -141,7 +141,7 @@ fn what_opencode_would_wait_for_without_a_word_goes_on_with_another_account() {
     let task = scene.world.task("opencode");
     let attempts = [&task["attempts"][0], &task["attempts"][1]];
     assert_eq!(attempts.map(|attempt| text(&attempt["profile"])), ["one", "two"], "{task:#}");
-    assert_eq!(text(&attempts[0]["class"]["class"]), "rate-limited", "{task:#}");
+    assert_eq!(text(&attempts[0]["class"]), "rate-limited", "{task:#}");
     assert_eq!(scene.world.attempts("opencode"), (2, 0));
     scene.assert_tidy();
 }

@@ -78,7 +78,7 @@ exit 1"#;
     let reason = text(&record["reason"]);
     assert!(reason.contains("more than 8 days"), "{record:#}");
     let year = |text: &str| text.contains("5138");
-    assert!(!year(text(&record["attempts"][0]["class"]["until"])), "{record:#}");
+    assert!(!year(text(&record["attempts"][0]["class_detail"]["until"])), "{record:#}");
     let profiles = world.regatta(["profiles", "--json"]).exited(0).stdout;
     let cools: serde_json::Value = serde_json::from_str(&profiles).unwrap();
     assert!(

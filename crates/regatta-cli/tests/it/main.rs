@@ -25,6 +25,7 @@ mod errors;
 mod events;
 mod help;
 mod init;
+mod json_reference;
 mod lane;
 mod lane_alone;
 mod limits;

@@ -105,7 +105,7 @@ fn a_rate_limit_parks_the_task_and_charges_nothing() {
     let record = world.task("a");
     assert_eq!(attempts(&record).len(), 2);
     assert!(attempts(&record).iter().all(|attempt| attempt["charged"] == false));
-    assert_eq!(attempts(&record)[0]["class"]["class"], "rate-limited");
+    assert_eq!(attempts(&record)[0]["class"], "rate-limited");
     world.assert_tidy();
 }
 
