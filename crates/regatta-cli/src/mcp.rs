@@ -207,6 +207,7 @@ impl Host for Commands {
             let version = delete::delete(&args, store).await?;
             return Ok(ContextDocument { key, value: None, version, by, at: clock::now() });
         };
+        let value = crate::render::shown::redactor_here(&self.project.config).redact(&value).into_owned();
         let args = set::Args { key, value, if_version, epoch: None, who };
         Ok(set::write(&args, store).await?)
     }

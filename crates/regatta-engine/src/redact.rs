@@ -7,6 +7,7 @@
 //!
 //! Invariant: a line of JSON is still one when its secrets are masked, and the words it is understood by are there.
 
+mod address;
 mod begins;
 pub(crate) mod env_file;
 mod names;
@@ -59,6 +60,8 @@ enum Found {
         which: usize,
         quoted: bool,
     },
+    /// A password in an address: bytes before it, and its length.
+    Password(usize, usize),
     /// The first bytes of a token: some kept, some masked, the rest of it still to come.
     Token(usize, usize, &'static Shape),
 }
@@ -137,6 +140,12 @@ impl Redactor {
                     at += length;
                     plain = at;
                 }
+                Found::Password(kept, masked) => {
+                    copy(&data[at..at + kept], state, out);
+                    mask("url-password", false, state, out);
+                    at += kept + masked;
+                    plain = at;
+                }
                 Found::Token(kept, masked, shape) => {
                     copy(&data[at..at + kept], state, out);
                     mask(shape.name, false, state, out);
@@ -157,6 +166,11 @@ impl Redactor {
                     return Found::Value { length: value.bytes.len(), which, quoted };
                 }
             }
+        }
+        match address::find(rest, at_end) {
+            address::Seen::No => {}
+            address::Seen::Perhaps => return Found::Undecided,
+            address::Seen::Yes(kept, masked) => return Found::Password(kept, masked),
         }
         if matches!(state.before, [.., byte] if byte.is_ascii_alphanumeric() || byte == b'_') {
             return Found::Nothing;

@@ -14,6 +14,14 @@ pub(crate) fn redactor(config: &Config) -> Redactor {
     Redactor::new(inherited.chain(config_secrets(config)).collect::<Vec<_>>())
 }
 
+/// The same, for what somebody writes who works in this directory: its `.env` files count too.
+pub(crate) fn redactor_here(config: &Config) -> Redactor {
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let here = std::env::current_dir().unwrap_or_default();
+    Redactor::for_worker(inherited.chain(config_secrets(config)).collect::<Vec<_>>(), [here.as_path()])
+}
+
 /// `text` without control characters; tabs and line feeds stay. Colours go, and marks that turn the direction of writing.
 pub(crate) fn clean(text: &str) -> String {
     without_colours(text).chars().filter_map(visible).collect()

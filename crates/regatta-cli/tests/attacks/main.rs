@@ -5,6 +5,8 @@ mod claims;
 mod files;
 mod objects;
 mod planted;
+mod secrets;
+mod stash;
 mod strangers;
 
 /// The program under test.

@@ -27,6 +27,7 @@ mod ref_edits;
 mod refs;
 mod repo;
 mod salvages;
+mod stash;
 mod status;
 mod trust;
 mod trust_settings;
@@ -55,6 +56,7 @@ pub(crate) use refs::{HeadRef, head as load_head, head_oid, oid_line, read_head_
 pub use repo::{Head, Identity, Repo};
 pub(crate) use salvages::{SALVAGE, save_commit};
 pub use salvages::{Salvage, salvages, salvages_of};
+pub(crate) use stash::{Stash, parse as parse_stashes};
 pub use status::{Change, ChangeKind, Status};
 pub use trust::{Difference, TrustSnapshot};
 pub use trusted_hooks::{COMMIT_HOOKS, HookSource};

@@ -34,6 +34,10 @@ impl Begins {
                 }
             }
         }
+        for sign in super::address::SIGNS {
+            let [a, b, c, ..] = *sign.as_bytes() else { continue };
+            begins.add([a, b, c]);
+        }
         begins
     }
 

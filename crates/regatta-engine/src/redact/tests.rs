@@ -53,6 +53,29 @@ fn tokens_are_known_by_their_shape() {
 }
 
 #[test]
+fn passwords_in_addresses_are_masked_whoever_wrote_them() {
+    check(
+        "git push https://me:s3cr3t@host/x.git now",
+        "git push https://me:[redacted:url-password]@host/x.git now",
+    );
+    check("redis://:pw@h", "redis://:[redacted:url-password]@h");
+    check("a://u:p@ss:w@h:80/p@q", "a://u:[redacted:url-password]@h:80/p@q");
+    check(r#"{"u":"https:\/\/me:pw@h\/x"}"#, r#"{"u":"https:\/\/me:[redacted:url-password]@h\/x"}"#);
+    for plain in [
+        "http://localhost:3000/@x",
+        "ssh://git@host:22/x",
+        "http://u:@h",
+        "http://[::1]:80/",
+        "://",
+        "x ://a:b c@d",
+    ] {
+        check(plain, plain);
+    }
+    let once = redactor().redact("https://me:s3cr3t@host").into_owned();
+    check(&once, &once);
+}
+
+#[test]
 fn text_without_secrets_is_not_copied() {
     assert!(matches!(redactor().redact("nothing here, sk- or hunter2-"), Cow::Borrowed(_)));
 }

@@ -16,6 +16,7 @@ mod planner;
 mod prepare;
 mod run;
 mod settle;
+mod stash;
 mod usage;
 mod watching;
 

@@ -98,6 +98,7 @@ impl Worker {
             grace: ctx.options.grace,
             hold: Some(ctx.hold_of(&self.claim.task)),
         };
+        self.note_stashes(site).await?;
         let shim = ctx.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
         // Others tell the id of a new conversation themselves.

@@ -49,6 +49,7 @@ impl Worker {
     pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
         let harm = self.mend(site).await?;
+        self.keep_stashes(site).await?;
         let mut reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
         if reported == Reported::default() {
             reported.statement = self.said_before_it_was_cut_short(&heard).await?;
@@ -301,6 +302,9 @@ impl Worker {
                 self.record.evidence.push(Evidence::Note { text });
             }
             Marks::Left(why) => return Ok(Proven::Bad { why }),
+        }
+        if let Some(why) = self.took_a_stash(site, &head).await? {
+            return Ok(Proven::Unfit { why });
         }
         let changed = head != site.lane.base && !files.is_empty();
         if changed {

@@ -10,6 +10,7 @@ use crate::commands::msg::post::given;
 use crate::crew::{As, open};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::render::shown::redactor_here;
 use crate::ui::Ui;
 
 /// Write a value, of at most 64 KiB.
@@ -33,7 +34,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let value = given(&args.value)?;
-    let (_, store) = open(global).await?;
+    let (project, store) = open(global).await?;
+    // Everybody reads it, and the store keeps it.
+    let value = redactor_here(&project.config).redact(&value).into_owned();
     let entry = write(&Args { value, ..args }, store.as_ref()).await?;
     if ui.json {
         ui.document(&entry);

@@ -1,0 +1,46 @@
+//! Passwords in addresses: `scheme://user:password@host`, wherever one is written.
+
+/// What is found at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    No,
+    /// More text could make an address of it.
+    Perhaps,
+    /// The bytes before the password, and those of the password.
+    Yes(usize, usize),
+}
+
+/// What stands between the scheme and the user. JSON may escape its slashes.
+pub(super) const SIGNS: [&str; 2] = ["://", ":\\/\\/"];
+/// Longer parts of an address are none.
+const LONGEST: usize = 1024;
+
+/// Is there a password behind the sign at the beginning of `rest`?
+pub(super) fn find(rest: &[u8], at_end: bool) -> Seen {
+    for sign in SIGNS.map(str::as_bytes) {
+        let common = rest.len().min(sign.len());
+        if rest[..common] != sign[..common] {
+            continue;
+        }
+        if common < sign.len() {
+            return if at_end { Seen::No } else { Seen::Perhaps };
+        }
+        let authority = rest[common..].iter().take(LONGEST).take_while(|byte| is_authority(**byte)).count();
+        if !at_end && authority < LONGEST && common + authority == rest.len() {
+            return Seen::Perhaps;
+        }
+        let authority = &rest[common..common + authority];
+        let Some(at) = authority.iter().rposition(|byte| *byte == b'@') else { return Seen::No };
+        let Some(colon) = authority[..at].iter().position(|byte| *byte == b':') else { return Seen::No };
+        let length = at - colon - 1;
+        return if length == 0 { Seen::No } else { Seen::Yes(common + colon + 1, length) };
+    }
+    Seen::No
+}
+
+/// What may stand between `//` and the path.
+fn is_authority(byte: u8) -> bool {
+    !byte.is_ascii_whitespace()
+        && !byte.is_ascii_control()
+        && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\\' | b'<' | b'>' | b'`')
+}

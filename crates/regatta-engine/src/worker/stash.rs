@@ -1,0 +1,94 @@
+//! The user's stashes while an agent is at work: what goes is kept, and none of them lands as an agent's work.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::event::EventBody;
+
+use super::{Site, Worker, WorkerError};
+use crate::git::{Oid, Stash, parse_stashes};
+
+/// So many are looked for in an agent's work, the newest.
+const MOST: usize = 20;
+
+fn list_of(run_dir: &Path) -> PathBuf {
+    run_dir.join("stashes")
+}
+
+fn stashed_before(site: &Site) -> Vec<Stash> {
+    parse_stashes(&std::fs::read_to_string(list_of(&site.run_dir)).unwrap_or_default())
+}
+
+impl Worker {
+    /// Writes down what is stashed before the agent begins.
+    pub(super) async fn note_stashes(&self, site: &Site) -> Result<(), WorkerError> {
+        let stashes = self.git(site, |ctx, _| ctx.repo.stashes()).await?;
+        let lines: String =
+            stashes.iter().map(|stash| format!("{}\t{}\n", stash.commit, stash.message)).collect();
+        let path = list_of(&site.run_dir);
+        let written = if lines.is_empty() { Ok(()) } else { std::fs::write(&path, lines) };
+        written.map_err(|source| WorkerError::Io { doing: "writing", path, source })
+    }
+
+    /// Holds stashes that went while the agent was at work, whoever took them.
+    pub(super) async fn keep_stashes(&self, site: &Site) -> Result<(), WorkerError> {
+        let before = stashed_before(site);
+        if before.is_empty() {
+            return Ok(());
+        }
+        let kept = self
+            .git(site, move |ctx, _| {
+                let (now, mut kept) = (ctx.repo.stashes()?, Vec::new());
+                for stash in before.into_iter().filter(|stash| !now.contains(stash)) {
+                    if ctx.work.has_commit(&stash.commit)?
+                        && let Some(name) = ctx.repo.keep_stash(&stash)?
+                    {
+                        kept.push((stash, name));
+                    }
+                }
+                Ok(kept)
+            })
+            .await?;
+        for (stash, name) in kept {
+            let text = format!(
+                "the stash \"{}\" went while it was at work; it is kept: git stash apply {name}",
+                self.redact(&stash.message)
+            );
+            self.note(EventBody::Noted { text }).await;
+        }
+        Ok(())
+    }
+
+    /// Why this work is not the agent's own: it holds a stash that was there before it began. One that it popped is put
+    /// back.
+    pub(super) async fn took_a_stash(&self, site: &Site, head: &Oid) -> Result<Option<String>, WorkerError> {
+        let before = stashed_before(site);
+        if before.is_empty() || *head == site.lane.base {
+            return Ok(None);
+        }
+        let head = head.clone();
+        let taken = self
+            .git(site, move |ctx, lane| {
+                let now = ctx.repo.stashes()?;
+                for stash in before.into_iter().rev().take(MOST) {
+                    let is_gone = !now.contains(&stash);
+                    if ctx.work.has_commit(&stash.commit)?
+                        && ctx.work.has_stash(&stash, is_gone, &lane.base, &head)?
+                    {
+                        if is_gone {
+                            ctx.repo.put_stash_back(&stash)?;
+                        }
+                        return Ok(Some((stash, is_gone)));
+                    }
+                }
+                Ok(None)
+            })
+            .await?;
+        Ok(taken.map(|(stash, is_gone)| {
+            let back = if is_gone { "; it is on the list again" } else { "" };
+            format!(
+                "its work holds a stash that was there before it began, \"{}\"{back}",
+                self.redact(&stash.message)
+            )
+        }))
+    }
+}
