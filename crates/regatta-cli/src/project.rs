@@ -351,3 +351,20 @@ pub(crate) async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecor
         }
     }
 }
+
+/// A directory that files are to be made in, now or when it is first needed: it has to be possible before anything
+/// starts. `what` is the flag or the setting that names it.
+pub(crate) fn require_writable(dir: &Path, what: &str) -> Result<(), CliError> {
+    let refused = |place: &Path, error: &std::io::Error| {
+        CliError::usage(format!("{what}: no files can be made in {}: {error}", place.display()))
+            .hinted(format!("name another directory with {what}, or make {} writable", place.display()))
+    };
+    let existing = dir.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(dir);
+    if !existing.is_dir() {
+        return Err(refused(existing, &std::io::ErrorKind::NotADirectory.into()));
+    }
+    let probe = existing.join(format!(".regatta-probe-{}", std::process::id()));
+    std::fs::create_dir(&probe).map_err(|error| refused(existing, &error))?;
+    let _ = std::fs::remove_dir(&probe);
+    Ok(())
+}

@@ -93,7 +93,9 @@ impl Ui {
 
     /// One JSON document on standard output.
     pub(crate) fn document(&self, value: &impl Serialize) {
-        self.line(serde_json::to_string_pretty(value).expect("our own values serialise"));
+        let mut text = serde_json::to_vec_pretty(value).expect("our own values serialise");
+        text.push(b'\n');
+        self.bytes(&text);
     }
 
     /// One JSON object on a line of its own.
@@ -109,6 +111,12 @@ impl Ui {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         Some(size.map_or(0, |size| usize::from(size.ws_col)))
             .map(|columns| if columns == 0 { 80 } else { columns })
+    }
+
+    /// How many lines the terminal has; `None` where there is none.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok().filter(|_| self.terminal)?;
+        Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
     }
 
     /// `text` in a colour, where colours are wanted.

@@ -65,6 +65,12 @@ pub struct TaskDocument {
     pub radar: Vec<MarkDocument>,
     /// Why its agent, which runs, may need a person.
     pub suspicions: Vec<Suspicion>,
+    /// What its agent, which runs, is doing: its last tool or words.
+    pub doing: Option<String>,
+    /// What its attempts have cost so far, as far as that is known.
+    pub cost_usd: Option<f64>,
+    /// Since when a candidate with its work is under test.
+    pub under_test_since: Option<Timestamp>,
 }
 
 /// One task with everything about it, as `status --json` has it.
@@ -419,33 +425,36 @@ pub struct DaemonDocument {
     pub pid: u32,
 }
 
-impl From<&TaskBrief> for TaskDocument {
-    fn from(brief: &TaskBrief) -> Self {
+impl From<TaskBrief> for TaskDocument {
+    fn from(brief: TaskBrief) -> Self {
         Self {
-            id: brief.id.clone(),
-            title: brief.title.clone(),
             state: brief.state.name(),
             reason: brief.state.reason(),
             priority: brief.priority,
             attempts: brief.attempts,
-            waiting_on: brief.waiting_on.clone(),
-            agent: brief.agent.clone(),
-            labels: brief.labels.clone(),
             role: brief.part.as_ref().map(|part| part.role().to_owned()),
             chain: brief.part.as_ref().and_then(|part| part.chain(&brief.id)).cloned(),
             link: brief.part.as_ref().and_then(Part::link),
             branch: (!brief.read_only).then(|| brief.id.branch()),
             updated_at: brief.updated_at,
+            id: brief.id,
+            title: brief.title,
+            waiting_on: brief.waiting_on,
+            agent: brief.agent,
+            labels: brief.labels,
             held: None,
             radar: Vec::new(),
             suspicions: Vec::new(),
+            doing: None,
+            cost_usd: None,
+            under_test_since: None,
         }
     }
 }
 
 impl From<&TaskRecord> for TaskDocument {
     fn from(record: &TaskRecord) -> Self {
-        Self::from(&TaskBrief::from(record))
+        Self::from(TaskBrief::from(record))
     }
 }
 

@@ -87,8 +87,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Err(StoreError::Conflict(_)) if before => {}
         Err(error) => return Err(error.into()),
     }
-    if before && !ui.json && !ui.quiet {
-        ui.note(format!("{id} was approved before; nothing was changed"));
+    if before && !present.is_empty() && !ui.json {
+        if !ui.quiet {
+            ui.note(format!("{id} was approved before; nothing was changed"));
+        }
+        for task in &present {
+            ui.line(format!("{} is {}", task.spec.id, task.state.name()));
+        }
+        return Ok(Exit::Ok);
     }
     let queue = Queue::of(&project, store).await?;
     enqueue::tell(&queue, &loaded.tasks, &loaded.diagnostics, ui).await

@@ -64,6 +64,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let (rows, budgets) = match project.has_store() {
         true => {
             let store = project.store().await?;
+            require_plan(store.as_ref(), args.plan.as_deref()).await?;
             (rows(store.as_ref(), &args).await?, budgets(store.as_ref(), &project).await?)
         }
         false => (Vec::new(), Vec::new()),
@@ -84,6 +85,27 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         false => draw(&document, &budgets, ui),
     }
     Ok(Exit::Ok)
+}
+
+/// A plan that no task belongs to is a slip of the keyboard.
+async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), CliError> {
+    let Some(plan) = plan else { return Ok(()) };
+    let tried = store.spending(&SpendQuery { by: SpendBy::Plan, ..SpendQuery::default() }).await?;
+    if tried.iter().any(|sum| sum.key == plan) {
+        return Ok(());
+    }
+    let tasks = store.tasks(&regatta_store::TaskQuery::default()).await?;
+    let plans: std::collections::BTreeSet<&str> =
+        tasks.iter().filter_map(|task| task.spec.plan.as_deref()).collect();
+    if plans.contains(plan) {
+        return Ok(());
+    }
+    let known = plans.into_iter().take(10).collect::<Vec<_>>().join(", ");
+    let hint = match known.as_str() {
+        "" => "no task belongs to a plan; leave --plan out".to_owned(),
+        known => format!("plans with tasks: {known}"),
+    };
+    Err(CliError::not_found(format!("no task belongs to a plan {plan:?}")).hinted(hint))
 }
 
 async fn rows(store: &dyn Store, args: &Args) -> Result<Vec<CostRow>, CliError> {

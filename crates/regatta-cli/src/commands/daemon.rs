@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             } else {
                 End::Leave
             };
-            stop(end, timeout, global, ui)
+            stop(end, timeout, global, ui).await
         }
     }
 }
@@ -163,7 +163,7 @@ async fn serve_here(
     notify_systemd("STOPPING=1");
     if let Ok(ended) = &result {
         let text = match ended {
-            Ended::Left => "ended; its agents run on, and the next daemon adopts them",
+            Ended::Left => "ended; agents that still run are adopted by the next daemon",
             _ => "ended",
         };
         notices.say(text);
@@ -182,6 +182,7 @@ pub(crate) async fn assemble(
     trust: Purpose,
     notices: Notices,
 ) -> Result<Arc<Context>, CliError> {
+    crate::project::require_writable(&project.lanes_root(), "lanes_root")?;
     let exe = crate::project::this_program()
         .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
     let assembly = Assembly {
@@ -496,7 +497,7 @@ fn describe(
             regatta_core::time::human(now.since(info.awake_at))
         ),
     };
-    if let Some(last) = last {
+    if let (Some(last), Some(_)) = (last, info) {
         text.push_str(&format!("\nlast progress: {} ago", regatta_core::time::human(now.since(last))));
     }
     let counts: Vec<String> =
@@ -507,7 +508,17 @@ fn describe(
     text
 }
 
-fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+/// Tasks whose agents are at work.
+async fn with_agents(project: &Project) -> Result<u64, CliError> {
+    if !project.has_store() {
+        return Ok(0);
+    }
+    let counts = project.store().await?.counts(None).await?;
+    let busy = ["claimed", "running", "judging"];
+    Ok(counts.iter().filter(|(name, _)| busy.contains(&name.as_str())).map(|(_, n)| n).sum())
+}
+
+async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::look(global)?;
     let dir = &project.repo.state_dir;
     let found = settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
@@ -542,7 +553,10 @@ fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit
         )
         .hinted("`regatta daemon status` looks again; `regatta daemon stop --kill` stops its agents too"));
     }
+    // Asked when it has ended: until then it may have started more.
+    let left = with_agents(&project).await.unwrap_or(1);
     say(ui, &json!({ "state": "stopped", "pid": info.identity.pid, "how": word }), || match end {
+        End::Leave | End::Stop | End::Kill if left == 0 => "stopped; no agent is running".to_owned(),
         End::Leave => "stopped; its agents run on, and the next daemon adopts them".to_owned(),
         End::Drain => "stopped, everything it had begun is settled".to_owned(),
         End::Stop | End::Kill => "stopped with its agents; their work is kept".to_owned(),

@@ -6,7 +6,7 @@ mod sweep;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
-use regatta_engine::lanes::Lanes;
+use regatta_engine::lanes::{Lanes, Purpose};
 use regatta_store::Store;
 use serde_json::json;
 
@@ -64,7 +64,7 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
         None => (Vec::new(), Vec::new()),
     };
     if ui.json {
-        let object = |lane: &regatta_engine::lanes::LaneInfo| json!({ "task": lane.task, "path": lane.path, "base": lane.base, "head": lane.head, "broken": lane.broken });
+        let object = |lane: &regatta_engine::lanes::LaneInfo| json!({ "task": lane.task, "path": lane.path, "base": lane.base, "head": lane.head, "broken": lane.broken, "for": word(lane.purpose) });
         let in_pool = |lane: &regatta_engine::lanes::PooledLane| json!({ "task": null, "path": lane.path, "base": lane.base, "head": null, "broken": null, "pooled": lane.number, "held_by": lane.held_by });
         ui.document(&found.iter().map(object).chain(pooled.iter().map(in_pool)).collect::<Vec<_>>());
         return Ok(Exit::Ok);
@@ -74,8 +74,12 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
         .map(|lane| {
             let head = lane.head.as_ref().map_or("-", |head| head.short());
             let state = lane.broken.map_or_else(String::new, |why| format!("⚠ {why}"));
+            let whose = match lane.purpose {
+                Purpose::Task => lane.task.to_string(),
+                other => format!("({})", word(other)),
+            };
             vec![
-                lane.task.to_string(),
+                whose,
                 lane.base.short().to_owned(),
                 head.to_owned(),
                 format!("{}  {state}", lane.path.display()).trim_end().to_owned(),
@@ -92,6 +96,15 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
         ui.out(&table(&["TASK", "BASE", "HEAD", "WHERE"], &rows));
     }
     Ok(Exit::Ok)
+}
+
+/// `task`, `readers` or `gate`.
+fn word(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Task => "task",
+        Purpose::Readers => "readers",
+        Purpose::Gate => "gate",
+    }
 }
 
 /// Takes the lane of a task away, as `regatta lane retire` does.

@@ -1,32 +1,42 @@
 //! `regatta list`: what there is, and with `-w` how it changes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_core::radar::{Kind, Sighting};
 use regatta_core::state::TaskState;
 use regatta_core::suspicion::Suspicion;
+use regatta_core::time::{Timestamp, human};
+use regatta_engine::agents::{AgentProfile, Kind as AgentKind};
 use regatta_engine::holds::all_held;
+use regatta_engine::landing::picture::{TestNow, trains_now};
 use regatta_engine::radar::last_sighting;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
 use regatta_server::documents::{MarkDocument, TaskDocument};
-use regatta_store::{Store, StoreError, TaskBrief, TaskQuery};
+use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::render::shown::{ago, clean_line};
-use crate::render::state::mark;
-use crate::render::text::{fit, table};
-use crate::ui::{Style, Ui};
+use crate::render::activity::{Activity, glance};
+use crate::render::shown::{clean_line, redactor};
+use crate::ui::Ui;
 
 /// How many tasks a terminal is shown.
 const ON_A_TERMINAL: usize = 200;
+/// Of more running tasks than this, what their agents do is not looked up.
+const MOST_ACTIVITIES: usize = 100;
+/// For more tasks than this, costs are read for all at once.
+const MANY: usize = 1000;
+/// How often a watched list is drawn again where nothing changed: times move on.
+const TICK: Duration = Duration::from_secs(1);
 
-/// List tasks: state, attempts, agent and what each waits for.
+/// List tasks: state, attempts, time, cost, title, and what each does or waits for.
 ///
 /// On a terminal, of more than 200 tasks those whose state changed last are shown, with the number of the others. Into
 /// a pipe or a file, with --json and with --all it is every task.
@@ -53,7 +63,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let query = TaskQuery { states: states(&args.status), limit, latest: true, ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
-        return watch(store.as_ref(), &project.repo.state_dir, &query, ui).await;
+        return watch(store.as_ref(), &project, &query, args.all, ui).await;
     }
     // Before the first run there is no store, and no task either.
     let store = match project.has_store() {
@@ -61,11 +71,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         false => None,
     };
     let seen = match &store {
-        Some(store) => Seen::load(store.as_ref(), &project.repo.state_dir, &query).await?,
+        Some(store) => Seen::load(store.as_ref(), &project, &query).await?,
         None => Seen::default(),
     };
     if ui.json {
-        ui.document(&seen.documents());
+        ui.document(&seen.into_documents());
         return Ok(Exit::Ok);
     }
     ui.out(&draw(&seen, ui));
@@ -114,7 +124,7 @@ pub(crate) async fn documents(
         }
     };
     let query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
-    Ok(Seen::load(store, &project.repo.state_dir, &query).await?.documents())
+    Ok(Seen::load(store, project, &query).await?.into_documents())
 }
 
 /// A line about the tasks that are not shown; empty where all are.
@@ -136,34 +146,54 @@ async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<
     ))
 }
 
-/// Shows the list once, and again whenever it is another one. Ends when it is interrupted.
-async fn watch(store: &dyn Store, state_dir: &Path, query: &TaskQuery, ui: &Ui) -> Result<Exit, CliError> {
+/// Shows the list once, and again whenever it is another one; on a terminal every second, for the times in it. Ends when
+/// it is interrupted.
+async fn watch(
+    store: &dyn Store,
+    project: &Project,
+    query: &TaskQuery,
+    all: bool,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
     let mut changes = store.subscribe().await?;
     let mut last: Option<Vec<TaskDocument>> = None;
+    let mut drawn = String::new();
     loop {
         // Marked as seen before reading: what comes in between wakes us again.
         changes.borrow_and_update();
-        let seen = Seen::load(store, state_dir, query).await?;
-        let now = seen.documents();
-        if last.as_ref() != Some(&now) {
-            match (ui.json, ui.terminal) {
-                (true, _) => ui.object(&now),
-                (false, true) => {
-                    let others = others(store, query, seen.tasks.len()).await?;
-                    ui.out(&format!("\x1b[H\x1b[2J{}{others}", draw(&seen, ui)));
-                }
-                (false, false) => ui.out(&format!("{}\n", draw(&seen, ui))),
+        let seen = Seen::load(store, project, query).await?;
+        if ui.terminal && !ui.json {
+            let others = others(store, query, seen.tasks.len()).await?;
+            let rows = if all { None } else { ui.rows().map(|rows| rows.saturating_sub(2)) };
+            let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others;
+            if text != drawn {
+                // Line by line over what is there: a screen that is cleared goes into the terminal's history.
+                let begin = if drawn.is_empty() { "\x1b[H\x1b[2J" } else { "\x1b[H" };
+                ui.out(&format!("{begin}{}\x1b[J", text.replace('\n', "\x1b[K\n")));
+                drawn = text;
             }
-            last = Some(now);
+        } else {
+            let text = if ui.json { String::new() } else { draw(&seen, ui) };
+            let now = seen.into_documents();
+            if last.as_ref() != Some(&now) {
+                match ui.json {
+                    true => ui.object(&now),
+                    false => ui.out(&format!("{text}\n")),
+                }
+                last = Some(now);
+            }
         }
-        if changes.changed().await.is_err() {
-            return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+        tokio::select! {
+            told = changes.changed() => if told.is_err() {
+                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            },
+            () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
         }
     }
 }
 
-/// Tasks, and what is known of them beside their states. Nothing is worked out for it: two small files are read, and
-/// the events of those that run.
+/// Tasks, and what is known of them beside their states: small files are read, the events of those that run, and the
+/// ends of their logs.
 #[derive(Default)]
 struct Seen {
     tasks: Vec<TaskBrief>,
@@ -173,10 +203,16 @@ struct Seen {
     sighting: Option<Sighting>,
     /// Of those that run.
     suspicions: BTreeMap<TaskId, Vec<Suspicion>>,
+    /// Of those that run, too.
+    activities: BTreeMap<TaskId, Activity>,
+    /// Dollars of attempts that are over, by task.
+    spent: HashMap<String, f64>,
+    tests: Vec<TestNow>,
 }
 
 impl Seen {
-    async fn load(store: &dyn Store, state_dir: &Path, query: &TaskQuery) -> Result<Self, StoreError> {
+    async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
+        let state_dir = &project.repo.state_dir;
         let tasks = store.briefs(query).await?;
         let sessions = store.sessions().await?;
         let alive = |session: &str| {
@@ -192,11 +228,27 @@ impl Seen {
             }
         }
         let mut suspicions = BTreeMap::new();
-        for task in tasks.iter().filter(|task| matches!(task.state, TaskState::Running { .. })) {
+        let running = || tasks.iter().filter(|task| matches!(task.state, TaskState::Running { .. }));
+        for task in running() {
             let open = open_suspicions(store, &task.id, task.attempts).await?;
             suspicions.insert(task.id.clone(), open);
         }
-        Ok(Self { held: all_held(state_dir, alive), tasks, involved, sighting, suspicions })
+        let mut activities = BTreeMap::new();
+        if (1..=MOST_ACTIVITIES).contains(&suspicions.len()) {
+            let redactor = redactor(&project.config);
+            for task in running() {
+                let attempts = store.attempts(&task.id).await?;
+                let Some(attempt) = attempts.last() else { continue };
+                let agent = project.config.agents.get(&attempt.agent);
+                let kind = agent.map_or(AgentKind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
+                let seen = attempt.log.as_deref().map(|log| glance(log, kind, &redactor));
+                activities.insert(task.id.clone(), seen.unwrap_or_default());
+            }
+        }
+        let tests = trains_now(state_dir, alive).into_iter().flat_map(|train| train.tests).collect();
+        let spent = spent(store, &tasks).await?;
+        let held = all_held(state_dir, alive);
+        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
     }
 
     /// What was seen, if it concerns the task: it does for few of many.
@@ -204,26 +256,49 @@ impl Seen {
         self.sighting.as_ref().filter(|_| self.involved.contains(task))
     }
 
-    fn documents(&self) -> Vec<TaskDocument> {
-        let documents = self.tasks.iter().map(|task| TaskDocument {
-            held: self.why_held(task).cloned(),
+    fn into_documents(mut self) -> Vec<TaskDocument> {
+        let tasks = std::mem::take(&mut self.tasks);
+        // For most of many tasks there is nothing more to say than their own record.
+        let documents = tasks.into_iter().map(|task| TaskDocument {
+            held: self.why_held(&task).cloned(),
             radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
-            suspicions: self.suspicions.get(&task.id).cloned().unwrap_or_default(),
+            suspicions: self.suspicions.remove(&task.id).unwrap_or_default(),
+            cost_usd: self.cost(&task),
+            doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
+            under_test_since: self.under_test_since(&task),
             ..TaskDocument::from(task)
         });
         documents.collect()
+    }
+
+    /// What it has cost so far, the attempt that runs included.
+    fn cost(&self, task: &TaskBrief) -> Option<f64> {
+        let live = self.activities.get(&task.id).and_then(|activity| activity.usd).unwrap_or(0.0);
+        let total = self.spent.get(task.id.as_str()).copied().unwrap_or(0.0) + live;
+        (total > 0.0).then_some(total)
+    }
+
+    fn under_test_since(&self, task: &TaskBrief) -> Option<Timestamp> {
+        if !matches!(task.state, TaskState::Landing { .. }) {
+            return None;
+        }
+        let tests = self.tests.iter().filter(|test| test.cars.contains(&task.id));
+        tests.map(|test| test.since).min()
     }
 
     fn why_held(&self, task: &TaskBrief) -> Option<&String> {
         self.held.get(&task.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
     }
 
-    /// Why a task is where it is, and what is ahead of it.
-    fn why(&self, task: &TaskBrief) -> String {
+    /// What a task does, why it is where it is, and what is ahead of it.
+    fn why(&self, task: &TaskBrief, now: Timestamp) -> String {
         let mut parts = vec![why(&task.state, &task.waiting_on)];
+        let tested = self.under_test_since(task);
+        parts.extend(tested.map(|since| format!("under test for {}", human(now.since(since)))));
         parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));
         parts.extend(self.suspicions.get(&task.id).into_iter().flatten().map(suspected));
         parts.extend(self.sighting(&task.id).and_then(|seen| warning(seen, &task.id)));
+        parts.extend(self.activities.get(&task.id).and_then(|activity| activity.doing.clone()));
         parts.retain(|part| !part.is_empty());
         parts.join("; ")
     }
@@ -261,30 +336,16 @@ pub(crate) fn why(state: &TaskState, waiting_on: &[TaskId]) -> String {
 }
 
 fn draw(seen: &Seen, ui: &Ui) -> String {
-    let tasks = &seen.tasks;
-    if tasks.is_empty() {
-        return String::new();
+    table::draw(seen, ui, regatta_engine::clock::now(), None)
+}
+
+/// What attempts have cost, by task.
+async fn spent(store: &dyn Store, tasks: &[TaskBrief]) -> Result<HashMap<String, f64>, StoreError> {
+    let tried: Vec<TaskId> = tasks.iter().filter(|task| task.attempts > 0).map(|task| task.id.clone()).collect();
+    if tried.is_empty() {
+        return Ok(HashMap::new());
     }
-    let now = regatta_engine::clock::now();
-    let rows: Vec<[String; 6]> = tasks
-        .iter()
-        .map(|task| {
-            let (glyph, _) = mark(task.state.name());
-            [
-                format!("{glyph} {}", task.id),
-                task.state.name().to_owned(),
-                task.attempts.to_string(),
-                task.agent.clone(),
-                ago(task.updated_at, now),
-                fit(&seen.why(task), 70),
-            ]
-        })
-        .collect();
-    let text = table(&["  TASK", "STATE", "ATTEMPTS", "AGENT", "UPDATED", "WHY"], &rows);
-    if !ui.color {
-        return text;
-    }
-    // Painted by line, so that the columns are counted without colours.
-    let styles = std::iter::once(Style::Strong).chain(tasks.iter().map(|task| mark(task.state.name()).1));
-    text.lines().zip(styles).map(|(line, style)| ui.paint(style, line) + "\n").collect()
+    let tasks = if tried.len() > MANY { None } else { Some(tried) };
+    let sums = store.spending(&SpendQuery { by: SpendBy::Task, tasks, ..SpendQuery::default() }).await?;
+    Ok(sums.into_iter().filter(|sum| sum.usd > 0.0).map(|sum| (sum.key, sum.usd)).collect())
 }

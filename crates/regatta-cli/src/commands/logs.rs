@@ -3,6 +3,7 @@
 mod heading;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
@@ -16,10 +17,12 @@ use regatta_store::{Store, TaskRecord};
 use heading::Heading;
 
 use super::events::show_after;
+use super::list::why;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
+use crate::queue::Queue;
 use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
@@ -56,6 +59,8 @@ pub(crate) struct Args {
 
 /// One task's logs being shown.
 struct Show<'a> {
+    project: &'a Project,
+    shared: Arc<dyn Store>,
     store: &'a dyn Store,
     task: TaskId,
     logs: PathBuf,
@@ -78,6 +83,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     };
     let base = args.log_dir.clone().unwrap_or_else(|| project.repo.state_dir.join("logs"));
     let mut show = Show {
+        project: &project,
+        shared: Arc::clone(&store),
         store: store.as_ref(),
         logs: base.join(task.spec.id.as_str()),
         task: task.spec.id.clone(),
@@ -172,6 +179,7 @@ impl<'a> Show<'a> {
     async fn follow(&mut self, first: u32) -> Result<(), CliError> {
         let mut changes = self.store.subscribe().await?;
         let mut n = first;
+        let mut told = None;
         loop {
             changes.borrow_and_update();
             let task = self.store.task(&self.task).await?;
@@ -190,9 +198,30 @@ impl<'a> Show<'a> {
                 }
                 return Ok(());
             } else {
+                let waits = self.waits_for(&task).await?;
+                if told.as_ref() != Some(&waits) && !self.ui.json && !self.ui.quiet {
+                    self.ui.note(self.ui.paint(Style::Dim, &waits));
+                }
+                told = Some(waits);
                 changes.changed().await.map_err(silent)?;
             }
         }
+    }
+
+    /// What a task that has no log yet waits for, and who would start it.
+    async fn waits_for(&self, task: &TaskRecord) -> Result<String, CliError> {
+        let mut text = format!("{} is {}", self.task, task.state.name());
+        let why = why(&task.state, &task.waiting_on);
+        if !why.is_empty() {
+            text.push_str(&format!(": {why}"));
+        }
+        if matches!(task.state, TaskState::Pending { .. }) {
+            let queue = Queue::of(self.project, Arc::clone(&self.shared)).await?;
+            if queue.takers.of(&task.queue).is_none() {
+                text.push_str(&format!("; {}", queue.takers.sentence(&task.queue)));
+            }
+        }
+        Ok(text)
     }
 
     async fn follow_one(

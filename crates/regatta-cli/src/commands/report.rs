@@ -60,6 +60,8 @@ pub(crate) async fn build(
             Err(StoreError::NotFound(_)) => continue,
             Err(error) => return Err(error.into()),
         };
+        // A follow-up that was blocked takes nothing back: what landed before it counts.
+        let landed_commit = record.met().and_then(TaskReport::landed_commit);
         reports.push(TaskReport {
             id: spec.id.clone(),
             title: record.spec.title.clone(),
@@ -67,7 +69,7 @@ pub(crate) async fn build(
             reason: record.state.reason(),
             deps: record.spec.deps.clone(),
             waiting_on: record.waiting_on,
-            landed_commit: TaskReport::landed_commit(&record.state),
+            landed_commit,
             attempts: store.attempts(&spec.id).await?,
         });
     }

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::{Project, shown};
+use crate::project::{Project, require_writable, shown};
 use crate::render::dashboard::Dashboard;
 use crate::render::lines::Lines;
 use crate::render::state::mark;
@@ -227,6 +227,10 @@ pub(crate) fn preflight(
 }
 
 async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
+    if let Some(dir) = &args.log_dir {
+        require_writable(&absolute(dir), "--log-dir")?;
+    }
+    require_writable(&project.lanes_root(), "lanes_root")?;
     let store = project.create_store().await?;
     let begun = std::time::Instant::now();
     let (report, ended) = engage(project, store, &loaded, args, ui).await?;

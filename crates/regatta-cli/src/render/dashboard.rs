@@ -15,6 +15,9 @@ use super::state::mark;
 use super::text::{fit, pad};
 use crate::ui::{Style, Ui};
 
+/// Clears what an earlier picture left behind a line, and goes to the next.
+const END_OF_LINE: &str = "\x1b[K\n";
+
 /// What is shown of one task.
 #[derive(Clone, Debug)]
 struct Row {
@@ -161,23 +164,25 @@ impl Dashboard {
         }
     }
 
-    /// The picture as text: clears what was drawn before, prints what was said, draws anew.
+    /// The picture as text, over the one before: prints what was said, then draws. The screen is never cleared from its
+    /// top: terminals that keep a history would put every picture into it.
     pub(crate) fn draw(&mut self, now: Timestamp, columns: usize, lines: usize) -> String {
         let mut text = String::new();
         if self.drawn > 0 {
-            text.push_str(&format!("\x1b[{}A\r\x1b[J", self.drawn));
+            text.push_str(&format!("\x1b[{}A\r", self.drawn));
         }
-        for said in self.said.drain(..) {
+        for said in self.said.drain(..).flat_map(|said| said.lines().map(str::to_owned).collect::<Vec<_>>()) {
             text.push_str(&said);
-            text.push('\n');
+            text.push_str(END_OF_LINE);
         }
         let room = lines.saturating_sub(3).max(3);
         let picture = self.picture(now, columns.max(40), room);
         self.drawn = picture.len();
         for line in picture {
             text.push_str(&line);
-            text.push('\n');
+            text.push_str(END_OF_LINE);
         }
+        text.push_str("\x1b[J");
         text
     }
 

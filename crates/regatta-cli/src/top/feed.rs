@@ -38,6 +38,8 @@ const PAGE: usize = 1000;
 const SESSIONS: Duration = Duration::from_secs(5);
 /// How often tasks are counted at most.
 const COUNTS: Duration = Duration::from_secs(1);
+/// After a count, this many times as long as it took is waited before the next.
+const REST: u32 = 10;
 
 /// Reads the store for the model.
 pub(crate) struct Feed {
@@ -51,6 +53,8 @@ pub(crate) struct Feed {
     counted_at: Option<Instant>,
     /// Tasks moved since they were counted.
     uncounted: bool,
+    /// When they were counted last, and how long that took.
+    tasks_counted: Option<(Instant, Duration)>,
 }
 
 impl Feed {
@@ -72,6 +76,7 @@ impl Feed {
             sessions_at: None,
             counted_at: None,
             uncounted: true,
+            tasks_counted: None,
         };
         feed.load().await?;
         Ok(feed)
@@ -130,6 +135,8 @@ impl Feed {
                 |task: &&TaskId| self.model.rows.get(*task).is_some_and(|row| row.group() == Group::Waiting);
             changed.extend(visible.iter().filter(waits).cloned());
         }
+        // Members and their messages change without an event: looked at with the next tick.
+        self.sessions_at = None;
         if !changed.is_empty() {
             self.uncounted = true;
             let mut ended = false;
@@ -139,6 +146,7 @@ impl Feed {
                 ended |= known.is_some_and(|row| row.heard.is_some()) && !is_running(&brief);
                 self.model.put(brief, |text| clean_line(&self.redactor.redact(text)));
             }
+            self.count_tasks().await?;
             if ended {
                 // What an agent said of its cost is gone now, and has to be in the sum.
                 self.sum_up().await?;
@@ -169,6 +177,17 @@ impl Feed {
             changed = true;
         }
         Ok(changed)
+    }
+
+    /// Counts the tasks as often as that is cheap, so that the numbers agree with the rows.
+    async fn count_tasks(&mut self) -> Result<(), CliError> {
+        if self.tasks_counted.is_some_and(|(at, took)| at.elapsed() < took * REST) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        self.model.counts = self.store.counts(None).await?.into_iter().collect();
+        self.tasks_counted = Some((Instant::now(), began.elapsed()));
+        Ok(())
     }
 
     pub(super) async fn count(&mut self) -> Result<(), CliError> {

@@ -35,6 +35,8 @@ const FRAME: Duration = Duration::from_millis(100);
 const GATHER: Duration = Duration::from_millis(150);
 /// A selection that moves on is not followed at once.
 const SETTLED: Duration = Duration::from_millis(60);
+/// A page about a live agent's work is read again this long after it was read.
+const REREAD: Duration = Duration::from_secs(2);
 /// Attempts read in one go, so that keys are answered in between.
 const SOME: usize = 50;
 
@@ -56,6 +58,8 @@ struct Top<'a> {
     /// In whose name messages are written.
     who: As,
     finished: UnboundedSender<Finished>,
+    /// When the page on the screen is read again; `None` while it is being read, or where there is none.
+    reread_at: Option<Instant>,
 }
 
 /// Renders one frame as text.
@@ -131,6 +135,7 @@ pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Resu
         ui: &plain,
         who: how.who,
         finished,
+        reread_at: None,
     };
     let signals = Signals::new().map_err(|error| lost(&error))?;
     let mut terminal = Borrowed::take(ui.color).map_err(|error| lost(&error))?;
@@ -285,6 +290,7 @@ impl Top<'_> {
                     }
                 }
                 _ = clock.tick() => {
+                    self.read_page_again();
                     let visible = self.visible();
                     let mut changed = self.feed.tick().await.unwrap_or(false);
                     changed |= glance_at_all(&mut self.feed, &mut self.glances, &visible, &self.project.config);
@@ -354,6 +360,17 @@ impl Top<'_> {
         }
     }
 
+    /// Reads the page on the screen again while its task's agent is at work.
+    fn read_page_again(&mut self) {
+        let Some((kind, task)) = self.screen.page.as_ref().map(|page| (page.kind, page.task.clone())) else {
+            return;
+        };
+        let live = self.feed.model.rows.get(&task).is_some_and(|row| row.has_agent());
+        if live && kind != PageKind::Logs && self.reread_at.is_some_and(|at| at <= Instant::now()) {
+            self.begin(Wish::Read(kind, task));
+        }
+    }
+
     /// Begins a job beside the loop.
     fn begin(&mut self, wish: Wish) {
         let (project, store) = (Arc::clone(&self.project), Arc::clone(&self.feed.store));
@@ -362,6 +379,7 @@ impl Top<'_> {
         }
         match wish {
             Wish::Read(kind, task) => {
+                self.reread_at = None;
                 let ui = self.ui.clone();
                 self.spawn(async move {
                     let read = act::read(&project, store, kind, &task, &ui).await;
@@ -384,6 +402,9 @@ impl Top<'_> {
     }
 
     fn finish(&mut self, job: Option<Finished>) {
+        if matches!(job, Some(Finished::Read(..) | Finished::Broken)) {
+            self.reread_at = Some(Instant::now() + REREAD);
+        }
         match job {
             Some(Finished::Read(kind, task, Ok(lines))) => self.screen.fill(kind, &task, lines),
             Some(Finished::Read(kind, task, Err(error))) => {

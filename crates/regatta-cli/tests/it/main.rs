@@ -61,6 +61,7 @@ mod run_stops;
 mod run_train;
 mod run_watch;
 mod salvage;
+mod screens;
 mod secrets;
 mod send;
 mod setup;

@@ -355,6 +355,25 @@ echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"; regatta done --verdic
 }
 
 #[test]
+fn a_landed_task_whose_follow_up_failed_keeps_its_commit_in_the_report() {
+    let scene = Scene::new("land: { auto: true }\n");
+    let world = &scene.world;
+    let daemon = world.daemon();
+    let work = r#"[ "$REGATTA_ATTEMPT" = 1 ] || { regatta done --verdict block --summary "no" >&2; return; }
+echo 1 >a.1; regatta done --verdict pass --summary Done >&2
+"#;
+    scene.add("a", "max_attempts: 1", work);
+    world.wait_state("a", "landed");
+    let landed = world.task("a")["landed_commit"].clone();
+    assert!(landed.is_string(), "{landed}");
+    scene.send("a", "Now the impossible.");
+    world.wait_state("a", "failed");
+    assert_eq!(world.task("a")["landed_commit"], landed);
+    daemon.signal("TERM");
+    daemon.wait();
+}
+
+#[test]
 fn good_work_is_kept_on_its_branch_when_its_follow_up_fails() {
     let scene = Scene::new("land: { auto: true }\n");
     let world = &scene.world;

@@ -20,6 +20,11 @@ pub(crate) struct Pane<'a> {
 impl<'a> Pane<'a> {
     /// Starts it with these flags; `TERM` and more can be set in `variables`, as words before the command.
     pub(crate) fn start(world: &'a World, size: (u16, u16), variables: &str, flags: &str) -> Self {
+        Self::of(world, size, variables, &format!("top {flags}"))
+    }
+
+    /// The same for any command.
+    pub(crate) fn of(world: &'a World, size: (u16, u16), variables: &str, command: &str) -> Self {
         // Each has a directory of its own: the server of the one before may still be going.
         let dir = world.outside().join(format!("top-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).unwrap();
@@ -27,7 +32,7 @@ impl<'a> Pane<'a> {
         // What the terminal was, who we are, and what it is afterwards.
         let (pid, before, after) = (pane.file("pid"), pane.file("before"), pane.file("after"));
         let script = format!(
-            "stty -g > '{before}'\nsh -c 'echo $$ > \"{pid}.new\"; mv \"{pid}.new\" \"{pid}\"; exec env {variables} \"{}\" top {flags}'\n\
+            "stty -g > '{before}'\nsh -c 'echo $$ > \"{pid}.new\"; mv \"{pid}.new\" \"{pid}\"; exec env {variables} \"{}\" {command}'\n\
              echo \"ended $?\"\nstty -g > '{after}'\nexec cat\n",
             env!("CARGO_BIN_EXE_regatta")
         );

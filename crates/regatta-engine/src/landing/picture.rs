@@ -71,6 +71,12 @@ fn directory(state_dir: &Path) -> PathBuf {
 
 /// What landers that are alive test on `target`. `is_alive` tells whether a session still is.
 pub fn under_test(state_dir: &Path, target: &str, is_alive: impl Fn(&str) -> bool) -> Vec<TestNow> {
+    let here = trains_now(state_dir, is_alive).into_iter().filter(|now| now.target == target);
+    here.flat_map(|now| now.tests).collect()
+}
+
+/// What every lander that is alive does, whatever its target.
+pub fn trains_now(state_dir: &Path, is_alive: impl Fn(&str) -> bool) -> Vec<TrainNow> {
     let entries = std::fs::read_dir(directory(state_dir)).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
@@ -78,8 +84,6 @@ pub fn under_test(state_dir: &Path, target: &str, is_alive: impl Fn(&str) -> boo
             let session = path.file_stem()?.to_str()?.to_owned();
             is_alive(&session).then(|| std::fs::read(&path).ok())?
         })
-        .filter_map(|text| serde_json::from_slice::<TrainNow>(&text).ok())
-        .filter(|now| now.target == target)
-        .flat_map(|now| now.tests)
+        .filter_map(|text| serde_json::from_slice(&text).ok())
         .collect()
 }

@@ -102,6 +102,19 @@ pub struct LaneInfo {
     pub ready: bool,
     /// Why [`Lanes::prepare`] would have to heal it.
     pub broken: Option<&'static str>,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a checkout is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// One task's work.
+    Task,
+    /// Tasks that only read, on one commit.
+    Readers,
+    /// One run of a gate.
+    Gate,
 }
 
 impl Lane {
@@ -195,9 +208,14 @@ impl Lanes {
                 head: lane.head().ok(),
                 task,
                 path: lane.path,
-                base: record.base,
+                base: record.base.clone(),
                 ready: record.ready,
                 broken,
+                purpose: match &record.reader {
+                    None => Purpose::Task,
+                    Some(_) if reader::is_gate(&record) => Purpose::Gate,
+                    Some(_) => Purpose::Readers,
+                },
             });
         }
         found.sort_by(|a, b| a.task.cmp(&b.task));

@@ -114,6 +114,6 @@ fn reader_names(reader: &TaskId, base: &Oid) -> (TaskId, String) {
 }
 
 /// A gate's checkout holds what tests left, which is nobody's work.
-fn is_gate(record: &LaneRecord) -> bool {
+pub(super) fn is_gate(record: &LaneRecord) -> bool {
     record.reader.as_deref().is_some_and(|name| name.starts_with("gate-"))
 }

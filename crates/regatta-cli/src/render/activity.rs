@@ -1,0 +1,55 @@
+//! What a live agent is doing at this moment, by the end of its log.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use regatta_engine::agents::{self, AgentEvent, Kind};
+use regatta_engine::redact::Redactor;
+
+use super::shown::clean_line;
+
+/// How much of the end of a log is looked at.
+const GLANCE: u64 = 16 * 1024;
+
+/// What was heard last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Activity {
+    /// Its last tool or its last words, in one line.
+    pub(crate) doing: Option<String>,
+    /// What this attempt has cost so far, where the agent says so.
+    pub(crate) usd: Option<f64>,
+}
+
+/// Looks at the end of a log; nothing where there is none.
+pub(crate) fn glance(log: &Path, kind: Kind, redactor: &Redactor) -> Activity {
+    let mut activity = Activity::default();
+    let Ok(file) = File::open(log) else { return activity };
+    let size = file.metadata().map_or(0, |data| data.len());
+    let begin = size.saturating_sub(GLANCE);
+    let mut bytes = vec![0; usize::try_from(size - begin).unwrap_or(0)];
+    let Ok(n) = file.read_at(&mut bytes, begin) else { return activity };
+    let whole = bytes[..n].split_inclusive(|byte| *byte == b'\n').skip(usize::from(begin > 0));
+    let mut decoder = agents::decoder(kind);
+    for line in whole.filter_map(|line| line.strip_suffix(b"\n")) {
+        for event in decoder.line(line) {
+            hear(&mut activity, &event);
+        }
+    }
+    activity.doing = activity.doing.map(|doing| clean_line(&redactor.redact(&doing)));
+    activity
+}
+
+fn hear(activity: &mut Activity, event: &AgentEvent) {
+    match event {
+        AgentEvent::ToolStarted { name, summary, .. } => activity.doing = Some(format!("{name} {summary}")),
+        AgentEvent::Text { text } => {
+            if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                activity.doing = Some(line.trim().to_owned());
+            }
+        }
+        AgentEvent::Retrying { kind, .. } => activity.doing = Some(format!("waits for the API: {kind}")),
+        AgentEvent::Usage { cost_usd, .. } => activity.usd = cost_usd.or(activity.usd),
+        _ => {}
+    }
+}
