@@ -135,6 +135,12 @@ pub struct StatusDocument {
     pub budget: Option<BudgetDocument>,
     /// What a person could do next.
     pub next: Option<String>,
+    /// What its agent, which runs, is doing: its last tool or words.
+    pub doing: Option<String>,
+    /// What its attempts have cost so far, as far as that is known.
+    pub cost_usd: Option<f64>,
+    /// Since when a candidate with its work is under test.
+    pub under_test_since: Option<Timestamp>,
 }
 
 /// Somebody whose work a task's own meets.
@@ -537,6 +543,9 @@ impl StatusDocument {
             suspicions: around.suspicions,
             budget: around.budget,
             next: around.next,
+            doing: None,
+            cost_usd: None,
+            under_test_since: None,
         }
     }
 }

@@ -127,6 +127,16 @@ pub(crate) async fn documents(
     Ok(Seen::load(store, project, &query).await?.into_documents())
 }
 
+/// One task as the list has it.
+pub(crate) async fn document_of(
+    project: &Project,
+    store: &dyn Store,
+    task: &TaskId,
+) -> Result<Option<TaskDocument>, CliError> {
+    let query = TaskQuery { ids: Some(vec![task.clone()]), ..TaskQuery::default() };
+    Ok(Seen::load(store, project, &query).await?.into_documents().pop())
+}
+
 /// A line about the tasks that are not shown; empty where all are.
 async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, CliError> {
     if query.limit == 0 || n_shown < query.limit {

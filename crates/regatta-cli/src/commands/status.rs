@@ -110,7 +110,13 @@ pub(crate) async fn document(
     let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
     let prompts = prompts.iter().map(shown).collect();
     let surroundings = Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget };
-    Ok(StatusDocument::new(task, &attempts, surroundings))
+    let mut document = StatusDocument::new(task, &attempts, surroundings);
+    if let Some(listed) = list::document_of(project, store, &task.spec.id).await? {
+        document.doing = listed.doing;
+        document.cost_usd = listed.cost_usd;
+        document.under_test_since = listed.under_test_since;
+    }
+    Ok(document)
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {

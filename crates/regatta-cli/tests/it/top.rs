@@ -313,3 +313,21 @@ fn what_it_says_is_seen_as_it_is_said() {
     pane.keys(&["q", "q"]);
     pane.ended(0);
 }
+
+#[test]
+fn the_diff_of_a_live_agent_is_read_again() {
+    let world = World::new();
+    let fifo = world.fifo();
+    let script = format!("echo one >x.txt; read go < {0}; echo two >>x.txt; read go < {0}", fifo.display());
+    let path = world.plan_file(&format!(
+        "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
+    ));
+    let _run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let pane = Pane::start(&world, (80, 24), "", "");
+    pane.until(|text| text.contains("waiter") && text.contains("running"));
+    pane.keys(&["d"]);
+    pane.until(|text| text.contains("+one"));
+    let_go(&fifo);
+    pane.until(|text| text.contains("+two"));
+    let_go(&fifo);
+}
