@@ -314,7 +314,8 @@ pub(crate) async fn document(
 ) -> Result<ChangesDocument, CliError> {
     let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
     let stored = queue.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?;
-    let tasks = stored.into_iter().map(|task| ChangedDocument { task: task.into(), salvaged: None }).collect();
+    let tasks =
+        stored.into_iter().map(|task| ChangedDocument { task: task.into(), salvaged: None }).collect();
     let daemon = queue.takers.daemon_document();
     Ok(ChangesDocument { tasks, refused: Vec::new(), daemon, warnings: warnings.to_vec() })
 }

@@ -98,11 +98,11 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
     Ok(Exit::Ok)
 }
 
-/// `task`, `readers` or `gate`.
+/// `task`, `reader` or `gate`.
 fn word(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Task => "task",
-        Purpose::Readers => "readers",
+        Purpose::Reader => "reader",
         Purpose::Gate => "gate",
     }
 }

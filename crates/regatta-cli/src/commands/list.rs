@@ -250,7 +250,8 @@ impl Seen {
                 let attempts = store.attempts(&task.id).await?;
                 let Some(attempt) = attempts.last() else { continue };
                 let agent = project.config.agents.get(&attempt.agent);
-                let kind = agent.map_or(AgentKind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
+                let kind =
+                    agent.map_or(AgentKind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
                 let seen = attempt.log.as_deref().map(|log| glance(log, kind, &redactor));
                 activities.insert(task.id.clone(), seen.unwrap_or_default());
             }
@@ -351,7 +352,8 @@ fn draw(seen: &Seen, ui: &Ui) -> String {
 
 /// What attempts have cost, by task.
 async fn spent(store: &dyn Store, tasks: &[TaskBrief]) -> Result<HashMap<String, f64>, StoreError> {
-    let tried: Vec<TaskId> = tasks.iter().filter(|task| task.attempts > 0).map(|task| task.id.clone()).collect();
+    let tried: Vec<TaskId> =
+        tasks.iter().filter(|task| task.attempts > 0).map(|task| task.id.clone()).collect();
     if tried.is_empty() {
         return Ok(HashMap::new());
     }

@@ -101,7 +101,8 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     world.regatta(["approve", "1"]).exited(0).says("enqueued hello").says("enqueued bye");
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     assert_eq!(scene.proposal()["state"], "approved");
-    let again = world.regatta(["approve", "PLAN-001"]).exited(0).says("was approved before").says("hello is ");
+    let again =
+        world.regatta(["approve", "PLAN-001"]).exited(0).says("was approved before").says("hello is ");
     assert!(!again.stdout.contains("enqueued"), "{}", again.stdout);
     world.regatta(["approve", "PLAN-001", "--run"]).exited(6).says("was approved before");
     world.regatta(["reject", "PLAN-001", "no"]).exited(6);

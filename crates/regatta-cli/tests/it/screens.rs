@@ -10,7 +10,11 @@ use crate::top::Pane;
 fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
     let world = crate::world::World::new();
     let tasks: String = (0..40)
-        .map(|n| format!("  - id: task-{n:02}\n    agent: sh\n    prompt: |\n      echo {n} >f{n}.txt; sleep 0.1\n"))
+        .map(|n| {
+            format!(
+                "  - id: task-{n:02}\n    agent: sh\n    prompt: |\n      echo {n} >f{n}.txt; sleep 0.1\n"
+            )
+        })
         .collect();
     let plan = world.plan_file(&format!("---\nregatta: 1\ntasks:\n{tasks}---\n"));
     let pane = Pane::of(&world, (80, 20), "", &format!("run --no-land -j 4 {}", plan.display()));
@@ -73,7 +77,8 @@ fn a_car_under_test_and_the_checkout_of_its_gate_are_shown_as_that() {
 #[test]
 fn following_the_log_of_a_task_that_nobody_starts_says_so() {
     let world = crate::world::World::new();
-    let plan = world.plan_file("---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    prompt: echo a\n---\n");
+    let plan =
+        world.plan_file("---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    prompt: echo a\n---\n");
     world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0);
     let pane = Pane::of(&world, (100, 20), "", "logs -f a");
     pane.until(|screen| screen.contains("a is pending") && screen.contains("no daemon"));

@@ -111,8 +111,8 @@ pub struct LaneInfo {
 pub enum Purpose {
     /// One task's work.
     Task,
-    /// Tasks that only read, on one commit.
-    Readers,
+    /// A task that only reads.
+    Reader,
     /// One run of a gate.
     Gate,
 }
@@ -214,7 +214,7 @@ impl Lanes {
                 purpose: match &record.reader {
                     None => Purpose::Task,
                     Some(_) if reader::is_gate(&record) => Purpose::Gate,
-                    Some(_) => Purpose::Readers,
+                    Some(_) => Purpose::Reader,
                 },
             });
         }
