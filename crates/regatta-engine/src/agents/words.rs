@@ -139,13 +139,13 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
     )
 }
 
+/// Commands of agents' own that are about the conversation alone. Those of a project or a plugin may be whole tasks.
+const OWN_COMMANDS: [&str; 9] =
+    ["/clear", "/compact", "/config", "/context", "/cost", "/help", "/model", "/status", "/usage"];
+
 /// Whether the words are a command of the agent's own, such as `/compact`, and no task.
 pub fn is_own_command(words: &str) -> bool {
-    let first = words.split_whitespace().next().unwrap_or_default();
-    first.strip_prefix('/').is_some_and(|name| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'))
-    })
+    words.split_whitespace().next().is_some_and(|first| OWN_COMMANDS.contains(&first))
 }
 
 /// For agents that take no system prompt: the rules stand before the task. A conversation that goes on has them.

@@ -39,6 +39,9 @@ const MAX_DENIALS: usize = 100;
 /// Messages whose tokens were counted. Their events come close together, also where sub-agents interleave.
 const RECENT_MESSAGES: usize = 32;
 
+/// What is said of a line that only looks like one of claude's.
+const FORGED: &str = "the agent printed an end of its turn";
+
 /// Background tasks that are remembered.
 const MAX_TASKS: usize = 256;
 
@@ -58,6 +61,8 @@ pub struct ClaudeDecoder {
     background: BTreeSet<String>,
     /// What the results so far say of themselves alone.
     settled: Used,
+    /// An end of the turn that came while a call of a tool was open.
+    held_back: Option<Value>,
 }
 
 /// Dollars and tokens of one result, or of several.
@@ -86,6 +91,12 @@ impl Decoder for ClaudeDecoder {
     }
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
+        // Nothing came after it, and claude ended as it does after an end.
+        if let Some(value) = self.held_back.take().filter(|_| exit.success()) {
+            let mut events = Vec::new();
+            self.believe(&value, &mut events);
+            self.ledger.note_all(&mut events, 0);
+        }
         let signs = Signs {
             terminal: self.terminal.as_ref(),
             error: self.ledger.error.as_ref(),
@@ -119,8 +130,14 @@ impl ClaudeDecoder {
         let sub = text(value, "parent_tool_use_id").is_some();
         match kind {
             "system" => self.system(value, events),
-            "assistant" => self.assistant(value, sub, events),
-            "user" => self.tool_results(value, events),
+            "assistant" => {
+                self.not_the_end();
+                self.assistant(value, sub, events);
+            }
+            "user" => {
+                self.not_the_end();
+                self.tool_results(value, events);
+            }
             "rate_limit_event" => events.extend(limit(value)),
             "result" => self.result(value, events),
             _ if SILENT_TYPES.contains(&kind) => {}
@@ -258,23 +275,33 @@ impl ClaudeDecoder {
     }
 
     /// Whatever claude starts can write into its output, and so a line that looks like the end of a turn. Claude's own
-    /// has the conversation's id, closes a turn that was begun, and comes when no call of a tool is open.
-    fn is_forged(&self, value: &Value) -> Option<&'static str> {
+    /// has the conversation's id, and closes a turn that was begun. One that comes while a call of a tool is open is held
+    /// back: what follows shows whether it was claude's.
+    fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
+        self.not_the_end();
         let stranger = self.ledger.session.as_deref().zip(text(value, "session_id"));
+        if stranger.is_some_and(|(known, said)| known != said) {
+            return self.ledger.doubt(format!("{FORGED} for another conversation: ignored"));
+        }
+        if self.terminal.is_some() {
+            return self.ledger.doubt(format!("{FORGED} although it had ended its turn already: ignored"));
+        }
         let claims_success = value.get("is_error").and_then(Value::as_bool) == Some(false);
-        match () {
-            () if stranger.is_some_and(|(known, said)| known != said) => Some("for another conversation"),
-            () if self.terminal.is_some() => Some("although it had ended its turn already"),
-            () if claims_success && self.calls.has_own() => Some("while a call of a tool was open"),
-            () => None,
+        if claims_success && self.calls.has_own() {
+            self.held_back = Some(value.clone());
+            return;
+        }
+        self.believe(value, events);
+    }
+
+    /// The turn goes on, and what was held back was not its end.
+    fn not_the_end(&mut self) {
+        if self.held_back.take().is_some() {
+            self.ledger.doubt(format!("{FORGED} while a call of a tool was open: ignored"));
         }
     }
 
-    fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
-        if let Some(why) = self.is_forged(value) {
-            self.ledger.doubt(format!("the agent printed an end of its turn {why}: ignored"));
-            return;
-        }
+    fn believe(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
         let denials =
             value.get("permission_denials").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let news = denials

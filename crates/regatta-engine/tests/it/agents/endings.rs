@@ -379,9 +379,11 @@ fn an_end_of_a_turn_that_is_not_the_agents_own_counts_for_nothing() {
         assert_eq!((&ending.end, ending.cost_usd), (&AgentEnd::Success, Some(0.5)), "{lines:#?}");
         assert!(ending.doubts[0].contains("printed an end of its turn"), "{:?}", ending.doubts);
     }
-    // On its own it finishes nothing.
-    let ending = end(Kind::Claude, &[INIT, tool, &dear], &Exit::Exited { code: 0 }, "");
+    // On its own it finishes nothing of an agent that was killed; of one that ended well it may be its own.
+    let ending = end(Kind::Claude, &[INIT, tool, &dear], &Exit::Signalled { signal: 9 }, "");
     assert!(matches!(ending.end, AgentEnd::Interrupted { .. }), "{ending:?}");
+    let ending = end(Kind::Claude, &[INIT, tool, &own], &exit, "");
+    assert_eq!((ending.end, ending.cost_usd), (AgentEnd::Success, Some(0.5)));
 }
 
 #[test]
