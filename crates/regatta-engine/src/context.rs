@@ -18,7 +18,7 @@ use crate::agents::{self, AgentProfile, Kind};
 use crate::engine::EngineError;
 use crate::environment::Environment;
 use crate::git::{GitError, Repo, TrustSnapshot, Work, replace_link};
-use crate::landing::train::Memory;
+use crate::landing::train::Memory as TrainMemory;
 use crate::lanes::{Includes, Lane, Lanes, PoolOptions, RetireMode, Retired};
 use crate::notice::{Notice, Notices};
 use crate::persist::until_answered;
@@ -53,6 +53,17 @@ pub struct RunOptions {
     pub grace: Duration,
 }
 
+/// What outlives the settings: a daemon that reads them again goes on with it.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Of its landings.
+    train: Arc<TrainMemory>,
+    /// Held while an account is chosen.
+    choosing: Arc<tokio::sync::Mutex<()>>,
+    /// Lanes of settled tasks that could not be taken away when it was time.
+    lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
+}
+
 /// What a context is put together from.
 pub struct Assembly {
     /// The repository.
@@ -77,6 +88,8 @@ pub struct Assembly {
     pub inherited: Vec<(OsString, OsString)>,
     /// Who watches.
     pub notices: Notices,
+    /// What went before, where the settings are read again.
+    pub memory: Memory,
 }
 
 /// A setup that has to run.
@@ -122,7 +135,7 @@ pub struct Context {
     /// The accounts to rotate through, in the user's order.
     pub profiles: Vec<Profile>,
     /// Held while one of them is chosen.
-    pub(crate) choosing: tokio::sync::Mutex<()>,
+    pub(crate) choosing: Arc<tokio::sync::Mutex<()>>,
     /// The waits after failures.
     pub backoff: Backoff,
     /// Takes secrets out of what is shown.
@@ -130,9 +143,9 @@ pub struct Context {
     /// Variables of the settings, which agents may come to see though they are not in their environment.
     secrets: Vec<(String, String)>,
     /// What this run remembers of its landings.
-    pub(crate) train: Memory,
+    pub(crate) train: Arc<TrainMemory>,
     /// Lanes of settled tasks that could not be taken away when it was time.
-    lanes_to_retire: Mutex<BTreeSet<TaskId>>,
+    lanes_to_retire: Arc<Mutex<BTreeSet<TaskId>>>,
     /// Who watches.
     pub notices: Notices,
 }
@@ -174,15 +187,21 @@ impl Context {
             environment,
             agents,
             profiles,
-            choosing: tokio::sync::Mutex::default(),
+            choosing: assembly.memory.choosing,
             backoff: Backoff::default(),
             redactor,
             secrets,
-            train: Memory::default(),
-            lanes_to_retire: Mutex::default(),
+            train: assembly.memory.train,
+            lanes_to_retire: assembly.memory.lanes_to_retire,
             notices: assembly.notices,
             config: assembly.config,
         })
+    }
+
+    /// What outlives these settings.
+    pub fn memory(&self) -> Memory {
+        let (train, choosing) = (self.train.clone(), self.choosing.clone());
+        Memory { train, choosing, lanes_to_retire: self.lanes_to_retire.clone() }
     }
 
     /// Tells whoever watches; nobody may be watching any more.

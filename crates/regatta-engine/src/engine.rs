@@ -29,6 +29,7 @@ use crate::context::Context;
 use crate::holds::Holds;
 use crate::housekeeping::keep_house;
 use crate::landing::train::{self, LOOK_AGAIN, LandError, Round};
+use crate::landing::unfinished::has_unfinished;
 use crate::meter::Meter;
 use crate::notice::Notice;
 use crate::notify::Notifier;
@@ -448,7 +449,8 @@ impl Engine {
             self.waiting_cars = None;
         }
         let waiting = self.waiting_cars.as_ref();
-        if cars.iter().all(|car| waiting.is_some_and(|waiting| waiting.contains(&car.task))) {
+        let is_behind = || waiting.is_none() && has_unfinished(&self.ctx.state_dir);
+        if cars.iter().all(|car| waiting.is_some_and(|waiting| waiting.contains(&car.task))) && !is_behind() {
             return Ok(());
         }
         if self.train_elsewhere && waiting.is_some() {

@@ -27,6 +27,7 @@ pub const ALL: &[&str] = &[
     "pushed",
     "checkout-locked",
     "checkout-behind",
+    "index-moved",
     "files-moved",
     "ref-moved",
     "landed",

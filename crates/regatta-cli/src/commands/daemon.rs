@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
-use regatta_engine::context::{Assembly, Context, RunOptions};
+use regatta_engine::context::{Assembly, Context, Memory, RunOptions};
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::{Notice, Notices, Watching, notices};
@@ -150,6 +150,7 @@ async fn serve_here(
         global: global.clone(),
         profiles: profiles.map(str::to_owned),
         target: ctx.target.clone(),
+        memory: ctx.memory(),
     };
     obey_signals(settings, store, ctx.session.clone(), notices.clone(), send, state_dir)?;
     let (over, told) = oneshot::channel();
@@ -182,6 +183,18 @@ pub(crate) async fn assemble(
     trust: Purpose,
     notices: Notices,
 ) -> Result<Arc<Context>, CliError> {
+    assemble_with(project, store, session, trust, notices, Memory::default()).await
+}
+
+/// The same with what is remembered from before.
+async fn assemble_with(
+    project: &Project,
+    store: Arc<dyn Store>,
+    session: SessionId,
+    trust: Purpose,
+    notices: Notices,
+    memory: Memory,
+) -> Result<Arc<Context>, CliError> {
     crate::project::require_writable(&project.lanes_root(), "lanes_root")?;
     let exe = crate::project::this_program()
         .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
@@ -206,6 +219,7 @@ pub(crate) async fn assemble(
         regatta_exe: exe,
         inherited: std::env::vars_os().collect(),
         notices,
+        memory,
     };
     let assembled = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
     Ok(Arc::new(assembled.expect("assembling does not panic")?))
@@ -236,6 +250,7 @@ struct Settings {
     profiles: Option<String>,
     /// It lands on one branch for as long as it lives.
     target: String,
+    memory: Memory,
 }
 
 /// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
@@ -268,7 +283,12 @@ fn obey_signals(
                         for note in project.require_trust().await? {
                             notices.say(note);
                         }
-                        let ctx = assemble(&project, store.clone(), session.clone(), Purpose::Continue, notices.clone()).await?;
+                        let (store, session, notices) = (store.clone(), session.clone(), notices.clone());
+                        let remembered = settings.memory.clone();
+                        let going_on = Purpose::Continue;
+                        let ctx =
+                            assemble_with(&project, store, session, going_on, notices.clone(), remembered)
+                                .await?;
                         for warning in &project.warnings {
                             notices.say(warning.to_string());
                         }

@@ -6,6 +6,7 @@ mod login;
 mod machine;
 mod sandbox;
 mod tested;
+mod train;
 
 use regatta_core::time::counted;
 use regatta_engine::git::{Head, Repo, installed};
@@ -150,6 +151,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
     }
     found.extend(lanes::look(&project, store.as_deref(), args.fix).await?);
     found.extend(lanes::locks(&project, args.fix));
+    found.extend(train::look(&project, args.fix));
     found.push(lanes::trust(&project).await);
     found.extend(machine::disk(&project));
     found.push(machine::kill_level());

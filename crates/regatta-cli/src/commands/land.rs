@@ -16,9 +16,12 @@ use regatta_engine::engine::Ended;
 use regatta_engine::git::Oid;
 use regatta_engine::landing::boarding::{self, Boarded, Passenger};
 use regatta_engine::landing::on_request::land_now;
+use regatta_engine::landing::target;
 use regatta_engine::notice::{Notice, notices};
 use regatta_engine::trust::Purpose;
 use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskRecord};
+
+use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::daemon::assemble;
@@ -64,15 +67,41 @@ enum Action {
     },
     /// The train: cars in order, candidates under test, and who waits for what.
     Status,
+    /// Go on from the target as it is, after it lost work that had landed.
+    Resume,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     match args.command {
         Some(Action::Status) => look::status(global, ui).await,
+        Some(Action::Resume) => resume(global, ui),
         Some(Action::History { task }) => look::history(&task, global, ui).await,
         Some(Action::Retry(send)) => land(send, true, global, ui).await,
         None => land(args.send, false, global, ui).await,
     }
+}
+
+/// Accepts the target as the user has left it.
+fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    let project = Project::open(global)?;
+    let target = project.target()?;
+    let Some((stopped, tip)) = target::resume(&project.repo, &target)? else {
+        let error = CliError::refused(format!("there is no branch {target} to land on"));
+        return Err(error.hinted("`regatta land status` says where it was; `git branch` brings it back"));
+    };
+    let lost = stopped.as_ref().map(|stopped| stopped.lost.clone()).unwrap_or_default();
+    if ui.json {
+        ui.document(&json!({ "target": target, "tip": tip.to_string(), "stopped": stopped }));
+        return Ok(Exit::Ok);
+    }
+    ui.note(match &stopped {
+        None => format!("the train of {target} has not stopped"),
+        Some(_) => format!("the train goes on from {target} as it is, at {}", tip.short()),
+    });
+    if !lost.is_empty() {
+        ui.note(format!("no longer on {target}: {}", lost.join(", ")));
+    }
+    Ok(Exit::Ok)
 }
 
 async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {

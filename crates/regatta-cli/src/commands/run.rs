@@ -305,6 +305,7 @@ pub(crate) async fn engage(
         regatta_exe: exe,
         inherited: std::env::vars_os().collect(),
         notices,
+        memory: regatta_engine::context::Memory::default(),
     };
     let ctx = tokio::task::spawn_blocking(move || Context::assemble(assembly))
         .await

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::budget::{Account, Scope, Spent};
+use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::prompt::Prompt;
@@ -16,6 +17,7 @@ use regatta_core::suspicion::Suspicion;
 use regatta_core::time::human;
 use regatta_engine::git::{Salvage, salvages_of};
 use regatta_engine::holds::why_held;
+use regatta_engine::landing::target::is_taken_back;
 use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     task: Option<String>,
 }
+
+/// Events read of one task.
+const MOST_EVENTS: usize = 100_000;
 
 /// Everything there is to say about a task.
 struct Seen {
@@ -79,7 +84,10 @@ async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result
             let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
             Some(format!("the {who} that held it is gone: {} takes it over", heir(task)))
         }
-        false => next_step(task, &attempts),
+        false => match taken_back(project, store, task).await? {
+            Some(taken_back) => Some(taken_back),
+            None => next_step(task, &attempts),
+        },
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));
     if let Some(sighting) = &mut sighting {
@@ -178,6 +186,32 @@ pub(crate) async fn show(
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
+}
+
+/// Work that landed, and that the target does not have any more.
+async fn taken_back(
+    project: &Project,
+    store: &dyn Store,
+    task: &TaskRecord,
+) -> Result<Option<String>, CliError> {
+    let (TaskState::Landed { commit, .. }, Ok(target)) = (&task.state, project.target()) else {
+        return Ok(None);
+    };
+    if !is_taken_back(&project.repo, &target, commit) {
+        return Ok(None);
+    }
+    let noted = |event: &Event| match &event.body {
+        EventBody::Noted { text } if text.starts_with("taken back:") => Some(event.at),
+        _ => None,
+    };
+    let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
+    let since = events.iter().rev().find_map(noted);
+    let since =
+        since.map_or_else(String::new, |at| format!(" (seen {})", ago(at, regatta_engine::clock::now())));
+    let commit = &commit[..commit.len().min(12)];
+    Ok(Some(format!(
+        "taken back: its commit is no longer on {target}{since}; `git cherry-pick {commit}` brings it back"
+    )))
 }
 
 /// What it may use, and what it has used of that.

@@ -15,10 +15,11 @@ use regatta_core::profiles::Limited;
 use regatta_core::report::describe;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
-use regatta_core::train::order;
 use regatta_engine::clock::{self, Day};
 use regatta_engine::holds::all_held;
+use regatta_engine::landing::order::{Deps, in_order};
 use regatta_engine::landing::picture::under_test;
+use regatta_engine::landing::target;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
@@ -47,6 +48,7 @@ pub(crate) struct Feed {
     pub(super) model: Model,
     pub(super) redactor: Redactor,
     state_dir: PathBuf,
+    deps: Deps,
     /// The last event that was taken in.
     seen: u64,
     sessions_at: Option<Instant>,
@@ -72,6 +74,7 @@ impl Feed {
             model,
             redactor: redactor(&project.config),
             state_dir: project.repo.state_dir.clone(),
+            deps: Deps::default(),
             seen: 0,
             sessions_at: None,
             counted_at: None,
@@ -220,8 +223,9 @@ impl Feed {
         if !self.model.crew.letters.is_empty() {
             self.read_letters_again().await?;
         }
-        self.model.cars = self.store.cars(&self.model.target).await?;
-        order(&mut self.model.cars);
+        let cars = self.store.cars(&self.model.target).await?;
+        self.model.cars = in_order(self.store.as_ref(), &self.state_dir, cars, &mut self.deps).await?;
+        self.model.stopped = target::stopped(&self.state_dir, &self.model.target);
         self.model.cooling = self.cooling().await?;
         self.sessions_at = Some(Instant::now());
         Ok(())

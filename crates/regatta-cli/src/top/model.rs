@@ -10,6 +10,7 @@ use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
+use regatta_engine::landing::target::Stopped;
 use regatta_store::TaskBrief;
 
 use super::crew::Crew;
@@ -31,6 +32,8 @@ pub(crate) struct Model {
     /// Oldest first.
     pub(super) events: VecDeque<Told>,
     pub(super) cars: Vec<Car>,
+    /// Why nothing lands until somebody decides.
+    pub(super) stopped: Option<Stopped>,
     pub(super) tests: Vec<TestNow>,
     pub(super) workers: Vec<Worker>,
     pub(super) crew: Crew,

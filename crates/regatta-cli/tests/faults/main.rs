@@ -4,6 +4,7 @@
 
 mod failpoints;
 mod kept;
+mod killed_git;
 mod kills;
 mod lines;
 mod locks;
@@ -11,6 +12,7 @@ mod moved;
 mod one_agent;
 mod scene;
 mod troubles;
+mod users_git;
 
 /// The program under test.
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");

@@ -5,8 +5,9 @@
 //! split, a green one lands. Every round of tests lands a car, names a culprit, or halves a doubt, so a train always
 //! comes to its end.
 //!
-//! Invariants: only a list that is known to be green is landed; only a car that is red alone on a sound tip is
-//! ejected; cars that wait for a test never keep others from being tested while slots are free.
+//! Invariants: only a list that is known to be green is landed; a car is never tested or landed without the cars it builds
+//! on; only a car that is red alone on a sound tip, or on nothing but what it builds on and that is green, is ejected; cars
+//! that wait for a test never keep others from being tested while slots are free.
 
 /// What earlier tests say of a car.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,9 @@ pub struct Plan {
 pub struct Scene<'a> {
     /// The cars, in the order of the train.
     pub members: &'a [Member],
+    /// For each of them the cars before it that it builds on, and those that these build on, in order. Shorter where the
+    /// rest builds on nobody.
+    pub needs: &'a [Vec<usize>],
     /// Lists under test. Those of cars that are there, on whatever tip.
     pub running: &'a [Vec<usize>],
     /// Lists known to be green on this very tip.
@@ -150,9 +154,16 @@ pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan
     let sound = known(&[]) == Known::Green;
     let left = scene.slots.saturating_sub(scene.running.len() + plan.test.len());
     for piece in split(scene, &groups, left) {
-        match known(&piece) {
-            Known::Red if piece.len() == 1 && sound => plan.eject.push(piece[0]),
-            Known::Unknown => want(piece, &mut plan.test),
+        let list = closed(scene, &piece);
+        match known(&list) {
+            Known::Red if sound && (piece.len() == 1 || list.len() > piece.len()) => {
+                match culprit(scene, &list, known) {
+                    Blame::On(n) if !plan.eject.contains(&n) => plan.eject.push(n),
+                    Blame::Unclear(list) => want(list, &mut plan.test),
+                    Blame::On(_) | Blame::Nobody => {}
+                }
+            }
+            Known::Unknown => want(list, &mut plan.test),
             _ => {}
         }
     }
@@ -198,6 +209,49 @@ pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &
     }
 }
 
+/// The cars that one builds on.
+fn needs<'a>(scene: &Scene<'a>, n: usize) -> &'a [usize] {
+    scene.needs.get(n).map_or(&[], Vec::as_slice)
+}
+
+/// The list with all that its cars build on.
+fn closed(scene: &Scene<'_>, list: &[usize]) -> Vec<usize> {
+    let mut all: Vec<usize> = list.iter().flat_map(|&n| needs(scene, n).iter().copied().chain([n])).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Whom a red list is to be blamed on.
+enum Blame {
+    On(usize),
+    /// This has to be tested first.
+    Unclear(Vec<usize>),
+    /// Tests that run will tell.
+    Nobody,
+}
+
+/// Looks through a red list, from what others build on to what builds on others.
+fn culprit(scene: &Scene<'_>, list: &[usize], known: &mut dyn FnMut(&[usize]) -> Known) -> Blame {
+    for &n in list {
+        let with = closed(scene, &[n]);
+        match known(&with) {
+            Known::Green => continue,
+            Known::Running => return Blame::Nobody,
+            Known::Unknown => return Blame::Unclear(with),
+            Known::Red => {}
+        }
+        // Everything it builds on is green by itself; so it has to be together.
+        let without = &with[..with.len() - 1];
+        return match without.is_empty() || known(without) == Known::Green {
+            true => Blame::On(n),
+            false if known(without) == Known::Unknown => Blame::Unclear(without.to_vec()),
+            false => Blame::Nobody,
+        };
+    }
+    Blame::Nobody
+}
+
 fn is_suspect(scene: &Scene<'_>, n: usize) -> bool {
     matches!(scene.members[n].standing, Standing::Suspect(_))
 }
@@ -216,6 +270,9 @@ fn main_batch(scene: &Scene<'_>) -> Vec<usize> {
     let mut all_good = 1.0;
     let mut batch = Vec::new();
     for n in (0..scene.members.len()).filter(|n| !is_suspect(scene, *n)) {
+        if !needs(scene, n).iter().all(|need| batch.contains(need)) {
+            continue;
+        }
         all_good *= chance(scene, n);
         if all_good < DARE && !batch.is_empty() {
             break;
@@ -237,8 +294,10 @@ fn landable(scene: &Scene<'_>) -> Option<Vec<usize>> {
         let larger = scene.about_to_end && list.len() > green.len();
         !list.starts_with(green) && (contains || larger || is_earlier(list, green))
     };
-    let ready =
-        |green: &&Vec<usize>| !green.is_empty() && !scene.running.iter().any(|list| in_the_way(green, list));
+    let is_closed = |green: &[usize]| closed(scene, green).len() == green.len();
+    let ready = |green: &&Vec<usize>| {
+        !green.is_empty() && is_closed(green) && !scene.running.iter().any(|list| in_the_way(green, list))
+    };
     scene.green.iter().filter(ready).max_by_key(|green| (green.len(), std::cmp::Reverse(green[0]))).cloned()
 }
 
@@ -300,7 +359,10 @@ fn hedges(scene: &Scene<'_>, main: &[usize], wanted: &[Vec<usize>]) -> Vec<Vec<u
         return Vec::new();
     }
     let size = doubtful.len().div_ceil(slots).min(piece_size(scene, &doubtful)).max(1);
-    cut(&doubtful, size).take(slots).collect()
+    let mut pieces: Vec<Vec<usize>> = cut(&doubtful, size).map(|piece| closed(scene, &piece)).collect();
+    pieces.dedup();
+    pieces.truncate(slots);
+    pieces
 }
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ pub(crate) const AS_STORED: [(&str, &str); 2] =
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const LOCK_TRIES: u32 = 9;
+/// A command that a signal ended is run again this often: every one can be repeated, and who moves a ref looks where it
+/// is.
+const KILLED_TRIES: u32 = 4;
 const STDERR_TAIL: usize = 4000;
 /// Linux never makes a pipe smaller than a page.
 const PIPE_ROOM: usize = 4096;
@@ -111,6 +114,7 @@ pub(crate) struct GitCommand {
     stdin: Option<Vec<u8>>,
     /// Where our own edits of refs are on record.
     ref_edits: Option<PathBuf>,
+    only_once: bool,
 }
 
 /// What a command that was allowed to fail did.
@@ -132,7 +136,14 @@ impl GitCommand {
             cwd: None,
             stdin: None,
             ref_edits: None,
+            only_once: false,
         }
+    }
+
+    /// Is not repeated after a kill: the caller finds out first what it did.
+    pub(crate) fn only_once(mut self) -> Self {
+        self.only_once = true;
+        self
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -225,13 +236,19 @@ impl GitCommand {
         output.map_err(GitError::NotInstalled)
     }
 
-    /// Runs it and hands back whatever happened. Only a lock held by another process is waited for; one that no process
-    /// holds any more is removed.
+    /// Runs it and hands back whatever happened. A lock held by another process is waited for, one that no process holds
+    /// any more is removed, and a command that was killed is repeated.
     pub(crate) fn run(&self) -> Result<Ran, GitError> {
         let mut wait = FIRST_WAIT;
+        let mut killed = 0;
         for attempt in 1.. {
             let output = self.spawn_once()?;
             let stderr = tail(&output.stderr);
+            if output.status.code().is_none() && !self.only_once && killed + 1 < KILLED_TRIES {
+                killed += 1;
+                std::thread::sleep(jittered(FIRST_WAIT));
+                continue;
+            }
             if output.status.success() || !is_lock_trouble(&stderr) {
                 let (code, stdout) = (output.status.code(), output.stdout);
                 return Ok(Ran { code, stdout, stderr, command: self.shown() });
@@ -241,7 +258,7 @@ impl GitCommand {
             if cleared {
                 continue;
             }
-            if attempt >= LOCK_TRIES {
+            if attempt - killed >= LOCK_TRIES {
                 return Err(GitError::locked(self.shown(), lock.as_deref(), stderr));
             }
             std::thread::sleep(jittered(wait));

@@ -32,6 +32,48 @@ impl LoggedCommit {
     }
 }
 
+/// What an index or a tree has at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) mode: String,
+    pub(crate) oid: String,
+}
+
+impl Entry {
+    fn of(mode: &str, oid: &str) -> Option<Self> {
+        (mode != "000000").then(|| Self { mode: mode.to_owned(), oid: oid.to_owned() })
+    }
+
+    /// Reads `<mode> <id> <stage> TAB <path>` of `git ls-files -s`; `None` for one side of a conflict.
+    pub(crate) fn listed(line: &[u8]) -> Option<(PathBuf, Self)> {
+        let tab = line.iter().position(|b| *b == b'\t')?;
+        let head = std::str::from_utf8(&line[..tab]).ok()?;
+        let mut words = head.split(' ');
+        let (mode, oid, stage) = (words.next()?, words.next()?, words.next()?);
+        let path = OsStr::from_bytes(&line[tab + 1..]).into();
+        (stage == "0").then(|| (path, Self { mode: mode.to_owned(), oid: oid.to_owned() }))
+    }
+}
+
+/// A path that differs between two commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    pub(crate) path: PathBuf,
+    pub(crate) old: Option<Entry>,
+    pub(crate) new: Option<Entry>,
+}
+
+impl Shift {
+    pub(crate) fn is_submodule(&self) -> bool {
+        [&self.old, &self.new].into_iter().flatten().any(|entry| entry.mode == "160000")
+    }
+}
+
+/// A list of paths that end with a zero byte.
+pub(crate) fn paths(listed: &[u8]) -> std::collections::BTreeSet<PathBuf> {
+    listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect()
+}
+
 const FORMAT: &str = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%ad%x00%B";
 const FIELDS: usize = 7;
 
@@ -81,6 +123,29 @@ impl Work {
     /// Paths that `to` has and `from` has not.
     pub(crate) fn paths_added(&self, from: &Oid, to: &Oid) -> Result<Vec<PathBuf>, GitError> {
         self.named_between(from, to, &["--diff-filter=A"])
+    }
+
+    /// What each path that differs was and is.
+    pub(crate) fn shifts_between(&self, from: &Oid, to: &Oid) -> Result<Vec<Shift>, GitError> {
+        if from == to {
+            return Ok(Vec::new());
+        }
+        let flags = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
+        let listed = self.bare().args(flags).arg(from).arg(to).arg("--").bytes()?;
+        let mut fields = listed.split(|b| *b == 0).filter(|field| !field.is_empty());
+        let mut shifts = Vec::new();
+        while let Some(field) = fields.next() {
+            // `:<old mode> <new mode> <old id> <new id> <letter>`
+            let text = String::from_utf8_lossy(field).into_owned();
+            let words: Vec<&str> = text.trim_start_matches(':').split(' ').collect();
+            let (&[old_mode, new_mode, old, new, _], Some(path)) = (words.as_slice(), fields.next()) else {
+                let what = "a change without its path".to_owned();
+                return Err(GitError::Unexpected { command: "git diff-tree".into(), what });
+            };
+            let path = OsStr::from_bytes(path).into();
+            shifts.push(Shift { path, old: Entry::of(old_mode, old), new: Entry::of(new_mode, new) });
+        }
+        Ok(shifts)
     }
 
     fn named_between(&self, from: &Oid, to: &Oid, extra: &[&str]) -> Result<Vec<PathBuf>, GitError> {

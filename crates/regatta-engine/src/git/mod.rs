@@ -42,6 +42,7 @@ pub use delete_branch::DeletedBranch;
 pub use error::GitError;
 pub(crate) use files::{FileLock, absent_is_none, copy_index, io, replace_file, replace_link, unique_suffix};
 pub use history::LoggedCommit;
+pub(crate) use history::{Entry, Shift, paths};
 pub use initialise::{HistoryLine, initialise};
 pub(crate) use keeps::KEEP;
 pub use locks::StaleLock;

@@ -140,8 +140,15 @@ impl Repo {
         if ran.code == Some(0) {
             return Ok(RefOutcome::Done);
         }
+        let mut seen = Vec::with_capacity(edits.len());
         for edit in edits {
-            let now = read(&edit.name)?;
+            seen.push(read(&edit.name)?);
+        }
+        // Git may have been killed when all was done and only its answer was missing.
+        if edits.iter().zip(&seen).all(|(edit, now)| edit.new == *now) {
+            return Ok(RefOutcome::Done);
+        }
+        for (edit, now) in edits.iter().zip(seen) {
             let expected = match &edit.old {
                 Expect::Absent => None,
                 Expect::Is(oid) => Some(oid),

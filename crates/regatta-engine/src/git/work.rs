@@ -221,7 +221,40 @@ impl Work {
 
     /// Whether there is such an object.
     pub(crate) fn exists(&self, object: &Oid) -> Result<bool, GitError> {
-        Ok(self.bare().args(["cat-file", "-e"]).arg(object).run()?.code == Some(0))
+        let ran = self.bare().args(["cat-file", "-e"]).arg(object).run()?;
+        match ran.code {
+            Some(0) => Ok(true),
+            // A git that was killed has not said that there is none.
+            Some(1) => Ok(false),
+            _ => Err(ran.into_error()),
+        }
+    }
+
+    /// Those of these commits that are not there, or have lost their tree.
+    pub(crate) fn missing(&self, commits: &[Oid]) -> Result<Vec<Oid>, GitError> {
+        let asked: String = commits.iter().map(|oid| format!("{oid}^{{tree}}\n")).collect();
+        let said = self.bare().args(["cat-file", "--batch-check=%(objecttype)"]).stdin(asked).bytes()?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let answers = said.lines().map(|line| line == "tree");
+        Ok(commits.iter().zip(answers).filter(|(_, there)| !there).map(|(oid, _)| oid.clone()).collect())
+    }
+
+    /// Whether everything that `tip` has and `known` has not is there: a `git gc --prune=now` beside us may have taken
+    /// what no ref reached yet.
+    pub(crate) fn is_whole(&self, tip: &Oid, known: &Oid) -> Result<bool, GitError> {
+        let command =
+            self.bare().args(["rev-list", "--objects", "--quiet"]).arg(tip).arg(format!("^{known}"));
+        let ran = command.run()?;
+        match ran.code {
+            Some(0) => Ok(true),
+            Some(_) => Ok(false),
+            None => Err(ran.into_error()),
+        }
+    }
+
+    /// Forgets which trees commits have: some of those objects may be gone.
+    pub(crate) fn forget_trees(&self) {
+        self.trees.lock().expect("held for a moment only").clear();
     }
 
     /// Whether `ancestor` is reachable from `descendant`; a commit is its own ancestor.

@@ -76,18 +76,30 @@ impl Chains {
         }
     }
 
-    /// Puts the listed cars on `tip`, in this order.
+    /// Forgets what was built: some of it may be gone. The dates stay, so that it comes out the same.
+    pub(super) fn forget(&mut self) {
+        self.links.clear();
+        self.surveys.clear();
+    }
+
+    /// Puts the listed cars on `tip`, in this order; `needs` says for each car of the train which others it builds on.
     pub(super) fn build(
         &mut self,
         work: &Work,
         tip: &Oid,
         cars: &[Car],
         list: &[usize],
+        needs: &[Vec<usize>],
         now: Timestamp,
     ) -> Result<Chain, GitError> {
         let mut chain =
             Chain { base: tip.clone(), links: Vec::new(), tree: work.tree_of(tip)?, refused: Vec::new() };
         for &n in list {
+            let needs = needs.get(n).map_or(&[][..], Vec::as_slice);
+            if !needs.iter().all(|need| chain.links.iter().any(|(there, _)| there == need)) {
+                // What it builds on is not there: whatever would come of it says nothing about it.
+                continue;
+            }
             let below = chain.commit().clone();
             match self.link(work, &below, &cars[n], now)? {
                 Link::On { commit, tree } => {
@@ -97,15 +109,38 @@ impl Chains {
                 }
                 Link::Nothing if below == *tip => chain.refused.push((n, Refusal::AlreadyIn)),
                 Link::Conflict(paths) if below == *tip => chain.refused.push((n, Refusal::Conflict(paths))),
-                // Not with the cars before it. Does the tip take it without them?
-                Link::Nothing | Link::Conflict(_) => match self.link(work, tip, &cars[n], now)? {
-                    Link::Nothing => chain.refused.push((n, Refusal::AlreadyIn)),
-                    Link::Conflict(paths) => chain.refused.push((n, Refusal::Conflict(paths))),
-                    Link::On { .. } => {}
-                },
+                // Not with the cars before it. Does the tip take it without them, but for those it builds on?
+                Link::Nothing | Link::Conflict(_) => {
+                    let Some(ground) = self.stack(work, tip, cars, needs, now)? else { continue };
+                    match self.link(work, &ground, &cars[n], now)? {
+                        Link::Nothing if ground == *tip => chain.refused.push((n, Refusal::AlreadyIn)),
+                        Link::Conflict(paths) => chain.refused.push((n, Refusal::Conflict(paths))),
+                        Link::Nothing | Link::On { .. } => {}
+                    }
+                }
             }
         }
         Ok(chain)
+    }
+
+    /// These cars on `tip`; `None` where one of them does not go with the others.
+    fn stack(
+        &mut self,
+        work: &Work,
+        tip: &Oid,
+        cars: &[Car],
+        list: &[usize],
+        now: Timestamp,
+    ) -> Result<Option<Oid>, GitError> {
+        let mut below = tip.clone();
+        for &n in list {
+            match self.link(work, &below, &cars[n], now)? {
+                Link::On { commit, .. } => below = commit,
+                Link::Nothing => {}
+                Link::Conflict(_) => return Ok(None),
+            }
+        }
+        Ok(Some(below))
     }
 
     fn link(&mut self, work: &Work, below: &Oid, car: &Car, now: Timestamp) -> Result<Link, GitError> {

@@ -27,11 +27,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A checkout with its index locked by us.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
-    work: &'a Work,
+    pub(super) work: &'a Work,
     pub(super) checkout: Checkout,
     objects: PathBuf,
     /// The index we work on; it takes the place of the real one at the end.
     scratch: PathBuf,
+    /// The user's index with the move in it, made before the branch moves.
+    next: Option<PathBuf>,
     /// Ours, unless we only look.
     lock: Option<PathBuf>,
     /// The user checks out only some directories; `true` for cone patterns.
@@ -50,7 +52,7 @@ impl<'a> Follower<'a> {
     pub(super) fn lock(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
         let index = checkout.git_dir.join("index");
         let lock = checkout.git_dir.join("index.lock");
-        if is_dead(&lock) {
+        if is_left(&lock) {
             Self::clear_own_lock(&checkout);
         }
         let aside = checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
@@ -76,7 +78,8 @@ impl<'a> Follower<'a> {
         lock: Option<PathBuf>,
     ) -> Result<Self, GitError> {
         let scratch = checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
-        let mut follower = Self { work, objects: work.objects_dir(), checkout, scratch, lock, sparse: None };
+        let mut follower =
+            Self { work, objects: work.objects_dir(), checkout, scratch, next: None, lock, sparse: None };
         follower.sparse = follower.load_sparse(repo)?;
         copy_index(index, &follower.scratch)?;
         Ok(follower)
@@ -96,9 +99,17 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn git(&self, head: Option<&Oid>) -> Result<crate::git::GitCommand, GitError> {
-        let place =
-            Place { worktree: &self.checkout.path, index: &self.scratch, objects: &self.objects, head };
+    pub(super) fn git(&self, head: Option<&Oid>) -> Result<crate::git::GitCommand, GitError> {
+        self.git_on(&self.scratch, head)
+    }
+
+    /// A command in the checkout on an index of our own.
+    pub(super) fn git_on(
+        &self,
+        index: &Path,
+        head: Option<&Oid>,
+    ) -> Result<crate::git::GitCommand, GitError> {
+        let place = Place { worktree: &self.checkout.path, index, objects: &self.objects, head };
         let command = self.work.at_place(&place)?;
         Ok(match self.sparse {
             Some(cone) => {
@@ -216,45 +227,60 @@ impl<'a> Follower<'a> {
         Ok(settled)
     }
 
-    /// Moves files and index from `old` to `new`. Git checks once more; on refusal nothing has changed. An error leaves
-    /// the index as it was and some of the files moved: to be gone on with by
-    /// [`resume_follow`](super::publish::resume_follow) once there is room.
-    pub(super) fn go(self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
+    /// Makes the index as it will be, while nothing has happened yet that could not be taken back.
+    pub(super) fn prepare(&mut self, old: &Oid, new: &Oid) -> Result<(), GitError> {
+        let next = self.checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
+        copy_index(&self.scratch, &next)?;
+        self.next = Some(next.clone());
+        self.git_on(&next, None)?.args(["read-tree", "-m"]).arg(old).arg(new).bytes().map(drop)
+    }
+
+    /// The branch has moved: from now on the index says so, too. Until the files have followed, they look changed and are
+    /// not staged: a commit of the user's takes nothing back.
+    pub(super) fn show_move(&mut self) -> Result<(), GitError> {
+        let Some(next) = self.next.take() else { return Ok(()) };
+        let index = self.checkout.git_dir.join("index");
+        fs::rename(&next, &index).map_err(io("replace", &index))
+    }
+
+    /// Moves the files from `old` to `new`. Git checks once more; on refusal nothing has changed. An error leaves some of
+    /// the files moved: [`settle`](Self::settle) goes on with it.
+    pub(super) fn go(&mut self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
         let checkout =
             ["checkout", "--quiet", "--detach", "--no-overwrite-ignore", "--no-recurse-submodules"];
-        let ran = self.git(Some(old))?.args(checkout).arg(new).arg("--").run()?;
+        let ran = self.git(Some(old))?.only_once().args(checkout).arg(new).arg("--").run()?;
         // Git refuses with 1. Whatever else it ends with, and where it could not write a file and went on, it was not
         // the user's files that stopped it but the disk.
         if !matches!(ran.code, Some(0 | 1)) || ran.stderr.contains("unable to ") {
-            self.remove_half_written(old, new);
             return Err(ran.into_error());
         }
         if ran.code != Some(0) {
             return Ok(false);
         }
         failpoint::reach("files-moved");
-        let index = self.checkout.git_dir.join("index");
-        fs::rename(&self.scratch, &index).map_err(io("replace", &index))?;
+        self.replace_index()?;
         Ok(true)
     }
 
-    /// Removes files of which git has written only the beginning: nobody could tell them from the user's own later. Right
-    /// before, under the same lock, nothing of the user's was in these places.
-    fn remove_half_written(&self, old: &Oid, new: &Oid) {
-        let content = |commit: &Oid, path: &Path| {
-            let mut name = OsString::from(format!("{commit}:"));
-            name.push(path);
-            self.work.bare().args(["cat-file", "blob"]).arg(name).bytes().ok()
-        };
-        for path in self.work.paths_between(old, new).unwrap_or_default() {
-            let file = self.checkout.path.join(&path);
-            let is_file = file.symlink_metadata().is_ok_and(|meta| meta.is_file());
-            let Some(there) = is_file.then(|| fs::read(&file).ok()).flatten() else { continue };
-            let is_half = |whole: Vec<u8>| whole.len() > there.len() && whole.starts_with(&there);
-            if content(new, &path).is_some_and(is_half) && content(old, &path).as_ref() != Some(&there) {
-                fs::remove_file(&file).ok();
-            }
-        }
+    /// Puts the index we worked on in the place of the real one.
+    pub(super) fn replace_index(&self) -> Result<(), GitError> {
+        let index = self.checkout.git_dir.join("index");
+        fs::rename(&self.scratch, &index).map_err(io("replace", &index))
+    }
+
+    /// Works on another copy of the index as it is: a git that was killed may have left the last one locked.
+    pub(super) fn start_over(&mut self) -> Result<(), GitError> {
+        remove_with_lock(&self.scratch);
+        self.scratch = self.checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
+        copy_index(&self.checkout.git_dir.join("index"), &self.scratch).map(drop)
+    }
+
+    pub(super) fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        self.sparse.is_some()
     }
 
     /// The directory that follows.
@@ -291,15 +317,26 @@ fn wait_for_orphans(checkout: &Checkout) {
 }
 
 /// A landing that was killed before it moved the ref leaves only its lock: whoever lands next takes it away.
-fn is_dead(lock: &Path) -> bool {
+fn is_left(lock: &Path) -> bool {
     let content = fs::read_to_string(lock).unwrap_or_default();
     let holder = content.strip_prefix(MARK).and_then(|rest| serde_json::from_str::<Identity>(rest).ok());
     holder.is_some_and(|holder| holder.seems_gone())
 }
 
+/// Removes an index of ours, and the lock that a killed git left beside it.
+fn remove_with_lock(index: &Path) {
+    fs::remove_file(index).ok();
+    let mut lock = OsString::from(index);
+    lock.push(".lock");
+    fs::remove_file(lock).ok();
+}
+
 impl Drop for Follower<'_> {
     fn drop(&mut self) {
-        fs::remove_file(&self.scratch).ok();
+        remove_with_lock(&self.scratch);
+        if let Some(next) = &self.next {
+            remove_with_lock(next);
+        }
         if let Some(lock) = &self.lock {
             fs::remove_file(lock).ok();
         }

@@ -16,6 +16,8 @@ use crate::worker::Stop;
 
 /// Outputs of gates that are kept.
 const MOST_OUTPUTS: usize = 200;
+/// A gate that somebody kills is run again until it was killed this often in a row.
+const MOST_KILLS: u32 = 3;
 
 /// What the gate said.
 pub(crate) enum Gate {
@@ -63,21 +65,30 @@ pub(crate) async fn gate(
     let secrets = ctx.secrets_in_lane(&lane.task);
     let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session), secrets);
     let mut said = None;
-    let (mut tries, mut trouble) = (0, false);
+    let (mut tries, mut kills, mut trouble) = (0, 0, false);
     if let Some(due) = ctx.setup_due(&lane).await? {
         let setup = &due.command;
         let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(ctx, setup, limit, stop.clone()).await;
-        trouble = matches!(ran.exit, Exit::NeverStarted { .. } | Exit::Lost);
+        trouble = says_nothing(&ran.exit);
         said = failure("lane.setup", setup, candidate, &ran);
         if said.is_none() {
             ctx.setup_done(&lane, &due).await?;
         }
     }
     while said.is_none() && stop.borrow().is_none() {
-        tries += 1;
         let ran = shell.run(ctx, command, land.test_timeout.unwrap_or(NO_LIMIT), stop.clone()).await;
-        trouble = matches!(ran.exit, Exit::NeverStarted { .. } | Exit::Lost);
+        trouble = says_nothing(&ran.exit);
+        if is_killed(&ran.exit) && stop.borrow().is_none() {
+            kills += 1;
+            if kills == MOST_KILLS {
+                said = failure("the gate", command, candidate, &ran)
+                    .map(|detail| format!("killed {kills} times in a row, out of memory? {detail}"));
+            }
+            continue;
+        }
+        kills = 0;
+        tries += 1;
         match failure("the gate", command, candidate, &ran) {
             None => break,
             Some(_) if tries <= land.retries => {}
@@ -103,6 +114,22 @@ pub(crate) async fn gate(
         None => Gate::Passed { note: format!("`{command}` passed in {took}"), flaky: false },
         Some(detail) => Gate::Failed { detail },
     })
+}
+
+/// Whether a command ended in a way that says nothing about what it was run on.
+fn says_nothing(exit: &Exit) -> bool {
+    matches!(exit, Exit::NeverStarted { .. } | Exit::Lost) || is_killed(exit)
+}
+
+/// Whether somebody else ended it, the kernel for want of memory for example: itself, or a child whose end a shell handed
+/// on. A program that crashes ends by other signals, and that is its own doing.
+fn is_killed(exit: &Exit) -> bool {
+    const FROM_OUTSIDE: [i32; 4] = [1, 2, 9, 15];
+    match exit {
+        Exit::Signalled { signal } => FROM_OUTSIDE.contains(signal),
+        Exit::Exited { code } => [9, 15].contains(&(code - 128)),
+        _ => false,
+    }
 }
 
 /// What a gate said that passed interests nobody; of those that failed the last ones are kept.

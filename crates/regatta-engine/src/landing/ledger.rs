@@ -67,6 +67,7 @@ pub(super) struct Ledger {
     pause: Option<Pause>,
     /// Cars that have waited for the user's checkout.
     waited: HashSet<Approval>,
+    has_begun: bool,
 }
 
 /// A test under way, as far as planning goes.
@@ -81,6 +82,8 @@ pub(super) struct UnderWay {
 pub(super) struct Situation {
     pub(super) tip: Oid,
     pub(super) cars: Vec<Car>,
+    /// For each car those before it that it builds on.
+    pub(super) needs: Vec<Vec<usize>>,
     pub(super) running: Vec<UnderWay>,
     pub(super) slots: usize,
     pub(super) has_gate: bool,
@@ -111,9 +114,14 @@ impl Ledger {
         self.green.extend(passed.iter().filter_map(|tree| Oid::parse(tree).ok()));
     }
 
+    /// True once.
+    pub(super) fn is_first_round(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_begun, true)
+    }
+
     /// Decides what to do; builds whatever it has to know the content of.
     pub(super) fn decide(&mut self, work: &Work, situation: &Situation) -> Result<Decision, GitError> {
-        let Situation { tip, cars, running, slots, has_gate, now } = situation;
+        let Situation { tip, cars, needs, running, slots, has_gate, now } = situation;
         let members: Vec<Member> = cars
             .iter()
             .map(|car| Member { standing: self.standing(car, *has_gate), checked: car.request.checked })
@@ -125,6 +133,7 @@ impl Ledger {
         let typical = self.typical.map_or(Duration::MAX, |typical| typical * 3 / 2 + Duration::from_secs(1));
         let scene = Scene {
             members: &members,
+            needs,
             running: &lists,
             green: &green,
             about_to_end: running.iter().any(|test| test.since.elapsed() < typical),
@@ -137,7 +146,7 @@ impl Ledger {
             if let Some(chain) = built.get(list) {
                 return self.known(chain, list, cars, running, *has_gate);
             }
-            match self.chains.build(work, tip, cars, list, *now) {
+            match self.chains.build(work, tip, cars, list, needs, *now) {
                 Ok(chain) => {
                     refused.extend(chain.refused.iter().cloned());
                     let known = self.known(&chain, list, cars, running, *has_gate);
@@ -159,10 +168,12 @@ impl Ledger {
             return Ok(Decision { refused, ..Decision::default() });
         }
         let tip_is_red = plan.tip_is_red.then(|| self.said_of(&built, &[]));
-        let eject = plan.eject.iter().map(|n| (*n, self.said_of(&built, &[*n]))).collect();
+        let with_needs =
+            |n: usize| needs.get(n).into_iter().flatten().copied().chain([n]).collect::<Vec<_>>();
+        let eject = plan.eject.iter().map(|n| (*n, self.said_of(&built, &with_needs(*n)))).collect();
         let mut chain = |list: &Vec<usize>| match built.remove(list) {
             Some(chain) => Ok(chain),
-            None => self.chains.build(work, tip, cars, list, *now),
+            None => self.chains.build(work, tip, cars, list, needs, *now),
         };
         Ok(Decision {
             refused,
@@ -207,7 +218,7 @@ impl Ledger {
 
     /// Lists that passed on another tip, or behind cars that have landed since, and whose content on this one passed.
     fn green_on(&mut self, work: &Work, situation: &Situation) -> Result<Vec<Vec<usize>>, GitError> {
-        let Situation { tip, cars, has_gate, now, .. } = situation;
+        let Situation { tip, cars, needs, has_gate, now, .. } = situation;
         let mut found: Vec<Vec<usize>> = Vec::new();
         if !has_gate {
             return Ok(found);
@@ -222,7 +233,7 @@ impl Ledger {
             if list.is_empty() || found.contains(&list) {
                 continue;
             }
-            let chain = self.chains.build(work, tip, cars, &list, *now)?;
+            let chain = self.chains.build(work, tip, cars, &list, needs, *now)?;
             if chain.links.len() == list.len() && self.green.contains(&chain.tree) {
                 found.push(list);
             }

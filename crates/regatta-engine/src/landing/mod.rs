@@ -7,18 +7,24 @@
 pub mod boarding;
 pub mod candidate;
 pub mod on_request;
+pub mod order;
 pub mod picture;
 pub mod publish;
+pub mod target;
 pub mod train;
+pub mod unfinished;
 
+mod by_path;
 mod chain;
 mod clean;
 mod follow;
 mod gate;
+mod gc;
 mod inspect;
 mod ledger;
 mod merge;
 mod moving;
+mod pushing;
 mod refused;
 mod remote;
 mod unfit;

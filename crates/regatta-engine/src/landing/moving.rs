@@ -6,25 +6,25 @@ use regatta_core::id::TaskId;
 use regatta_core::train::{Car, CarStep, Intent, LandStep};
 
 use super::chain::Chain;
+use super::gc::{GcGuard, wait_for_gc};
 use super::publish::{PublishRequest, Published, WaitingFor, in_the_way, publish, resume_follow};
-use super::remote::{self, Pushed, Standing};
-use super::train::{LandError, Train, Went};
+use super::target;
+use super::train::{Ground, LandError, Train, Went};
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
 
+/// Times that objects which are missing are made again.
+const MOST_REBUILDS: u32 = 5;
+
 impl Train {
     /// Lands all cars of a chain that passed by one move of the target.
-    pub(super) async fn publish(&mut self, chain: Chain, tip: Option<Oid>) -> Result<Went, LandError> {
+    pub(super) async fn publish(&mut self, chain: Chain, ground: Ground) -> Result<Went, LandError> {
         let cars: Vec<Car> = chain.links.iter().map(|(n, _)| self.cars[*n].clone()).collect();
-        let target = self.ctx.target.clone();
-        let here = self.ctx.blocking(move |ctx| ctx.repo.read_ref(&format!("refs/heads/{target}"))).await?;
-        // The candidates may be on what the remote has and this branch has not yet; else it has to be where it was.
-        if here.is_some() && here != tip && self.remote.is_none() {
-            return Ok(Went::On);
-        }
+        // From exactly where the branch was when the candidates were built: with `land.push` they may be on what the
+        // remote has and this branch has not yet, and the remote may have taken its time to say so.
         let request = PublishRequest {
             target: self.ctx.target.clone(),
-            old: here,
+            old: ground.local,
             new: chain.commit().clone(),
             message: format!("regatta: land {}", names(&cars)),
         };
@@ -48,6 +48,12 @@ impl Train {
         if let Some(Published::WaitingForCheckout { worktree, paths, why }) = seen {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
         }
+        // What would have to be pushed first cannot be taken back.
+        let target = self.ctx.target.clone();
+        let here = self.ctx.blocking(move |ctx| ctx.repo.read_ref(&format!("refs/heads/{target}"))).await?;
+        if here != request.old {
+            return Ok(Went::On);
+        }
         self.take_steps(&self.gated(&chain, request.old.as_ref())).await?;
         failpoint::reach("gated");
         if let Some(went) = self.push(&request.new).await? {
@@ -55,25 +61,23 @@ impl Train {
         }
         let moved = self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?;
         match moved {
-            Published::Moved { behind, .. } => {
+            Published::Moved { kept, .. } => {
                 failpoint::reach("ref-moved");
-                for checkout in behind {
-                    self.ctx.say(format!(
-                        "the checkout at {} changed at the last moment and did not follow: git reset --keep HEAD",
-                        checkout.display()
-                    ));
+                for file in kept {
+                    let file = file.display();
+                    self.ctx.say(format!("{file} changed at the last moment: it stays as you have it"));
                 }
-                let landed =
-                    chain.links.iter().zip(&cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
-                self.landed(landed.collect()).await?;
+                self.is_on_the_target(&chain, &cars).await?;
             }
+            // It is on the target; the checkout follows at the next look, and nobody lands before that.
             Published::HalfWay { why } => {
-                // Nobody overtakes them: what has to follow would be between two landings, and nobody could tell any
-                // more that it is not the user's doing.
+                self.ctx.say(format!("a checkout has not followed yet: {}", self.ctx.redact(&why)));
+                self.is_on_the_target(&chain, &cars).await?;
+            }
+            Published::Unfinished { why } => {
+                self.take_back().await?;
                 let why = self.ctx.redact(&why);
-                self.ctx.train.ledger().pause(why.clone());
-                self.all_wait(&why).await?;
-                return Ok(Went::Nowhere);
+                return self.nobody_moves(why).await;
             }
             Published::TargetMoved { .. } => {}
             Published::WaitingForCheckout { worktree, paths, why } => {
@@ -88,112 +92,8 @@ impl Train {
         Ok(Went::On)
     }
 
-    /// With `land.push`: on which commit to build, which may be ahead of the local branch. Where there is none, what
-    /// became of the step instead.
-    pub(super) async fn on_the_remote(
-        &mut self,
-        local: Option<Oid>,
-    ) -> Result<Result<Option<Oid>, Went>, LandError> {
-        if !self.ctx.config.land.push {
-            return Ok(Ok(local));
-        }
-        let (name, at) = match self.remote.clone() {
-            Some(known) => known,
-            None => {
-                let Some(name) = self.ctx.blocking(remote::name).await? else {
-                    let why = "land.push is on, and there is no remote: add one, or turn it off".to_owned();
-                    return self.nobody_moves(why).await.map(Err);
-                };
-                let remote = name.clone();
-                let at = self.ctx.blocking(move |ctx| remote::fetch(ctx, &remote)).await?;
-                (name, at)
-            }
-        };
-        self.remote = Some((name.clone(), at.clone()));
-        let here = local.clone();
-        match self.ctx.blocking(move |ctx| remote::standing(ctx, here, at)).await? {
-            Standing::On(tip) => {
-                // Pushed, and then it crashed: the remote has what only the record here is missing.
-                if tip != local && self.finish_what_was_pushed(local, tip.as_ref()).await? {
-                    return Ok(Err(Went::On));
-                }
-                Ok(Ok(tip))
-            }
-            Standing::Diverged { remote } => {
-                let target = &self.ctx.target;
-                let why = format!(
-                    "{target} and {name}/{target} ({}) have gone different ways; bring them together: git pull --rebase {name} {target}",
-                    remote.short()
-                );
-                self.nobody_moves(why).await.map(Err)
-            }
-        }
-    }
-
-    async fn nobody_moves(&mut self, why: String) -> Result<Went, LandError> {
-        self.ctx.train.ledger().pause(why.clone());
-        self.all_wait(&why).await?;
-        Ok(Went::Nowhere)
-    }
-
-    /// Moves the local branch to what was pushed before a crash; whether it was.
-    async fn finish_what_was_pushed(
-        &mut self,
-        local: Option<Oid>,
-        tip: Option<&Oid>,
-    ) -> Result<bool, LandError> {
-        let candidates: Vec<Oid> = self
-            .begun
-            .iter()
-            .filter_map(|car| match &car.step {
-                CarStep::Gated { candidate, .. } => Oid::parse(candidate).ok(),
-                _ => None,
-            })
-            .collect();
-        let (false, Some(tip)) = (candidates.is_empty(), tip.cloned()) else { return Ok(false) };
-        let request = PublishRequest {
-            target: self.ctx.target.clone(),
-            old: local,
-            new: tip.clone(),
-            message: "regatta: land what was pushed".to_owned(),
-        };
-        let moved = self.ctx.blocking(move |ctx| {
-            let mut pushed = false;
-            for candidate in &candidates {
-                pushed |= ctx.work.exists(candidate)? && ctx.work.is_ancestor(candidate, &tip)?;
-            }
-            if !pushed {
-                return Ok(false);
-            }
-            Ok(matches!(publish(&ctx.repo, &ctx.work, &request)?, Published::Moved { .. }))
-        });
-        Ok(moved.await?)
-    }
-
-    /// With `land.push`: moves the branch at the remote first. What became of it, unless all is well.
-    async fn push(&mut self, new: &Oid) -> Result<Option<Went>, LandError> {
-        let Some((name, old)) = self.remote.clone() else { return Ok(None) };
-        match remote::push(&self.ctx, &name, old, new.clone(), self.stop.clone()).await? {
-            Pushed::Done => {
-                failpoint::reach("pushed");
-                self.remote = Some((name, Some(new.clone())));
-                Ok(None)
-            }
-            Pushed::Moved => {
-                // Looked at anew, and built on what is there now.
-                self.remote = None;
-                self.reload().await?;
-                Ok(Some(Went::On))
-            }
-            Pushed::Refused(why) => {
-                self.take_back().await?;
-                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
-            }
-        }
-    }
-
     /// Nothing was moved after all: the cars are where they were, and can be called off again.
-    async fn take_back(&mut self) -> Result<(), LandError> {
+    pub(super) async fn take_back(&mut self) -> Result<(), LandError> {
         self.reload().await?;
         let steps: Vec<(TaskId, LandStep)> = self
             .begun
@@ -242,6 +142,43 @@ impl Train {
         Ok(())
     }
 
+    /// The target has these cars: makes sure that nothing of them is missing, and records it.
+    async fn is_on_the_target(&mut self, chain: &Chain, cars: &[Car]) -> Result<(), LandError> {
+        self.make_whole(&chain.base, chain.commit(), cars).await?;
+        let landed = chain.links.iter().zip(cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
+        let landed: Vec<_> = landed.collect();
+        self.landed(landed).await?;
+        self.remember(chain.commit().clone()).await
+    }
+
+    async fn remember(&self, tip: Oid) -> Result<(), LandError> {
+        let target = self.ctx.target.clone();
+        Ok(self.ctx.blocking(move |ctx| target::remember(&ctx.repo, &target, &tip)).await?)
+    }
+
+    /// A `git gc --prune=now` that began before the target moved may have taken objects of what landed: no ref reached
+    /// them then. What candidates are made of is still there, so they come out the same once more.
+    async fn make_whole(&self, base: &Oid, commit: &Oid, cars: &[Car]) -> Result<(), LandError> {
+        let (base, commit, cars) = (base.clone(), commit.clone(), cars.to_vec());
+        let whole = self.ctx.blocking(move |ctx| {
+            for _ in 0..MOST_REBUILDS {
+                wait_for_gc(&ctx.repo.common_dir);
+                if ctx.work.is_whole(&commit, &base)? {
+                    return Ok(());
+                }
+                let _nobody_collects = GcGuard::take(&ctx.repo.common_dir);
+                ctx.work.forget_trees();
+                let mut ledger = ctx.train.ledger();
+                ledger.chains.forget();
+                let list: Vec<usize> = (0..cars.len()).collect();
+                let _ = ledger.chains.build(&ctx.work, &base, &cars, &list, &[], clock::now())?;
+            }
+            let what = format!("objects of {} are missing, and could not be made again", commit.short());
+            Err(GitError::Unexpected { command: "git rev-list".to_owned(), what })
+        });
+        Ok(whole.await?)
+    }
+
     /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
     pub(super) async fn finish_what_was_begun(&mut self) -> Result<Went, LandError> {
         // Before the gate nothing can have been moved: such a car simply begins anew.
@@ -258,7 +195,7 @@ impl Train {
         if begun.is_empty() {
             return Ok(Went::Nowhere);
         }
-        let Some(tip) = self.tip().await? else { return Ok(Went::Nowhere) };
+        let Some(tip) = self.ground().await?.local else { return Ok(Went::Nowhere) };
         let mut landed = Vec::new();
         for (car, intent, commit) in begun {
             let (commit, tip) = (commit.clone(), tip.clone());
@@ -276,10 +213,13 @@ impl Train {
         }
         let Some((_, intent, _)) = landed.first() else { return Ok(Went::Nowhere) };
         if let Some(old) = intent.onto.as_deref().map(Oid::parse).transpose()? {
-            let target = self.ctx.target.clone();
+            let cars: Vec<Car> = landed.iter().map(|(car, ..)| car.clone()).collect();
+            self.make_whole(&old, &tip, &cars).await?;
+            let (target, tip) = (self.ctx.target.clone(), tip.clone());
             self.ctx.blocking(move |ctx| resume_follow(&ctx.repo, &ctx.work, &target, &old, &tip)).await?;
         }
         self.landed(landed.into_iter().map(|(car, _, commit)| (car, commit)).collect()).await?;
+        self.remember(tip).await?;
         self.reload().await?;
         Ok(Went::On)
     }
@@ -336,7 +276,7 @@ fn names(cars: &[Car]) -> String {
     names.join(", ")
 }
 
-fn waiting_for(worktree: &Path, paths: &[PathBuf], why: &WaitingFor) -> String {
+pub(super) fn waiting_for(worktree: &Path, paths: &[PathBuf], why: &WaitingFor) -> String {
     let at = worktree.display();
     match why {
         WaitingFor::LocalChanges => {

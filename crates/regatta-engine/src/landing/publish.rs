@@ -1,14 +1,17 @@
 //! Moving the target to a commit that passed.
 //!
 //! Invariant: the one irreversible step is the compare-and-swap of the target ref. Before it everything that could
-//! refuse has been asked; after it the checkouts that have the branch follow, or are left exactly as they were.
+//! refuse has been asked, and it is on disk which checkouts have to follow; after it their indexes show the move at once,
+//! then their files follow, now or at the next look ([`unfinished`](super::unfinished)).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use regatta_core::causes::with_causes;
 
 use super::follow::{Follower, Way};
+use super::unfinished::{self, Move};
 use crate::failpoint;
 use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work};
 
@@ -32,10 +35,12 @@ pub struct PublishRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Published {
-    /// The target is at `new`. `behind` are checkouts in which something appeared at the last moment.
-    Moved { followed: Vec<PathBuf>, behind: Vec<PathBuf> },
-    /// The target is at `new`, and the disk did not let a checkout follow: [`resume_follow`] goes on with it.
+    /// The target is at `new`. `kept` are files that changed at the last moment, and stay as the user has them.
+    Moved { followed: Vec<PathBuf>, kept: Vec<PathBuf> },
+    /// The target is at `new`, and git or the disk did not let a checkout follow: the next look finishes it.
     HalfWay { why: String },
+    /// A checkout has not followed an earlier move yet; nothing was changed.
+    Unfinished { why: String },
     /// Somebody moved it first.
     TargetMoved { now: Option<Oid> },
     /// A checkout of the target is in use; nothing was changed.
@@ -77,9 +82,13 @@ pub fn in_the_way(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<
 /// Moves the target and brings the checkouts that have it along.
 pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Published, GitError> {
     let name = format!("refs/heads/{}", request.target);
+    let _alone = unfinished::alone(repo)?;
     let now = repo.read_ref(&name)?;
     if now != request.old {
         return Ok(Published::TargetMoved { now });
+    }
+    if let Some((_, why)) = unfinished::finish_alone(repo, work)?.unfinished.pop() {
+        return Ok(Published::Unfinished { why });
     }
     let mut followers = Vec::new();
     for checkout in users_of(repo, &name)? {
@@ -92,40 +101,59 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         if !checkout.git_dir.join("index").exists() {
             continue;
         }
-        let Some(follower) = lock_patiently(repo, work, &checkout)? else {
+        let Some(mut follower) = lock_patiently(repo, work, &checkout)? else {
             return Ok(waiting(vec![checkout.git_dir.join("index.lock")], WaitingFor::Locked));
         };
-        if let Some(old) = &request.old
-            && let Way::Blocked(paths) = follower.way(old, &request.new)?
-        {
+        let Some(old) = &request.old else { continue };
+        if let Way::Blocked(paths) = follower.way(old, &request.new)? {
             return Ok(waiting(paths, WaitingFor::LocalChanges));
         }
-        followers.push(follower);
+        follower.prepare(old, &request.new)?;
+        followers.push((follower, Move::new(&checkout, &name, old, &request.new)));
     }
+    let begun = followers.iter().try_for_each(|(_, one)| one.begin(repo));
     let old = request.old.clone().map_or(Expect::Absent, Expect::Is);
     let edit = RefEdit { name, new: Some(request.new.clone()), old };
-    if let RefOutcome::Moved { now, .. } = repo.update_refs(&[edit], &request.message)? {
+    let moved = begun.and_then(|()| repo.update_refs(&[edit], &request.message));
+    if !matches!(moved, Ok(RefOutcome::Done)) {
+        followers.iter().for_each(|(_, one)| one.end(repo));
+    }
+    if let RefOutcome::Moved { now, .. } = moved? {
         return Ok(Published::TargetMoved { now });
     }
     failpoint::reach("checkout-behind");
-    let (mut followed, mut behind, mut trouble) = (Vec::new(), Vec::new(), None);
-    for follower in followers {
+    let (mut followed, mut kept, mut trouble) = (Vec::new(), Vec::new(), None);
+    for (follower, one) in followers {
         let path = follower.path().to_owned();
-        let went = request.old.as_ref().map_or(Ok(false), |old| follower.go(old, &request.new));
-        match went {
-            Ok(true) => followed.push(path),
-            Ok(false) => behind.push(path),
+        match bring_along(follower, request) {
+            Ok(stay) => {
+                one.end(repo);
+                kept.extend(stay.into_iter().map(|file| path.join(file)));
+                followed.push(path);
+            }
             Err(error) => trouble = Some(error),
         }
     }
     Ok(match trouble {
-        None => Published::Moved { followed, behind },
+        None => Published::Moved { followed, kept },
         Some(error) => Published::HalfWay { why: with_causes(&error) },
     })
 }
 
-/// After a crash between the move of the ref and the files: brings along every checkout whose index is still exactly the
-/// old tree. One that the user has changed since is left alone.
+/// Moves index and files of one checkout; files that stay as the user has them are handed back.
+fn bring_along(mut follower: Follower<'_>, request: &PublishRequest) -> Result<Vec<PathBuf>, GitError> {
+    let Some(old) = &request.old else { return Ok(Vec::new()) };
+    follower.show_move()?;
+    failpoint::reach("index-moved");
+    match follower.go(old, &request.new) {
+        Ok(true) => Ok(Vec::new()),
+        // Something changed at the last moment, or git could not go on: path by path, then.
+        Ok(false) | Err(_) => follower.settle(old, &request.new, &BTreeSet::new()),
+    }
+}
+
+/// After a crash between the move of the ref and the files: brings along every checkout whose move is on record, or whose
+/// index is still exactly the old tree.
 pub fn resume_follow(
     repo: &Repo,
     work: &Work,
@@ -134,24 +162,25 @@ pub fn resume_follow(
     new: &Oid,
 ) -> Result<Vec<PathBuf>, GitError> {
     let name = format!("refs/heads/{target}");
-    let mut followed = Vec::new();
+    let _alone = unfinished::alone(repo)?;
     let users = users_of(repo, &name)?;
     users.iter().for_each(Follower::clear_own_lock);
-    if repo.read_ref(&name)?.as_ref() != Some(new) {
-        return Ok(followed);
-    }
-    for checkout in users {
-        let busy =
-            Operation::under_way(&checkout.git_dir).is_some() || !checkout.git_dir.join("index").exists();
-        let Some(follower) = (if busy { None } else { lock_patiently(repo, work, &checkout)? }) else {
-            continue;
-        };
-        let untouched = follower.index_tree()? == Some(work.tree_of(old)?);
-        if untouched && follower.way(old, new)? == Way::Free && follower.go(old, new)? {
-            followed.push(checkout.path);
+    if repo.read_ref(&name)?.as_ref() == Some(new) {
+        for checkout in users {
+            let one = Move::new(&checkout, &name, old, new);
+            let busy =
+                Operation::under_way(&checkout.git_dir).is_some() || !checkout.git_dir.join("index").exists();
+            if busy || one.is_begun(repo) {
+                continue;
+            }
+            let follower = Follower::look(repo, work, checkout)?;
+            if follower.index_tree()? == Some(work.tree_of(old)?) {
+                one.begin(repo)?;
+            }
         }
     }
-    Ok(followed)
+    let looked = unfinished::finish_alone(repo, work)?;
+    Ok(looked.finished.into_iter().map(|(checkout, _)| checkout).collect())
 }
 
 /// Worktrees of the user's that are on the branch or rebasing it.
@@ -161,7 +190,7 @@ fn users_of(repo: &Repo, name: &str) -> Result<Vec<Checkout>, GitError> {
     Ok(users)
 }
 
-fn lock_patiently<'a>(
+pub(super) fn lock_patiently<'a>(
     repo: &Repo,
     work: &'a Work,
     checkout: &Checkout,

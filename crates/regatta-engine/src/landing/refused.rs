@@ -57,7 +57,12 @@ impl Train {
             attempts.iter().any(|attempt| attempt.n == car.attempt && attempt.session.is_some());
         let allowed = self.ctx.config.land.bounces.unwrap_or(u32::from(has_session)) as usize;
         let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
-        let so_far = attempts.iter().flat_map(|attempt| &attempt.evidence).filter(|one| bounced(one)).count();
+        // One that no attempt has followed to an end of its own was never answered: it does not count.
+        let answered = |n: u32| attempts.iter().any(|later| later.n > n && later.verdict.is_some());
+        let so_far = attempts
+            .iter()
+            .filter(|attempt| attempt.evidence.iter().any(bounced) && answered(attempt.n))
+            .count();
         Ok(so_far < allowed)
     }
 

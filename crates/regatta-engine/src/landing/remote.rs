@@ -1,8 +1,9 @@
 //! The target at the remote, with `land.push`: where it is, and moving it before the local branch.
 //!
 //! Invariant: what lands is first at the remote and then here, so a push that is refused has changed nothing; a crash in
-//! between is seen at the next look, because the remote has what was about to land. Settings, hooks and addresses are
-//! those of the trust snapshot: an agent cannot redirect a push.
+//! between is seen at the next look, because the remote has what was about to land. The remote moves only forwards, and
+//! only from the commit that was seen there: a lander that was replaced cannot add to what its successor pushed.
+//! Settings, hooks and addresses are those of the trust snapshot: an agent cannot redirect a push.
 
 use std::time::Duration;
 
@@ -30,8 +31,10 @@ pub(super) enum Pushed {
     Done,
     /// Somebody was faster there.
     Moved,
-    /// It was refused, or could not be tried.
+    /// It was refused.
     Refused(String),
+    /// Nobody has said whether it arrived: git was killed, or the connection broke.
+    Unknown(String),
 }
 
 /// The remote that the target goes to; `None` where there is none.
@@ -95,15 +98,24 @@ pub(super) async fn push(
     }
     let remote = remote.to_owned();
     ctx.blocking(move |ctx| {
-        let refspec = format!("{new}:refs/heads/{}", ctx.target);
-        let command = ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0");
-        let ran = command.args(["push", "--porcelain", "--no-verify", "--", &remote]).arg(refspec).run()?;
+        // A lease alone would let the branch go backwards.
+        if let Some(old) = &old
+            && !ctx.work.is_ancestor(old, &new)?
+        {
+            return Ok(Pushed::Moved);
+        }
+        let name = format!("refs/heads/{}", ctx.target);
+        let lease = format!("--force-with-lease={name}:{}", old.as_ref().map_or("", Oid::as_str));
+        let command = ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0").only_once();
+        let flags = ["push", "--porcelain", "--no-verify", &lease, "--", &remote];
+        let ran = command.args(flags).arg(format!("{new}:{name}")).run()?;
         if ran.code == Some(0) {
             return Ok(Pushed::Done);
         }
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
         let moved = said.lines().any(|line| {
-            line.starts_with('!') && (line.contains("(fetch first)") || line.contains("(non-fast-forward)"))
+            let elsewhere = ["(fetch first)", "(non-fast-forward)", "(stale info)"];
+            line.starts_with('!') && elsewhere.iter().any(|why| line.contains(why))
         });
         if moved {
             return Ok(Pushed::Moved);
@@ -112,8 +124,16 @@ pub(super) async fn push(
         let hints =
             ran.stderr.lines().filter(|line| line.starts_with("remote:") || line.starts_with("fatal:"));
         let mut why: Vec<String> = hints.map(|line| line.trim().to_owned()).take(5).collect();
-        why.extend(refusal.map(|line| line.split('\t').next_back().unwrap_or_default().to_owned()));
-        Ok(Pushed::Refused(format!("{remote} refused the push of {}: {}", ctx.target, why.join("; "))))
+        if let Some(line) = refusal {
+            why.push(line.split('\t').next_back().unwrap_or_default().to_owned());
+            let why = why.join("; ");
+            return Ok(Pushed::Refused(format!("{remote} refused the push of {}: {why}", ctx.target)));
+        }
+        if ran.code.is_none() {
+            why.push("git was killed".to_owned());
+        }
+        let why = why.join("; ");
+        Ok(Pushed::Unknown(format!("the push of {} to {remote} did not come to an end: {why}", ctx.target)))
     })
     .await
 }

@@ -5,34 +5,39 @@
 //! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
 //! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::causes::with_causes;
+use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_core::radar::{Place, conflicts, spread};
-use regatta_core::state::BlockReason;
-use regatta_core::train::{Car, CarStep, GateOutcome, Intent, LandStep, order};
-use regatta_store::{Lander, StoreError};
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::train::{Car, CarStep, GateOutcome, Intent, LandStep};
+use regatta_store::{Lander, RequestId, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::chain::{Approval, Chain, Refusal, approval};
 use super::gate::{self, Gate};
+use super::gc::GcGuard;
 pub(crate) use super::ledger::Memory;
 use super::ledger::{Decision, Situation, Tested, UnderWay};
+use super::order::{Deps, in_order};
 use super::picture::{Picture, TestNow};
+use super::target::{self, Standing};
+use super::unfinished;
 use crate::context::Context;
-use crate::git::{GitError, Oid};
+use crate::git::{Expect, GitError, Oid, RefEdit};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
-use crate::radar::last_sighting;
 use crate::worker::Stop;
 use crate::{clock, failpoint};
 
 /// Lanes of landed cars that are taken away at the same time.
 const MAX_RETIRING: usize = 4;
+/// Troubles with git in a row after which the train pauses.
+const MOST_STUMBLES: u32 = 5;
 /// A car that waits for the user's checkout is looked at again after this.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -45,6 +50,11 @@ pub enum LandError {
     /// Git could not do its part.
     #[error("could not {0}")]
     Git(#[from] GitError),
+}
+
+/// Where the refs are that hold candidates under test.
+fn held(target: &str) -> String {
+    format!("refs/regatta/train/{}/", target.replace('/', "%2F"))
 }
 
 /// What one round of landing came to.
@@ -74,13 +84,16 @@ pub(crate) async fn round(
         stop,
         cars: Vec::new(),
         begun: Vec::new(),
-        deps: HashMap::new(),
+        deps: Deps::default(),
         tests: Vec::new(),
         gates: JoinSet::new(),
         retiring: JoinSet::new(),
         waiting: BTreeMap::new(),
         remote: None,
         fit: HashSet::new(),
+        stumbles: 0,
+        met: BTreeSet::new(),
+        nobody_collects: None,
     };
     let result = train.go().await;
     train.abort_all().await;
@@ -122,8 +135,8 @@ pub(super) struct Train {
     pub(super) cars: Vec<Car>,
     /// Those that were about to be moved, whether or not they wait: they come first.
     pub(super) begun: Vec<Car>,
-    /// What each car depends on, by approval.
-    deps: HashMap<Approval, Vec<TaskId>>,
+    /// What each car depends on.
+    deps: Deps,
     tests: Vec<Test>,
     gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
@@ -133,6 +146,21 @@ pub(super) struct Train {
     pub(super) remote: Option<(String, Option<Oid>)>,
     /// Cars that were looked at and may land.
     pub(super) fit: HashSet<Approval>,
+    /// Troubles with git in a row.
+    stumbles: u32,
+    /// Dependencies that are done or landed.
+    met: BTreeSet<TaskId>,
+    /// While a step is tried again after `git gc` may have been in its way.
+    nobody_collects: Option<GcGuard>,
+}
+
+/// What candidates are built on, and from where the target moves.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    /// Where the branch is, exactly; `None` where there is none.
+    pub(super) local: Option<Oid>,
+    /// What to build on: the branch, or what the remote has and it has not yet.
+    pub(super) tip: Option<Oid>,
 }
 
 /// What became of a step.
@@ -147,6 +175,10 @@ impl Train {
     async fn go(&mut self) -> Result<(), LandError> {
         let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
         self.load_passes().await?;
+        if self.ctx.config.land.test_command.is_some() && self.ctx.train.ledger().is_first_round() {
+            // What cannot be let go of now stays until the next start.
+            let _ = self.let_go().await;
+        }
         let mut look = true;
         loop {
             if self.stop.borrow().is_some() {
@@ -155,12 +187,18 @@ impl Train {
             changed.mark_unchanged();
             look |= self.load_cars().await?;
             if look {
-                look = match self.step().await {
+                let stepped = self.step().await;
+                if stepped.is_ok() {
+                    self.nobody_collects = None;
+                }
+                look = match stepped {
                     Ok(Went::On) => {
                         self.ctx.train.ledger().go_on();
+                        self.stumbles = 0;
                         true
                     }
                     Ok(Went::Nowhere) => false,
+                    Err(LandError::Git(error)) if self.gets_up(&error).await? => true,
                     // Git's trouble is nobody's fault: cars keep their places and say what they wait for.
                     Err(LandError::Git(error)) => {
                         let why = self.ctx.redact(&with_causes(&error));
@@ -226,7 +264,7 @@ impl Train {
     /// Reads the cars anew; whether they are others than before. Tests of cars that are gone are ended.
     async fn load_cars(&mut self) -> Result<bool, LandError> {
         let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
-        let mut cars = self.in_order(cars).await?;
+        let mut cars = in_order(self.ctx.store.as_ref(), &self.ctx.state_dir, cars, &mut self.deps).await?;
         self.begun = cars.iter().filter(|car| matches!(car.step, CarStep::Gated { .. })).cloned().collect();
         self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
         cars.retain(|car| !self.waiting.contains_key(&car.task));
@@ -235,31 +273,6 @@ impl Train {
         self.cars = cars;
         self.end_useless_tests();
         Ok(other)
-    }
-
-    /// What a car depends on before it; then priority, then approval; and those that the radar saw conflict apart.
-    async fn in_order(&mut self, mut cars: Vec<Car>) -> Result<Vec<Car>, LandError> {
-        order(&mut cars);
-        let mut places = Vec::with_capacity(cars.len());
-        for car in &cars {
-            let key = approval(car);
-            if !self.deps.contains_key(&key) {
-                let deps = until_answered(|| self.ctx.store.task(&car.task)).await?.spec.deps;
-                self.deps.insert(key.clone(), deps);
-            }
-            let deps = self.deps[&key].clone();
-            places.push(Place { task: car.task.clone(), priority: car.priority, deps });
-        }
-        let conflicts = match cars.len() {
-            0 | 1 => Default::default(),
-            _ => last_sighting(&self.ctx.state_dir).map(|seen| conflicts(&seen.findings)).unwrap_or_default(),
-        };
-        let here: BTreeSet<&TaskId> = cars.iter().map(|car| &car.task).collect();
-        if conflicts.is_empty() && !places.iter().any(|place| place.deps.iter().any(|dep| here.contains(dep)))
-        {
-            return Ok(cars);
-        }
-        Ok(spread(&places, &conflicts).into_iter().map(|n| cars[n].clone()).collect())
     }
 
     /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
@@ -277,8 +290,129 @@ impl Train {
         }
     }
 
+    /// Git could not do something. A `git gc --prune=now` may have taken what was built and no ref reached: all of that is
+    /// made again, and at once for the first few times. A car whose own work is gone leaves. Whether to try again.
+    async fn gets_up(&mut self, error: &GitError) -> Result<bool, LandError> {
+        self.stumbles += 1;
+        self.ctx.train.ledger().chains.forget();
+        self.ctx.work.forget_trees();
+        if self.stumbles > MOST_STUMBLES
+            || matches!(error, GitError::Locked { .. } | GitError::NotInstalled(_))
+        {
+            return Ok(false);
+        }
+        let needed = self.cars.iter().flat_map(|car| [&car.request.base, &car.request.head]);
+        let needed: Vec<Oid> = needed.filter_map(|oid| Oid::parse(oid).ok()).collect();
+        let gone = match self.ctx.blocking(move |ctx| ctx.work.missing(&needed)).await {
+            Ok(gone) => gone,
+            Err(_) => return Ok(false),
+        };
+        if self.nobody_collects.is_none() {
+            let taken = self.ctx.blocking(|ctx| Ok::<_, GitError>(GcGuard::take(&ctx.repo.common_dir)));
+            self.nobody_collects = taken.await?;
+        }
+        let is_gone = |oid: &str| gone.iter().any(|gone| gone.as_str() == oid);
+        let lost: Vec<Car> = self
+            .cars
+            .iter()
+            .filter(|car| is_gone(&car.request.head) || is_gone(&car.request.base))
+            .cloned()
+            .collect();
+        for car in lost {
+            let which = if is_gone(&car.request.head) { &car.request.head } else { &car.request.base };
+            let detail = format!(
+                "its commit {} is gone from the repository; `regatta retry {}` does the work again",
+                &which[..which.len().min(12)],
+                car.task
+            );
+            let step = LandStep::Reject { reason: BlockReason::Policy, detail, files: Vec::new() };
+            match self.take_steps(&[(car.task.clone(), step)]).await {
+                Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.load_cars().await?;
+        Ok(true)
+    }
+
+    /// Finishes moves that checkouts have not followed yet, and looks whether the target still has what landed on it.
+    /// What became of the step, unless all is well.
+    async fn is_held_up(&mut self, local: Option<&Oid>) -> Result<Option<Went>, LandError> {
+        let looked = self.ctx.blocking(|ctx| unfinished::finish(&ctx.repo, &ctx.work)).await?;
+        for (checkout, kept) in &looked.finished {
+            let at = checkout.display();
+            self.ctx.say(format!("the checkout at {at} follows {} again", self.ctx.target));
+            for file in kept {
+                self.ctx.say(format!("{} stays as you have it", checkout.join(file).display()));
+            }
+        }
+        if let Some((_, why)) = looked.unfinished.into_iter().next() {
+            let why = self.ctx.redact(&why);
+            return self.nobody_moves(why).await.map(Some);
+        }
+        let (target, local) = (self.ctx.target.clone(), local.cloned());
+        let standing =
+            self.ctx.blocking(move |ctx| target::look(&ctx.repo, &ctx.work, &target, local.as_ref())).await?;
+        let Standing::Lost { stopped, is_news } = standing else { return Ok(None) };
+        if is_news {
+            self.ctx.say(stopped.why.clone());
+            let text = format!("taken back: it is no longer on {}", self.ctx.target);
+            for task in stopped.lost.iter().filter_map(|task| TaskId::parse(task).ok()) {
+                let (body, request) = (EventBody::Noted { text: text.clone() }, RequestId::fresh());
+                let at = stopped.at;
+                match until_answered(|| self.ctx.store.append(Some(&task), None, &body, &request, at)).await {
+                    Ok(_) | Err(StoreError::NotFound(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        self.all_wait(&stopped.why).await?;
+        Ok(Some(Went::Nowhere))
+    }
+
+    /// Lets cars wait whose dependencies left the train and did not land, or wait themselves: without them nothing that
+    /// is found out says anything about these. Whether there were any.
+    async fn without_ground(&mut self) -> Result<bool, LandError> {
+        let mut waits: Vec<(Car, String)> = Vec::new();
+        for car in &self.cars {
+            for dep in self.deps.of(car) {
+                let here = self.cars.iter().any(|other| other.task == *dep);
+                if here || self.met.contains(dep) {
+                    continue;
+                }
+                let record = match until_answered(|| self.ctx.store.task(dep)).await {
+                    Ok(record) => record,
+                    Err(StoreError::NotFound(_)) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                if record.met().is_some() {
+                    self.met.insert(dep.clone());
+                    continue;
+                }
+                let state = match &record.state {
+                    TaskState::Blocked { reason, .. } => format!("is blocked ({reason})"),
+                    TaskState::Landing { .. } => "waits in the train itself".to_owned(),
+                    state => format!("is {}", state.name()),
+                };
+                waits.push((car.clone(), format!("it builds on {dep}, which {state}")));
+                break;
+            }
+        }
+        for (car, why) in &waits {
+            match self.wait(std::slice::from_ref(car), why).await {
+                Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(!waits.is_empty())
+    }
+
     /// Does the next thing there is to do.
     async fn step(&mut self) -> Result<Went, LandError> {
+        let ground = self.ground().await?;
+        if let Some(went) = self.is_held_up(ground.local.as_ref()).await? {
+            return Ok(went);
+        }
         if let Went::On = self.finish_what_was_begun().await? {
             return Ok(Went::On);
         }
@@ -289,39 +423,45 @@ impl Train {
             self.load_cars().await?;
             return Ok(Went::On);
         }
-        let local = self.tip().await?;
-        let paused = self.ctx.train.ledger().paused(local.as_ref(), &self.cars);
+        if self.without_ground().await? {
+            return Ok(Went::On);
+        }
+        let paused = self.ctx.train.ledger().paused(ground.tip.as_ref(), &self.cars);
         if let Some(why) = paused {
             self.all_wait(&why).await?;
             return Ok(Went::Nowhere);
         }
-        let tip = match self.on_the_remote(local).await? {
-            Ok(tip) => tip,
+        let ground = match self.on_the_remote(ground).await? {
+            Ok(ground) => ground,
             Err(went) => return Ok(went),
         };
-        let base = match &tip {
+        let base = match &ground.tip {
             Some(tip) => tip.clone(),
             None => Oid::parse(&self.cars[0].request.base)?,
         };
         let situation = Situation {
             tip: base.clone(),
             cars: self.cars.clone(),
+            needs: self.deps.needs(&self.cars),
             running: self.under_way(),
             slots: self.ctx.config.land.parallel.max(1) as usize,
             has_gate: self.ctx.config.land.test_command.is_some(),
             now: clock::now(),
         };
         let decision = self.ctx.blocking(move |ctx| ctx.train.ledger().decide(&ctx.work, &situation)).await?;
-        self.carry_out(decision, tip, base).await
+        self.carry_out(decision, ground, base).await
     }
 
-    async fn carry_out(
-        &mut self,
-        decision: Decision,
-        tip: Option<Oid>,
-        base: Oid,
-    ) -> Result<Went, LandError> {
+    async fn carry_out(&mut self, decision: Decision, ground: Ground, base: Oid) -> Result<Went, LandError> {
         if !decision.refused.is_empty() {
+            // What the remote has already has to be here, too, before it counts as landed.
+            let is_in = |(_, refusal): &(usize, Refusal)| *refusal == Refusal::AlreadyIn;
+            if self.remote.is_some()
+                && decision.refused.iter().any(is_in)
+                && let Some(went) = self.catch_up(&ground).await?
+            {
+                return Ok(went);
+            }
             for (n, refusal) in decision.refused {
                 self.refuse(n, refusal, &base).await?;
             }
@@ -329,7 +469,7 @@ impl Train {
             return Ok(Went::On);
         }
         if let Some(chain) = decision.land {
-            return self.publish(chain, tip).await;
+            return self.publish(chain, ground).await;
         }
         if !decision.eject.is_empty() {
             for (n, detail) in decision.eject {
@@ -339,7 +479,7 @@ impl Train {
             return Ok(Went::On);
         }
         for chain in decision.test {
-            self.start_test(chain, tip.as_ref()).await?;
+            self.start_test(chain, ground.tip.as_ref()).await?;
         }
         if let (Some(detail), true) = (decision.tip_is_red, self.tests.is_empty()) {
             let why = format!("the gate fails on {} itself: {detail}", self.ctx.target);
@@ -378,6 +518,7 @@ impl Train {
             let base = chain.base.clone();
             self.ctx.blocking(move |ctx| ctx.work.tree_of(&base)).await?
         };
+        self.hold(chain.commit(), true).await?;
         let (stop, stopped) = watch::channel(None);
         let (ctx, commit) = (self.ctx.clone(), chain.commit().clone());
         let handle = self.gates.spawn({
@@ -396,6 +537,36 @@ impl Train {
             stop,
         });
         Ok(())
+    }
+
+    /// Lets a ref of ours hold a candidate while it is tested, or lets go of it.
+    async fn hold(&self, commit: &Oid, yes: bool) -> Result<(), LandError> {
+        let (name, commit) = (format!("{}{commit}", held(&self.ctx.target)), commit.clone());
+        let held = self.ctx.blocking(move |ctx| {
+            let edit = match yes {
+                true => RefEdit { name, new: Some(commit), old: Expect::Absent },
+                false => RefEdit { name, new: None, old: Expect::Is(commit) },
+            };
+            ctx.repo.update_refs(&[edit], "regatta: under test").map(drop)
+        });
+        Ok(held.await?)
+    }
+
+    /// Lets go of candidates that a dead train held.
+    async fn let_go(&self) -> Result<(), LandError> {
+        let target = self.ctx.target.clone();
+        let let_go = self.ctx.blocking(move |ctx| {
+            let left = ctx.repo.refs_below(&held(&target))?;
+            let edits: Vec<RefEdit> = left
+                .into_iter()
+                .map(|(name, oid)| RefEdit { name, new: None, old: Expect::Is(oid) })
+                .collect();
+            if edits.is_empty() {
+                return Ok(());
+            }
+            ctx.repo.update_refs(&edits, "regatta: no longer under test").map(drop)
+        });
+        Ok(let_go.await?)
     }
 
     /// The steps that fix the facts of cars that have none yet.
@@ -423,13 +594,21 @@ impl Train {
         };
         let Some(at) = self.tests.iter().position(|test| test.id == id) else { return Ok(()) };
         let test = self.tests.remove(at);
+        if let Err(LandError::Git(error)) = self.hold(&test.commit, false).await {
+            self.ctx.say(format!("a candidate stays held: could not {error}"));
+        }
         let (outcome, note, failure) = match gate {
             Ok(Gate::Passed { note, flaky: false }) => (GateOutcome::Passed, note, None),
             Ok(Gate::Passed { note, flaky: true }) => (GateOutcome::Flaky, note, None),
             Ok(Gate::Failed { detail }) => (GateOutcome::Failed, detail.clone(), Some(detail)),
             Ok(Gate::Stopped) => return Ok(()),
             Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
-            Err(LandError::Git(error)) => return self.trouble(&with_causes(&error)).await,
+            Err(LandError::Git(error)) => {
+                return match self.gets_up(&error).await? {
+                    true => Ok(()),
+                    false => self.trouble(&with_causes(&error)).await,
+                };
+            }
             Err(error) => return Err(error),
         };
         let took = test.since.elapsed();
@@ -518,11 +697,18 @@ impl Train {
         });
     }
 
-    /// Where the target branch is; `None` where there is none yet.
-    pub(super) async fn tip(&self) -> Result<Option<Oid>, LandError> {
+    /// Where the target branch is, and what to build on.
+    pub(super) async fn ground(&self) -> Result<Ground, LandError> {
         let target = self.ctx.target.clone();
-        let tip = self.ctx.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
-        Ok(tip.map(|tip| tip.oid().clone()))
+        let found = self.ctx.blocking(move |ctx| {
+            let local = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+            let tip = match &local {
+                Some(local) => Some(local.clone()),
+                None => ctx.repo.branch_tip(&target)?.map(|tip| tip.oid().clone()),
+            };
+            Ok::<_, GitError>(Ground { local, tip })
+        });
+        Ok(found.await?)
     }
 
     /// The cars keep their places. The store tells what they wait for once, for as long as that is so.
@@ -562,6 +748,10 @@ impl Train {
             let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
         }
         while self.gates.join_next().await.is_some() {}
+        if !self.tests.is_empty() {
+            // Whoever lands next does it otherwise.
+            let _ = self.let_go().await;
+        }
         self.tests.clear();
     }
 

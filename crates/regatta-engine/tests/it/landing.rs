@@ -5,6 +5,7 @@ use std::fs;
 use regatta_engine::git::Oid;
 use regatta_engine::landing::candidate::{Candidate, CandidateRequest, Combined, Strategy, build, combine};
 use regatta_engine::landing::publish::{PublishRequest, Published, WaitingFor, publish, resume_follow};
+use regatta_engine::landing::unfinished;
 
 use regatta_testkit::repo::{ScratchRepo, script};
 
@@ -160,7 +161,7 @@ fn a_clean_checkout_follows_the_target() {
     let old = bench.rev("main");
     let (_, new) = bench.lane_with("t", &[("README.md", "landed\n"), ("new", "1")]);
     let root = bench.scratch.root().to_owned();
-    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![root.clone()], behind: vec![] });
+    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![root.clone()], kept: vec![] });
     assert_eq!(bench.rev("main"), new);
     assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(root.join("README.md")).unwrap(), "landed\n");
@@ -205,7 +206,7 @@ fn changes_elsewhere_stay_and_changes_in_the_way_make_it_wait() {
     bench.scratch.write("untracked", "mine\n");
     // Touched without a change: only the times differ.
     bench.scratch.write("README.md", "hello\n");
-    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![root.clone()], behind: vec![] });
+    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![root.clone()], kept: vec![] });
     assert_eq!(bench.scratch.git(["status", "--porcelain"]), " M other\nA  staged\n?? untracked");
     assert_eq!(fs::read_to_string(root.join("README.md")).unwrap(), "landed\n");
 }
@@ -294,7 +295,7 @@ fn a_target_nobody_has_checked_out_just_moves() {
     let before = bench.scratch.snapshot();
     let old = bench.rev("main");
     let (_, new) = bench.lane_with("t", &[("new", "1")]);
-    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![], behind: vec![] });
+    assert_eq!(land(&bench, &old, &new), Published::Moved { followed: vec![], kept: vec![] });
     assert_eq!((bench.rev("main"), bench.scratch.snapshot()), (new, before));
 }
 
@@ -335,8 +336,18 @@ fn after_a_crash_the_checkout_follows_unless_the_user_changed_it() {
     bench.scratch.write("new", "1");
     assert_eq!(resume(), vec![root]);
     assert_eq!(bench.scratch.git(["status", "--porcelain"]), "");
+    // What the user wrote meanwhile stays, and nothing of the landing is staged to be taken back.
     crash();
     bench.scratch.write("README.md", "the user's\n");
+    assert_eq!(resume(), vec![bench.scratch.root().to_owned()]);
+    assert_eq!(bench.scratch.git(["status", "--porcelain"]).trim(), "M README.md");
+    assert_eq!(bench.scratch.git(["diff", "--cached", "--name-only"]), "");
+    assert_eq!(fs::read_to_string(bench.scratch.root().join("README.md")).unwrap(), "the user's\n");
+    // An index that is neither the old one nor on record is the user's.
+    crash();
+    bench.scratch.write("README.md", "the user's\n");
+    fs::remove_file(bench.scratch.root().join(".git/index.lock")).unwrap();
+    bench.scratch.git(["add", "README.md"]);
     let before = bench.scratch.snapshot();
     assert!(resume().is_empty());
     assert_eq!(bench.scratch.snapshot(), before);
@@ -353,7 +364,7 @@ fn a_checkout_that_a_full_disk_stopped_half_way_follows_once_there_is_room() {
     script(
         &bin.join("git"),
         &format!(
-            "PATH=${{PATH#*:}}\ncase \" $* \" in *' checkout '*) if [ -e '{}' ]; then {half}; {failing}; fi;; esac\nexec git \"$@\"",
+            "PATH=${{PATH#*:}}\ncase \" $* \" in *' checkout '*|*' checkout-index '*) if [ -e '{}' ]; then {half}; {failing}; fi;; esac\nexec git \"$@\"",
             full.display()
         ),
     );
@@ -367,10 +378,17 @@ fn a_checkout_that_a_full_disk_stopped_half_way_follows_once_there_is_room() {
     let Published::HalfWay { why } = land(&bench, &old, &new) else { panic!("it cannot have followed") };
     assert!(why.contains("unable to write file c"), "{why}");
     assert_eq!(bench.rev("main"), new);
-    assert!(!bench.scratch.root().join("c").exists(), "half a file is nobody's");
+    assert_eq!(
+        bench.scratch.git(["diff", "--cached", "--name-only"]),
+        "",
+        "nothing is staged to be taken back"
+    );
+    let waits = land(&bench, &new, &old);
+    assert!(matches!(waits, Published::Unfinished { .. }), "nobody overtakes: {waits:?}");
     fs::remove_file(&full).unwrap();
-    let followed = resume_follow(&bench.repo, &bench.work, "main", &old, &new).unwrap();
-    assert_eq!(followed, [bench.scratch.root()]);
+    let looked = unfinished::finish(&bench.repo, &bench.work).unwrap();
+    assert_eq!(looked.finished, [(bench.scratch.root().to_owned(), Vec::new())]);
+    assert_eq!(unfinished::finish(&bench.repo, &bench.work).unwrap(), unfinished::Looked::default());
     assert_eq!(bench.scratch.git(["status", "--porcelain"]).trim(), "M mine");
     assert_eq!(fs::read_to_string(bench.scratch.root().join("mine")).unwrap(), "changed\n");
 }

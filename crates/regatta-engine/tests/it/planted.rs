@@ -112,10 +112,7 @@ fn nothing_an_agent_plants_ever_runs() {
         message: "m".into(),
     };
     let published = publish(&bench.repo, &bench.work, &request).unwrap();
-    assert_eq!(
-        published,
-        Published::Moved { followed: vec![bench.scratch.root().to_owned()], behind: vec![] }
-    );
+    assert_eq!(published, Published::Moved { followed: vec![bench.scratch.root().to_owned()], kept: vec![] });
     bench.lanes.fresh(&id("t"), &lane.base, AT).unwrap();
     bench.lanes.retire(&id("t"), RetireMode::SalvageFirst, AT).unwrap();
     assert!(!sentinel.exists(), "{}", fs::read_to_string(&sentinel).unwrap());

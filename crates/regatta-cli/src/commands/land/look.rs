@@ -4,9 +4,11 @@ use regatta_core::report::landed_as;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, human};
 use regatta_core::train::history::history as phases;
-use regatta_core::train::{Car, CarStep, order};
+use regatta_core::train::{Car, CarStep};
 use regatta_engine::clock;
+use regatta_engine::landing::order::{Deps, in_order};
 use regatta_engine::landing::picture::{TestNow, under_test};
+use regatta_engine::landing::target::{self, Stopped};
 use regatta_engine::session::is_certainly_dead;
 use regatta_store::{Store, TaskBrief, TaskQuery};
 use serde_json::{Value, json};
@@ -69,6 +71,8 @@ struct Picture {
     cars: Vec<Shown>,
     tests: Vec<TestNow>,
     landed: Vec<TaskBrief>,
+    /// Why nothing lands until somebody decides.
+    stopped: Option<Stopped>,
 }
 
 async fn picture(project: &Project) -> Result<Picture, CliError> {
@@ -77,7 +81,7 @@ async fn picture(project: &Project) -> Result<Picture, CliError> {
     // Before the first run there is no store, and no train either.
     if project.has_store() {
         let store = project.store().await?;
-        cars = shown(store.as_ref(), &target).await?;
+        cars = shown(project, store.as_ref(), &target).await?;
         let sessions = store.sessions().await?;
         let alive = |session: &str| {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -89,12 +93,13 @@ async fn picture(project: &Project) -> Result<Picture, CliError> {
         landed.truncate(RECENT);
     }
     let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
-    Ok(Picture { target, tip, cars, tests, landed })
+    let stopped = target::stopped(&project.repo.state_dir, &target);
+    Ok(Picture { target, tip, cars, tests, landed, stopped })
 }
 
 /// The same as a document.
 pub(crate) async fn train(project: &Project) -> Result<Value, CliError> {
-    let Picture { target, tip, cars, tests, landed } = picture(project).await?;
+    let Picture { target, tip, cars, tests, landed, stopped } = picture(project).await?;
     let land = &project.config.land;
     Ok(json!({
         "target": target,
@@ -105,6 +110,7 @@ pub(crate) async fn train(project: &Project) -> Result<Value, CliError> {
         "cars": cars.iter().map(|shown| document(shown, &tests)).collect::<Vec<_>>(),
         "tests": tests,
         "landed": landed.iter().map(landed_document).collect::<Vec<_>>(),
+        "stopped": stopped,
     }))
 }
 
@@ -114,7 +120,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         ui.document(&train(&project).await?);
         return Ok(Exit::Ok);
     }
-    let Picture { target, tip, cars, tests, landed } = picture(&project).await?;
+    let Picture { target, tip, cars, tests, landed, stopped } = picture(&project).await?;
     let land = &project.config.land;
     let now = clock::now();
     let gate = land.test_command.as_ref().map_or_else(
@@ -127,6 +133,10 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         n => format!("{n} cars"),
     };
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
+    if let Some(stopped) = &stopped {
+        let since = format!("stopped {}: {}", ago(stopped.at, now), clean_line(&stopped.why));
+        ui.line(ui.paint(Style::Wait, &since));
+    }
     let rows: Vec<Vec<String>> =
         cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
     if !rows.is_empty() {
@@ -149,9 +159,9 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn shown(store: &dyn Store, target: &str) -> Result<Vec<Shown>, CliError> {
-    let mut cars = store.cars(target).await?;
-    order(&mut cars);
+async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec<Shown>, CliError> {
+    let cars = store.cars(target).await?;
+    let cars = in_order(store, &project.repo.state_dir, cars, &mut Deps::default()).await?;
     let mut shown = Vec::new();
     for car in cars {
         let waiting = match store.task(&car.task).await?.state {

@@ -27,6 +27,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
         n += 1;
     };
     let name = model.cars.iter().map(|car| car.task.as_str().len()).max().unwrap_or(4).clamp(4, 30);
+    if let Some(stopped) = &model.stopped {
+        line(pen, &[(Style::Bad, "stopped: "), (Style::Wait, &stopped.why)], false);
+    }
     if model.cars.is_empty() {
         line(pen, &[(Style::Dim, "the train is empty")], false);
     }

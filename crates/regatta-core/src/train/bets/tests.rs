@@ -22,6 +22,10 @@ struct Simulation {
     gates: usize,
     ejected: BTreeSet<usize>,
     numbers: u32,
+    /// What a car builds on, all of it.
+    needs: BTreeMap<usize, BTreeSet<usize>>,
+    /// Those whose needs were ejected.
+    stranded: BTreeSet<usize>,
 }
 
 struct Test {
@@ -47,6 +51,22 @@ impl Simulation {
             gates: 0,
             ejected: BTreeSet::new(),
             numbers: 0,
+            needs: BTreeMap::new(),
+            stranded: BTreeSet::new(),
+        }
+    }
+
+    /// `car` builds on `on`, and on what that builds on.
+    fn build_on(&mut self, car: usize, on: usize) {
+        let all: BTreeSet<usize> = self.needs.get(&on).into_iter().flatten().copied().chain([on]).collect();
+        self.needs.entry(car).or_default().extend(all);
+    }
+
+    fn assert_closed(&self, cars: &[usize]) {
+        for car in cars {
+            for need in self.needs.get(car).into_iter().flatten() {
+                assert!(self.tip.contains(need) || cars.contains(need), "{car} without {need}: {cars:?}");
+            }
         }
     }
 
@@ -86,8 +106,16 @@ impl Simulation {
             let members: Vec<Member> =
                 self.standings.iter().map(|standing| Member { standing: *standing, checked }).collect();
             let (running, green) = (self.lists(), self.green_lists());
+            let needed = |car: &usize| -> Vec<usize> {
+                let mut places: Vec<usize> =
+                    self.needs.get(car).into_iter().flatten().filter_map(|need| self.place(*need)).collect();
+                places.sort_unstable();
+                places
+            };
+            let needs: Vec<Vec<usize>> = self.queue.iter().map(needed).collect();
             let scene = Scene {
                 members: &members,
+                needs: &needs,
                 running: &running,
                 green: &green,
                 about_to_end: !running.is_empty(),
@@ -115,6 +143,7 @@ impl Simulation {
             if let Some(list) = plan.land {
                 let cars: Vec<usize> = list.iter().map(|n| self.queue[*n]).collect();
                 let content: BTreeSet<usize> = self.tip.iter().chain(&cars).copied().collect();
+                self.assert_closed(&cars);
                 assert_eq!(self.results.get(&content), Some(&true), "only what was tested lands");
                 for car in cars {
                     self.tip.push(car);
@@ -130,6 +159,7 @@ impl Simulation {
                 continue;
             }
             for cars in tests {
+                self.assert_closed(&cars);
                 self.gates += 1;
                 let jitter = 0.01 * ((self.gates * 7919) % 5) as f64;
                 self.running.push(Test { on: self.tip.clone(), cars, ends: self.now + 1.0 + jitter });
@@ -145,6 +175,12 @@ impl Simulation {
         self.record.learn(self.checked, false);
         self.remove(car);
         self.running.retain(|test| !test.cars.contains(&car));
+        let stranded = |other: &&usize| self.needs.get(*other).is_some_and(|needs| needs.contains(&car));
+        for other in self.queue.iter().filter(stranded).copied().collect::<Vec<_>>() {
+            self.stranded.insert(other);
+            self.remove(other);
+            self.running.retain(|test| !test.cars.contains(&other));
+        }
     }
 
     fn remove(&mut self, car: usize) {
@@ -259,8 +295,55 @@ fn nothing_is_judged_on_a_tip_that_is_red_itself() {
     assert_eq!((train.queue.len(), train.ejected.len()), (4, 0), "they wait for the tip to be mended");
 }
 
+#[test]
+fn dependents_are_never_split_from_what_they_build_on() {
+    for slots in [1, 2, 4, 8] {
+        // A chain of ten, each on the one before, among bad cars.
+        let mut train = Simulation::new(20, [1, 5, 11, 19], slots);
+        for car in (2..20).step_by(2) {
+            train.build_on(car, car - 2);
+        }
+        train.run();
+        assert_eq!(train.ejected, train.bad);
+        assert!(train.stranded.is_empty());
+    }
+    // A bad one in the middle takes those behind it along, and nobody else.
+    let mut train = Simulation::new(10, [4], 3);
+    (1..8).for_each(|car| train.build_on(car, car - 1));
+    train.run();
+    assert_eq!(train.ejected, BTreeSet::from([4]));
+    assert_eq!(train.stranded, BTreeSet::from([5, 6, 7]));
+    assert_eq!(train.tip.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3, 8, 9]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn every_train_with_dependents_comes_to_its_end(
+        cars in 1_usize..30,
+        bad in proptest::collection::btree_set(0_usize..30, 0..6),
+        deps in proptest::collection::btree_map(1_usize..30, 1_usize..6, 0..25),
+        feuds in proptest::collection::vec((0_usize..30, 0_usize..30), 0..3),
+        slots in 1_usize..8,
+    ) {
+        let mut train = Simulation::new(cars, bad.into_iter().filter(|car| *car < cars), slots);
+        train.feuds = feuds.into_iter().filter(|(a, b)| a != b).collect();
+        for (car, back) in deps {
+            if car < cars && back <= car {
+                train.build_on(car, car - back);
+            }
+        }
+        train.run();
+        let landed: BTreeSet<usize> = train.tip.iter().copied().collect();
+        prop_assert!(landed.is_disjoint(&train.bad), "a bad car landed");
+        for car in train.ejected.difference(&train.bad) {
+            prop_assert!(train.feuds.iter().any(|(a, b)| a == car || b == car), "{car} was innocent");
+        }
+        for car in &train.stranded {
+            prop_assert!(!train.needs[car].is_disjoint(&train.ejected), "{car} was not stranded");
+        }
+    }
+
     #[test]
     fn every_train_comes_to_its_end(
         cars in 1_usize..40,

@@ -1,0 +1,119 @@
+//! Git itself is killed: one command in four, at a random moment, while a daemon lands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use regatta_testkit::daemon::within;
+use regatta_testkit::invariants::{history, lost_lines, pen};
+use regatta_testkit::repo::write;
+use regatta_testkit::world::{World, task};
+
+use crate::REGATTA;
+use crate::scene::{Dice, short_or_long};
+
+/// The git that is on everybody's path by default.
+pub(crate) fn real_git() -> PathBuf {
+    let path = std::env::var_os("PATH").expect("there is a path");
+    std::env::split_paths(&path)
+        .map(|dir| dir.join("git"))
+        .find(|git| git.is_file())
+        .expect("git is installed")
+}
+
+/// Puts a program named `git` before the real one. `script` is shell text that ends with `exec "$real" "$@"`.
+pub(crate) fn wrap_git(world: &mut World, script: &str) {
+    let dir = world.outside("wrapped");
+    let git = dir.join("git");
+    write(&git, format!("#!/bin/sh\nreal='{}'\n{script}\n", real_git().display()));
+    make_executable(&git);
+    let mut path = dir.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").expect("there is a path"));
+    world.env("PATH", path);
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("modes can be set");
+}
+
+/// Removes what killed git processes left locked: with nobody alive, that is safe.
+fn unlock(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if entry.file_name() != "objects" {
+                unlock(&path);
+            }
+        } else if path.extension().is_some_and(|end| end == "lock") {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[test]
+fn nothing_lands_twice_when_git_itself_is_killed() {
+    let mut dice = Dice::new();
+    let rounds = short_or_long(1, 6);
+    for _ in 0..rounds {
+        storm(&mut dice);
+    }
+}
+
+fn storm(dice: &mut Dice) {
+    const TASKS: usize = 40;
+    let started = Instant::now();
+    let (seed, on) = (dice.below(1 << 30), Duration::from_secs(short_or_long(8, 25)));
+    println!("killed git: seed {} ({seed})", dice.seed);
+    let mut world = World::new(REGATTA);
+    world.config("max_workers: 4\nland: { auto: true }\n");
+    let switch = world.outside("storm");
+    wrap_git(
+        &mut world,
+        // Before it begins, in the middle, or when it has done everything and only its answer is missing.
+        &format!(
+            "if [ -e '{}' ]; then\n  r=$(( ($$ * 1103515245 + {seed}) / 65536 % 1000 ))\n  me=$$\n  case $(( r % 16 )) in\n\
+             0|1) \"$real\" \"$@\"; kill -9 $me;;\n\
+             2) ( sleep 0.002; kill -9 $me ) >/dev/null 2>&1 </dev/null &;;\n\
+             3) ( kill -9 $me ) >/dev/null 2>&1 </dev/null &;;\n  esac\nfi\n\
+             exec \"$real\" \"$@\"",
+            switch.display()
+        ),
+    );
+    let pen = pen(&world);
+    let tasks: String = (0..TASKS)
+        .map(|n| task(&format!("t{n}"), "max_attempts: 9", &format!("{pen}line t{n}.txt")))
+        .collect();
+    let plan = world.plan(&tasks);
+    world.enqueue(&plan);
+    let daemon = world.daemon();
+    write(&switch, "");
+    let landed = || world.stored().iter().filter(|(_, state)| state == "landed").count();
+    within(on, || (landed() == TASKS).then_some(()));
+    let during = landed();
+    fs::remove_file(&switch).expect("the storm is over");
+    let settled = within(Duration::from_secs(240), || {
+        unlock(&world.root().join(".git"));
+        let stored = world.stored();
+        if stored.iter().any(|(_, state)| state == "parked" || state == "blocked") {
+            world.regatta(["unpark", "--all"]);
+            let blocked = stored.iter().filter(|(_, state)| state == "blocked");
+            blocked.for_each(|(id, _)| drop(world.regatta(["retry", id])));
+        }
+        stored.iter().all(|(_, state)| state == "landed").then_some(())
+    });
+    drop(daemon.kill());
+    let mut wrong = history(&world, 2);
+    wrong.extend(lost_lines(&world));
+    if settled.is_none() {
+        wrong.push(format!("it did not settle: {:?}\n{}", world.stored(), world.log()));
+    }
+    let log =
+        || world.repo().git(["log", "--format=%h %s %(trailers:key=Regatta-Attempt,separator=%x2C)", "main"]);
+    assert!(wrong.is_empty(), "REGATTA_FAULTS_SEED={}:\n{}\n{}", dice.seed, wrong.join("\n"), log());
+    println!(
+        "killed git: {TASKS} tasks, {during} landed in the storm, each is there once: {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
+}

@@ -1,0 +1,96 @@
+//! The order of the train: the one that the train itself keeps is the one that people see.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use regatta_core::id::TaskId;
+use regatta_core::radar::{Place, conflicts, spread};
+use regatta_core::state::TaskState;
+use regatta_core::train::{Car, order};
+use regatta_store::{Store, StoreError};
+
+use super::chain::{Approval, approval};
+use crate::persist::until_answered;
+use crate::radar::last_sighting;
+
+/// What cars depend on, by approval, so that nothing is read twice: their dependencies and, as far as these have not
+/// landed, what those depend on.
+#[derive(Debug, Default)]
+pub struct Deps(HashMap<Approval, Vec<TaskId>>);
+
+impl Deps {
+    /// What a car depends on, as far as it was asked.
+    pub(super) fn of(&self, car: &Car) -> &[TaskId] {
+        self.0.get(&approval(car)).map_or(&[], Vec::as_slice)
+    }
+
+    async fn load(&mut self, store: &dyn Store, cars: &[Car]) -> Result<(), StoreError> {
+        let here: BTreeSet<Approval> = cars.iter().map(approval).collect();
+        self.0.retain(|car, _| here.contains(car));
+        for car in cars {
+            let key = approval(car);
+            if !self.0.contains_key(&key) {
+                self.0.insert(key, all_deps(store, &car.task).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// For each car the places of those before it that it builds on.
+    pub(super) fn needs(&self, cars: &[Car]) -> Vec<Vec<usize>> {
+        let place = |task: &TaskId| cars.iter().position(|car| car.task == *task);
+        cars.iter()
+            .enumerate()
+            .map(|(n, car)| {
+                let mut needs: Vec<usize> =
+                    self.of(car).iter().filter_map(place).filter(|m| *m < n).collect();
+                needs.sort_unstable();
+                needs
+            })
+            .collect()
+    }
+}
+
+async fn all_deps(store: &dyn Store, task: &TaskId) -> Result<Vec<TaskId>, StoreError> {
+    let mut found: Vec<TaskId> = Vec::new();
+    let mut open = until_answered(|| store.task(task)).await?.spec.deps;
+    while let Some(dep) = open.pop() {
+        if found.contains(&dep) {
+            continue;
+        }
+        match until_answered(|| store.task(&dep)).await {
+            Ok(record) if !matches!(record.met(), Some(TaskState::Landed { .. })) => {
+                open.extend(record.spec.deps);
+            }
+            // What it builds on has landed.
+            Ok(_) | Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        found.push(dep);
+    }
+    Ok(found)
+}
+
+/// What a car depends on before it; then priority, then approval; and those that the radar saw conflict apart.
+pub async fn in_order(
+    store: &dyn Store,
+    state_dir: &Path,
+    mut cars: Vec<Car>,
+    deps: &mut Deps,
+) -> Result<Vec<Car>, StoreError> {
+    order(&mut cars);
+    deps.load(store, &cars).await?;
+    let conflicts = match cars.len() {
+        0 | 1 => Default::default(),
+        _ => last_sighting(state_dir).map(|seen| conflicts(&seen.findings)).unwrap_or_default(),
+    };
+    let here: BTreeSet<&TaskId> = cars.iter().map(|car| &car.task).collect();
+    let depends = |car: &Car| deps.of(car).iter().any(|dep| here.contains(dep));
+    if conflicts.is_empty() && !cars.iter().any(depends) {
+        return Ok(cars);
+    }
+    let place =
+        |car: &Car| Place { task: car.task.clone(), priority: car.priority, deps: deps.of(car).to_vec() };
+    let places: Vec<Place> = cars.iter().map(place).collect();
+    Ok(spread(&places, &conflicts).into_iter().map(|n| cars[n].clone()).collect())
+}

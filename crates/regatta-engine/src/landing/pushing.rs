@@ -1,0 +1,205 @@
+//! A train whose target is pushed: on which side to build, and bringing both sides together.
+//!
+//! Invariant: a commit that the user made here is never taken off the branch, whatever the remote does meanwhile.
+
+use regatta_core::train::CarStep;
+
+use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
+use super::publish::{PublishRequest, Published, publish};
+use super::remote::{self, Pushed, Standing};
+use super::train::{Ground, LandError, Train, Went};
+use crate::context::Context;
+use crate::git::{GitError, Oid};
+use crate::{clock, failpoint};
+
+/// What became of both sides.
+enum Joined {
+    /// A commit with both is on the branch.
+    As(Oid),
+    /// These files do not merge.
+    Conflict(Vec<std::path::PathBuf>),
+    /// Somebody has to finish something first, or was faster.
+    Not(Published),
+}
+
+impl Train {
+    /// With `land.push`: on which commit to build, which may be ahead of the local branch. Where there is none, what
+    /// became of the step instead.
+    pub(super) async fn on_the_remote(&mut self, ground: Ground) -> Result<Result<Ground, Went>, LandError> {
+        if !self.ctx.config.land.push {
+            return Ok(Ok(ground));
+        }
+        let (name, at) = match self.remote.clone() {
+            Some(known) => known,
+            None => {
+                let Some(name) = self.ctx.blocking(remote::name).await? else {
+                    let why = "land.push is on, and there is no remote: add one, or turn it off".to_owned();
+                    return self.nobody_moves(why).await.map(Err);
+                };
+                let remote = name.clone();
+                let at = self.ctx.blocking(move |ctx| remote::fetch(ctx, &remote)).await?;
+                (name, at)
+            }
+        };
+        self.remote = Some((name.clone(), at.clone()));
+        let here = ground.tip.clone();
+        match self.ctx.blocking(move |ctx| remote::standing(ctx, here, at)).await? {
+            Standing::On(tip) => {
+                let ground = Ground { tip, ..ground };
+                // Pushed, and then it crashed: the remote has what only the record here is missing.
+                if ground.tip != ground.local && self.was_pushed(ground.tip.as_ref()).await? {
+                    return Ok(Err(self.catch_up(&ground).await?.unwrap_or(Went::On)));
+                }
+                Ok(Ok(ground))
+            }
+            Standing::Diverged { remote } => {
+                if let (Some(local), true) = (&ground.local, self.was_pushed(Some(&remote)).await?) {
+                    return self.join(local.clone(), remote, &name).await.map(Err);
+                }
+                let target = &self.ctx.target;
+                let why = format!(
+                    "{target} and {name}/{target} ({}) have gone different ways; bring them together: git pull --rebase {name} {target}",
+                    remote.short()
+                );
+                self.nobody_moves(why).await.map(Err)
+            }
+        }
+    }
+
+    pub(super) async fn nobody_moves(&mut self, why: String) -> Result<Went, LandError> {
+        self.ctx.train.ledger().pause(why.clone());
+        self.all_wait(&why).await?;
+        Ok(Went::Nowhere)
+    }
+
+    /// Whether something that we were about to land is in what the remote has.
+    async fn was_pushed(&self, at_remote: Option<&Oid>) -> Result<bool, LandError> {
+        let candidates: Vec<Oid> = self
+            .begun
+            .iter()
+            .filter_map(|car| match &car.step {
+                CarStep::Gated { candidate, .. } => Oid::parse(candidate).ok(),
+                _ => None,
+            })
+            .collect();
+        let (false, Some(tip)) = (candidates.is_empty(), at_remote.cloned()) else { return Ok(false) };
+        let pushed = self.ctx.blocking(move |ctx| {
+            for candidate in &candidates {
+                if ctx.work.exists(candidate)? && ctx.work.is_ancestor(candidate, &tip)? {
+                    return Ok(true);
+                }
+            }
+            Ok::<_, GitError>(false)
+        });
+        Ok(pushed.await?)
+    }
+
+    /// Moves the local branch to what the remote has. What became of the step, unless it is there.
+    pub(super) async fn catch_up(&mut self, ground: &Ground) -> Result<Option<Went>, LandError> {
+        let (Some(tip), true) = (ground.tip.clone(), ground.tip != ground.local) else { return Ok(None) };
+        let request = PublishRequest {
+            target: self.ctx.target.clone(),
+            old: ground.local.clone(),
+            new: tip,
+            message: "regatta: follow the remote".to_owned(),
+        };
+        match self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await? {
+            Published::Moved { .. } => Ok(None),
+            Published::TargetMoved { .. } => Ok(Some(Went::On)),
+            other => self.user_holds_it_up(other).await.map(Some),
+        }
+    }
+
+    async fn user_holds_it_up(&mut self, published: Published) -> Result<Went, LandError> {
+        let why = match published {
+            Published::WaitingForCheckout { worktree, paths, why } => {
+                super::moving::waiting_for(&worktree, &paths, &why)
+            }
+            Published::HalfWay { why } | Published::Unfinished { why } => self.ctx.redact(&why),
+            Published::Moved { .. } | Published::TargetMoved { .. } => return Ok(Went::On),
+        };
+        self.nobody_moves(why).await
+    }
+
+    /// The user committed here while a landing was on its way to the remote, which has it by now. Both stay: a merge
+    /// makes them one, as `git pull` would.
+    async fn join(&mut self, local: Oid, remote: Oid, name: &str) -> Result<Went, LandError> {
+        let (target, by) = (self.ctx.target.clone(), name.to_owned());
+        let joined = {
+            let (local, remote) = (local.clone(), remote.clone());
+            self.ctx.blocking(move |ctx| merge_both(ctx, &by, local, &remote)).await?
+        };
+        match joined {
+            Joined::As(commit) => {
+                self.ctx.say(format!(
+                    "{target} got the commit {} here while a landing was pushed; both are in {}",
+                    local.short(),
+                    commit.short()
+                ));
+                self.reload().await?;
+                Ok(Went::On)
+            }
+            Joined::Conflict(paths) => {
+                let why = format!(
+                    "what landed is on {name}/{target} ({}), and {target} has your commit {} that conflicts with it in {}; bring them together: git pull --rebase {name} {target}",
+                    remote.short(),
+                    local.short(),
+                    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+                );
+                self.nobody_moves(why).await
+            }
+            Joined::Not(Published::TargetMoved { .. }) => Ok(Went::On),
+            Joined::Not(published) => self.user_holds_it_up(published).await,
+        }
+    }
+
+    /// With `land.push`: moves the branch at the remote first. What became of it, unless all is well.
+    pub(super) async fn push(&mut self, new: &Oid) -> Result<Option<Went>, LandError> {
+        let Some((name, old)) = self.remote.clone() else { return Ok(None) };
+        match remote::push(&self.ctx, &name, old, new.clone(), self.stop.clone()).await? {
+            Pushed::Done => {
+                failpoint::reach("pushed");
+                self.remote = Some((name, Some(new.clone())));
+                Ok(None)
+            }
+            Pushed::Moved => {
+                // Looked at anew, and built on what is there now.
+                self.remote = None;
+                self.reload().await?;
+                Ok(Some(Went::On))
+            }
+            Pushed::Refused(why) => {
+                self.take_back().await?;
+                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
+            }
+            Pushed::Unknown(why) => {
+                // It may be there, or arrive yet: the cars stay as they are, and the next look finds out.
+                self.remote = None;
+                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
+            }
+        }
+    }
+}
+
+fn merge_both(ctx: &Context, name: &str, local: Oid, remote: &Oid) -> Result<Joined, GitError> {
+    let (work, target) = (&ctx.work, &ctx.target);
+    let tree = match merge_trees(work, None, &local, remote)? {
+        Merged::Tree(tree) => tree,
+        Merged::Conflict { paths, .. } => return Ok(Joined::Conflict(paths)),
+    };
+    let (who, at) = (work.identity(), clock::now());
+    let date = git_date(at);
+    let author = Author { name: &who.name, email: &who.email, date: &date };
+    let message = format!("Merge what landed on {name}/{target} with what {target} got meanwhile\n");
+    let commit = write_commit(work, &tree, &[&local, remote], &author, (&who, at), message.as_bytes())?;
+    let request = PublishRequest {
+        target: target.clone(),
+        old: Some(local),
+        new: commit.clone(),
+        message: format!("regatta: merge what landed on {name}"),
+    };
+    Ok(match publish(&ctx.repo, work, &request)? {
+        Published::Moved { .. } | Published::HalfWay { .. } => Joined::As(commit),
+        other => Joined::Not(other),
+    })
+}
