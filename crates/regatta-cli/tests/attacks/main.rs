@@ -3,6 +3,7 @@
 
 mod claims;
 mod files;
+mod links;
 mod objects;
 mod planted;
 mod secrets;

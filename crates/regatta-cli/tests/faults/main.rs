@@ -2,6 +2,7 @@
 //! true is looked at. Short by default; `bench/faults` runs it long.
 #![expect(clippy::print_stdout, reason = "it prints what it tried and found")]
 
+mod durability;
 mod failpoints;
 mod kept;
 mod killed_git;

@@ -131,3 +131,17 @@ fn the_base_of_a_dependent_contains_what_landed_before() {
     let (a, b) = (world.task("a"), world.task("b"));
     assert_eq!(text(&b["attempts"][0]["base"]), text(&a["landed_commit"]));
 }
+
+#[test]
+fn nothing_starts_while_the_machine_is_busier_than_allowed() {
+    let mut world = World::new(REGATTA);
+    let load = world.outside("loadavg");
+    std::fs::write(&load, "9.25 8.00 7.00 3/100 1\n").unwrap();
+    world.env("REGATTA_LOADAVG", &load);
+    world.config("limits: { max_load: 2 }\n");
+    let mut run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &["-v"]);
+    run.wait_line("load: 9.2, at most 2 wanted");
+    std::fs::write(&load, "0.50 8.00 7.00 3/100 1\n").unwrap();
+    run.wait().exited(0);
+    world.assert_states(["a landed"]);
+}

@@ -13,7 +13,7 @@ use regatta_core::causes::with_causes;
 use super::follow::{Follower, Way};
 use super::unfinished::{self, Move};
 use crate::failpoint;
-use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work};
+use crate::git::{Checkout, Expect, GitError, Oid, Operation, RefEdit, RefOutcome, Repo, Work, io};
 
 const LOCK_TRIES: u32 = 8;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -122,7 +122,9 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         return Ok(Published::TargetMoved { now });
     }
     failpoint::reach("checkout-behind");
-    let (mut followed, mut kept, mut trouble) = (Vec::new(), Vec::new(), None);
+    // Whatever the disk says about it, the branch has moved, and the checkouts follow.
+    let mut trouble = sync_ref(repo, &request.target).err();
+    let (mut followed, mut kept) = (Vec::new(), Vec::new());
     for (follower, one) in followers {
         let path = follower.path().to_owned();
         match bring_along(follower, request) {
@@ -138,6 +140,18 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         None => Published::Moved { followed, kept },
         Some(error) => Published::HalfWay { why: with_causes(&error) },
     })
+}
+
+/// The move of a branch survives a loss of power: git writes the file through, but not the directory it is renamed in.
+fn sync_ref(repo: &Repo, branch: &str) -> Result<(), GitError> {
+    let heads = repo.common_dir.join("refs/heads");
+    let file = heads.join(branch.strip_prefix("refs/heads/").unwrap_or(branch));
+    let dir = file.parent().unwrap_or(&heads);
+    // In a reftable there is no such directory, and git writes through what it renames.
+    match std::fs::File::open(dir) {
+        Ok(opened) => opened.sync_all().map_err(io("write through", dir)),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Moves index and files of one checkout; files that stay as the user has them are handed back.

@@ -97,6 +97,13 @@ impl Worker {
         let stdout = self.ctx.log_file(&task, self.claim.attempt);
         let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
         for dir in [&run_dir, &log_dir] {
+            if let Some(link) = link_below(&self.ctx.state_dir, dir) {
+                let why = format!(
+                    "{} is a symbolic link, and what Regatta keeps does not go through one",
+                    link.display()
+                );
+                return Err(WorkerError::Impossible(why));
+            }
             std::fs::create_dir_all(dir).map_err(|source| WorkerError::Io {
                 doing: "making",
                 path: dir.clone(),
@@ -314,6 +321,18 @@ pub(crate) fn reopen(ctx: &Context, task: &TaskId) -> Result<Option<Lane>, GitEr
         Some(lane) => ctx.lanes.prepare(task, &lane.base).map(Some),
         None => Ok(None),
     }
+}
+
+/// The first directory on the way from `root` to `dir` that is a link.
+fn link_below(root: &Path, dir: &Path) -> Option<PathBuf> {
+    let mut at = root.to_owned();
+    for part in dir.strip_prefix(root).ok()?.components() {
+        at.push(part);
+        if at.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// Where the agent of a task starts. A plan of parallel-orchestra may lie in a directory that no commit has.
