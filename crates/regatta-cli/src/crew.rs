@@ -29,7 +29,11 @@ pub(crate) fn member_name(text: &str) -> Result<MemberName, String> {
 /// The project and its store.
 pub(crate) async fn open(global: &Global) -> Result<(Project, Arc<dyn Store>), CliError> {
     let project = Project::look(global)?;
-    let store = project.create_store().await?;
+    // Making one asks git what is tracked; looking at one that is there does not.
+    let store = match project.has_store() {
+        true => project.store().await?,
+        false => project.create_store().await?,
+    };
     Ok((project, store))
 }
 

@@ -252,7 +252,7 @@ impl Context {
 
     /// The lock of a task's lane: held by whatever tree works for it. In the git directory, which nobody deletes.
     pub fn hold_of(&self, task: &TaskId) -> PathBuf {
-        self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.lock", task.folded()))
+        self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.hold", task.folded()))
     }
 
     /// The variables by which a worker finds its way back, and those that rookery's tasks expect.

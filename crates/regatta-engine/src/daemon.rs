@@ -30,6 +30,8 @@ const BEAT: Duration = Duration::from_secs(5);
 /// A lock whose holder nobody knows is looked at again for so long. A daemon that starts says who it is; what a
 /// killed one had just begun to start, and somebody who only looks, let go of it in no time.
 const UNKNOWN_HOLDER: Duration = Duration::from_secs(10);
+/// Where a git directory has what is held by Regatta.
+const HOLDS: &str = "regatta";
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 /// Silent for so long, and it is stalled.
@@ -150,7 +152,7 @@ pub fn settled_presence(repo: &Repo) -> io::Result<Presence> {
 
 /// Where the locks are: first the one that decides, then the one for older versions.
 fn places(repo: &Repo) -> [PathBuf; 2] {
-    [repo.common_dir.join("regatta"), repo.state_dir.clone()]
+    [repo.common_dir.join(HOLDS), repo.state_dir.clone()]
 }
 
 fn held(dirs: &[PathBuf]) -> Presence {
@@ -167,8 +169,9 @@ fn held(dirs: &[PathBuf]) -> Presence {
     }
 }
 
-fn lock_path(state_dir: &Path) -> PathBuf {
-    state_dir.join("daemon.lock")
+fn lock_path(dir: &Path) -> PathBuf {
+    // A file of that name in a git directory would be taken for a lock that git has left.
+    dir.join(if dir.ends_with(HOLDS) { "daemon.hold" } else { "daemon.lock" })
 }
 
 fn info_path(state_dir: &Path) -> PathBuf {

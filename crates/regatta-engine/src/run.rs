@@ -56,7 +56,12 @@ where
 {
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let node = this_node(what).map_err(reading)?;
-    until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
+    if let Err(error) = ctx.store.open_session(&ctx.session, &node).await {
+        if let StoreError::Busy(why) = &error {
+            ctx.say(format!("another process holds the store ({why}): waiting for it"));
+        }
+        until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
+    }
     let (end, ended) = watch::channel(false);
     let (cut, cut_off) = watch::channel(None);
     let told = ctx.clone();

@@ -12,7 +12,7 @@ use crate::render::state::mark;
 use crate::ui::Ui;
 
 pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.create_store().await?;
     let counts = store.counts(None).await?;
     let summary = SummaryDocument::new(counts.clone());

@@ -4,7 +4,6 @@ use regatta_core::exit::{Exit, Limit};
 use regatta_core::verdict::VerdictAdapter;
 use regatta_store::{Reported, Step};
 use std::path::Path;
-use std::time::Duration;
 
 use super::clocks::{Ending, LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
@@ -13,7 +12,7 @@ use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
 use crate::process::{Launch, Shim, Stdin, StopRequest};
-use crate::{clock, failpoint, judge, process, radar};
+use crate::{clock, failpoint, judge, radar};
 
 impl Worker {
     /// Starts the agent. Afterwards its process is on record.
@@ -164,7 +163,9 @@ impl Worker {
         if let Some(zone) = self.zone() {
             decoder.lives_in(&zone);
         }
-        let mut ending = Ending::new(self.ctx.options.grace, self.time_left(adopted));
+        // For an adopted one the whole limit again: no clock here knows how much of it the shim has counted, and it is
+        // only for a shim that does not count any more.
+        let mut ending = Ending::new(self.ctx.options.grace, self.claim.spec.limits.total);
         loop {
             let over_budget = halt.borrow_and_update().clone().filter(|_| !halted && !last_word.is_said());
             if let Some(halt) = over_budget {
@@ -256,14 +257,6 @@ impl Worker {
     async fn reported(&self) -> Result<Reported, WorkerError> {
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
         Ok(until_answered(|| self.ctx.store.reported(task, attempt)).await?)
-    }
-
-    /// What is left of the total limit, which the shim keeps.
-    fn time_left(&self, adopted: bool) -> Option<Duration> {
-        let gone = self.record.started_at.filter(|_| adopted).map(|at| clock::now().since(at));
-        let limit = self.claim.spec.limits.total?;
-        // A wall clock that was set forward must not end anybody early.
-        Some(limit.saturating_sub(gone.unwrap_or_default()).max(process::OVERDUE.min(limit)))
     }
 
     fn heard(&mut self, events: Vec<AgentEvent>) {
