@@ -1,8 +1,120 @@
-//! Whose commands these are: a person's, or an agent's.
+//! Whose command it is: a person's, or an agent's. An agent reports on its own task, writes to the crew and looks; what
+//! else changes anything belongs to people (`docs/guide/mcp.md` has the same table for tools).
+//!
+//! An agent is known by the variables of its attempt, and, where it took them out of its environment, by its ancestors:
+//! every process of an attempt descends from the attempt's shim, also one that has left its session.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::Global;
+use crate::commands::{Command, ctx, lane, salvage, task, worker};
+use crate::error::CliError;
+use crate::project::Project;
+
+/// The variables that every attempt has, and no person.
+const VARIABLES: [&str; 4] =
+    ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", regatta_engine::process::MARKER];
+/// Nobody has more ancestors than this.
+const MOST_ANCESTORS: usize = 256;
 
 /// Whether the environment is that of an attempt.
 pub(crate) fn claims_attempt() -> bool {
-    ["REGATTA_TASK", "REGATTA_TOKEN"]
-        .iter()
-        .all(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Refuses an agent a command that is not its own.
+pub(crate) fn check(command: &Command, global: &Global) -> Result<(), CliError> {
+    if is_for_agents(command) || !(claims_attempt() || descends_from_attempt(global)) {
+        return Ok(());
+    }
+    Err(CliError::refused("an agent may not do this: it reports on its own task, and looks at others")
+        .hinted("`regatta stuck \"…\"` asks a person; `regatta msg send` writes to the crew"))
+}
+
+/// Whether an agent may use a command: its own report, its own messages, the shared context, and looking.
+fn is_for_agents(command: &Command) -> bool {
+    match command {
+        Command::Done(_) | Command::Progress(_) | Command::Stuck(_) | Command::Mcp(_) => true,
+        Command::Parcel(command) => {
+            use worker::ParcelCommand;
+            matches!(
+                command,
+                ParcelCommand::Done(_) | ParcelCommand::Progress(_) | ParcelCommand::Validate(_)
+            )
+        }
+        Command::List(_)
+        | Command::Status(_)
+        | Command::Summary(_)
+        | Command::Cost(_)
+        | Command::Logs(_)
+        | Command::Events(_)
+        | Command::Diff(_)
+        | Command::Radar(_)
+        | Command::Wait(_)
+        | Command::Report(_)
+        | Command::Validate(_)
+        | Command::New(_)
+        | Command::Config(_)
+        | Command::Completions(_)
+        | Command::Version(_)
+        | Command::Msg(_) => true,
+        Command::Ctx(command) => !matches!(command, ctx::CtxCommand::Delete(_)),
+        Command::Crew(command) => command.is_for_agents(),
+        Command::Task(command) => matches!(
+            command,
+            task::TaskCommand::List(_)
+                | task::TaskCommand::Watch(_)
+                | task::TaskCommand::Status(_)
+                | task::TaskCommand::Wait(_)
+        ),
+        Command::Lane(command) => {
+            matches!(command, lane::LaneCommand::List { .. } | lane::LaneCommand::Path { .. })
+        }
+        Command::Salvage(command) => !matches!(command, salvage::SalvageCommand::Restore(_)),
+        Command::Land(args) => args.only_looks(),
+        Command::Daemon(args) => args.only_looks(),
+        Command::Doctor(args) => args.only_looks(),
+        Command::Run(args) => args.dry_run,
+        Command::DaemonStatus(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a process above this one is the shim of an attempt of this project.
+pub(crate) fn descends_from_attempt(global: &Global) -> bool {
+    let shims: Vec<PathBuf> = ancestors().filter_map(shim_of).collect();
+    if shims.is_empty() {
+        return false;
+    }
+    // Where the project cannot be opened the command fails for that.
+    let Ok(project) = Project::open(global) else { return false };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut places = vec![real(&project.repo.state_dir)];
+    if let Some(store) = project.store_url.strip_prefix("sqlite:") {
+        places.extend(Path::new(store).parent().map(real));
+    }
+    shims.iter().any(|run_dir| places.iter().any(|place| real(run_dir).starts_with(place)))
+}
+
+/// The processes above this one.
+fn ancestors() -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything.
+        let rest = stat.rsplit_once(')')?.1;
+        rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
+    };
+    std::iter::successors(parent(&std::process::id()), parent).take(MOST_ANCESTORS)
+}
+
+/// The run directory of a shim; `None` for any other process.
+fn shim_of(pid: u32) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut args = line.split(|byte| *byte == 0);
+    if args.nth(1)? != b"shim" {
+        return None;
+    }
+    let value = args.skip_while(|arg| *arg != b"--run-dir").nth(1)?;
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(value)))
 }

@@ -270,7 +270,13 @@ impl Context {
             ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
             ("ROOKERY_WORKTREE", lane.as_os_str()),
         ];
-        for (name, value) in pairs {
+        // An address with a password in it is not for agents; they report by files then.
+        let has_password = self
+            .store_url
+            .split_once("://")
+            .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or(rest).contains('@'));
+        let is_address = |name: &str| matches!(name, "REGATTA_STORE" | "ROOKERY_DB");
+        for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);
         }
         // The guard among parallel-orchestra's own hooks asks for it.

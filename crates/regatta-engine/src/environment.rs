@@ -33,6 +33,18 @@ impl Environment {
         Self(vars)
     }
 
+    /// Takes out what names a server of state and the way in. Checks and gates may need it; an agent that does is given
+    /// it by the `env` of its entry or its task.
+    pub fn drop_store_credentials(&mut self) {
+        self.0.retain(|name, _| {
+            let name = name.to_string_lossy();
+            let libpq = name.strip_prefix("PG").is_some_and(|rest| {
+                !rest.is_empty() && rest.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+            });
+            !(libpq || name == "DATABASE_URL" || name.starts_with("ZOOKEEPER") || name.starts_with("ZK_"))
+        });
+    }
+
     /// Sets a variable.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> &mut Self {
         self.0.insert(name.into(), value.into());
@@ -69,6 +81,17 @@ impl Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_get_no_way_into_a_server_of_state() {
+        let inherited =
+            ["PGPASSWORD", "PGHOST", "DATABASE_URL", "ZOOKEEPER_AUTH", "ZK_HOSTS", "PGLIKE1", "HOME"];
+        let pairs = inherited.map(|name| (name.into(), "x".into()));
+        let mut environment = Environment::passed_on(pairs, Path::new("/state/bin"));
+        environment.drop_store_credentials();
+        let names: Vec<&str> = environment.texts().map(|(name, _)| name).collect();
+        assert_eq!(names, ["HOME", "PATH", "PGLIKE1"]);
+    }
 
     #[test]
     fn loaders_git_and_other_attempts_do_not_get_through() {

@@ -33,3 +33,10 @@ pub(crate) async fn run(command: CrewCommand, global: &Global, ui: &Ui) -> Resul
         CrewCommand::Leader(args) => leader::run(args, global, ui).await,
     }
 }
+
+impl CrewCommand {
+    /// Whether an agent may use it: who is there, and that it is there itself.
+    pub(crate) fn is_for_agents(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Heartbeat(_))
+    }
+}

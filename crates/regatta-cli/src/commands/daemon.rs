@@ -95,6 +95,13 @@ enum Action {
     Stop(Stop),
 }
 
+impl Args {
+    /// Whether it changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(self.command, Some(Action::Status))
+    }
+}
+
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let profiles = args.profiles.as_deref();
     if let (Some(_), Some(Action::Status | Action::Stop(_))) = (profiles, &args.command) {

@@ -83,6 +83,13 @@ impl Finding {
     }
 }
 
+impl Args {
+    /// Whether it changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        !self.fix
+    }
+}
+
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let findings = look(&args, global).await?;
     if ui.json {

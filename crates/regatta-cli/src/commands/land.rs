@@ -71,6 +71,13 @@ enum Action {
     Resume,
 }
 
+impl Args {
+    /// Whether it changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(self.command, Some(Action::Status | Action::History { .. }))
+    }
+}
+
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     match args.command {
         Some(Action::Status) => look::status(global, ui).await,

@@ -54,6 +54,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let authority = authority()?;
+    if authority == Authority::Operator && crate::authority::descends_from_attempt(global) {
+        return Err(CliError::refused("an agent may not start a person's server").hinted(
+            "leave REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN as they are: an agent's server needs them",
+        ));
+    }
     if authority != Authority::Operator && (args.name.is_some() || args.http.is_some()) {
         return Err(CliError::usage(
             "--name and --http are for a person's server, and this is that of an attempt",

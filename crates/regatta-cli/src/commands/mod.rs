@@ -137,6 +137,7 @@ pub(crate) enum Command {
 
 /// Runs one command.
 pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+    crate::authority::check(&command, global)?;
     match command {
         Command::Daemon(args) => daemon::run(args, global, ui).await,
         Command::DaemonStatus(args) => daemon::run(args.into(), global, ui).await,

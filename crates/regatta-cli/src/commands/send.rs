@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use regatta_core::config::Config;
+use regatta_core::config::{AgentKind, Config};
 use regatta_core::prompt::{MAX_PROMPT, PromptState};
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
@@ -152,6 +152,7 @@ pub(crate) async fn send_when(
     when: When,
 ) -> Result<SentDocument, CliError> {
     let id = &task.spec.id;
+    refuse_script(task, config)?;
     let prompt = NewPrompt {
         text: text.to_owned(),
         beginning: beginning(&redactor(config).redact(text)),
@@ -182,6 +183,19 @@ pub(crate) async fn send_when(
         state: task.state.name(),
         hint: (!served).then(|| queue.takers.sentence(&task.queue).replace("ID", id.as_str())),
     })
+}
+
+/// What is sent to a command becomes its standard input; for a shell that is a script. Words are not run unless the user
+/// said that this command understands them.
+fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), CliError> {
+    let (id, name) = (&task.spec.id, &task.spec.agent);
+    let Some(agent) = config.agents.get(name) else { return Ok(()) };
+    if agent.kind != AgentKind::Command || agent.follow_ups {
+        return Ok(());
+    }
+    Err(CliError::refused(format!("{id}: its agent {name} is a command, which would run what is sent as its input")).hinted(
+        format!("if {name} reads words and not scripts, set `agents.{name}.follow_ups: true` in regatta.yaml; `regatta retry {id}` repeats the task"),
+    ))
 }
 
 /// One line for people.

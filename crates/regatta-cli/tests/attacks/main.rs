@@ -1,6 +1,7 @@
 //! The attack suite: what an agent or a stranger's repository tries, through the real binary and with real git. One
 //! file per theme; each test is an attack that must come to nothing.
 
+mod authority;
 mod claims;
 mod files;
 mod links;

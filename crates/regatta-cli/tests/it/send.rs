@@ -501,8 +501,9 @@ fn what_is_said_before_the_start_goes_with_it_from_a_file_and_with_dashes() {
 }
 
 #[test]
-fn a_command_gets_the_task_and_the_follow_up_in_one() {
+fn a_command_that_takes_words_gets_the_task_and_the_follow_up_in_one() {
     let world = World::new(REGATTA);
+    world.config("agents: { sh: { follow_ups: true } }\n");
     let daemon = world.daemon();
     world.enqueue(&world.plan(&task("a", "", "echo order >order.txt")));
     world.wait_state("a", "done");

@@ -64,6 +64,7 @@ fn agent(config: &Config, name: &Spot<String>, fields: &Fields, report: &mut Rep
         let pos = fields.field(refused.key).map_or(name.pos, |field| field.key_pos);
         report.error(pos, &fields.path_of(refused.key), refused.why);
     }
+    agent.follow_ups = fields.bool("follow_ups").unwrap_or(agent.follow_ups);
     agent.exe = fields.text("exe").map(str::to_owned).or(agent.exe);
     agent.model = fields.text("model").map(str::to_owned).or(agent.model);
     check(&agent, name, fields, report);

@@ -98,6 +98,12 @@ static AGENT_KEYS: &[Key] = &[
         "The ladder of models, in this program's names.",
     ),
     Key::new(
+        "follow_ups",
+        Kind::Bool,
+        "false",
+        "Whether `regatta send` may reach tasks of a `command`: what is sent becomes its standard input, which a shell runs.",
+    ),
+    Key::new(
         "permissions",
         Kind::Section(PERMISSION_KEYS),
         "none",

@@ -113,6 +113,8 @@ pub struct Agent {
     pub labels: Option<BTreeMap<String, String>>,
     /// Its own ladder of models.
     pub escalation: Option<Vec<String>>,
+    /// What people send to its tasks becomes the standard input of a command; for a shell that is a script.
+    pub follow_ups: bool,
 }
 
 /// How an agent is spoken to.
@@ -211,6 +213,7 @@ impl Agent {
             bounds: Bounds::default(),
             labels: None,
             escalation: None,
+            follow_ups: false,
         }
     }
 

@@ -34,6 +34,7 @@ impl Worker {
             (guidance, news) => guidance.or_else(|| news.clone()),
         };
         let mut environment = ctx.environment.clone();
+        environment.drop_store_credentials();
         let order = self.order(site).await?;
         let tier = self.tier(self.rounds().await?);
         let brief = Brief {

@@ -17,6 +17,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
 use super::Server;
+use super::limited::Limited;
 
 /// Where on the address the protocol is spoken.
 pub const PATH: &str = "/mcp";
@@ -45,6 +46,7 @@ pub async fn serve(
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         ["http", "https"].map(|scheme| format!("{scheme}://{host}:*"))
     };
+    let own_hosts = hosts.clone();
     let origins: Vec<String> = hosts.iter().flat_map(origin).collect();
     let config = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
@@ -53,36 +55,64 @@ pub async fn serve(
     let ending = config.cancellation_token.clone();
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(make()), sessions, config);
-    let token: Arc<str> = door.token.into();
+    let guard = Arc::new(Guard { token: door.token, hosts: own_hosts });
     let router = Router::new()
         .route_service(PATH, service)
         .fallback(|| async {
             (StatusCode::NOT_FOUND, format!("there is nothing here; the protocol is spoken at {PATH}\n"))
         })
-        .layer(from_fn_with_state(token, check));
+        .layer(from_fn_with_state(guard, check));
     let end = async move {
         end.await;
         ending.cancel();
     };
-    axum::serve(listener, router).with_graceful_shutdown(end).await
+    axum::serve(Limited::new(listener), router).with_graceful_shutdown(end).await
 }
 
 fn named(own: SocketAddr) -> Option<String> {
     (!own.ip().is_unspecified()).then(|| own.ip().to_string())
 }
 
-/// Lets through who has the token.
-async fn check(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+/// What every request is held against.
+struct Guard {
+    token: String,
+    hosts: Vec<String>,
+}
+
+/// Whether an `Origin` is this machine, exactly: a scheme, one of its names, and a port if any.
+fn is_own(origin: &str, hosts: &[String]) -> bool {
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let Some(rest) = rest else { return false };
+    let (host, port) = match rest.strip_prefix('[') {
+        Some(inside) => match inside.split_once(']') {
+            Some((host, port)) => (host, port),
+            None => return false,
+        },
+        None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+    };
+    let is_port =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok());
+    is_port && hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
+}
+
+/// Lets through who has the token and is no page of another site.
+async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN);
+    if origin.is_some_and(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, &guard.hosts))) {
+        let why = "requests from pages of other sites are refused\n";
+        return (StatusCode::FORBIDDEN, [(header::CONNECTION, "close")], why).into_response();
+    }
     let given = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let given = given.and_then(|value| {
         let (scheme, rest) = value.split_at_checked("bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
     });
-    match given.is_some_and(|given| is_same(given, token.as_bytes())) {
+    match given.is_some_and(|given| is_same(given, guard.token.as_bytes())) {
         true => next.run(request).await,
         false => {
             let why = "this server wants its token: send `Authorization: Bearer TOKEN`; where it is kept was said when the server started\n";
-            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], why).into_response()
+            let headers = [(header::WWW_AUTHENTICATE, "Bearer"), (header::CONNECTION, "close")];
+            (StatusCode::UNAUTHORIZED, headers, why).into_response()
         }
     }
 }
@@ -100,6 +130,29 @@ fn is_same(given: &[u8], wanted: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_this_machine_is_an_origin() {
+        let hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        for own in ["http://localhost", "http://localhost:3000", "https://127.0.0.1:1", "http://[::1]:80"] {
+            assert!(is_own(own, &hosts), "{own}");
+        }
+        let strangers = [
+            "http://localhost:3000.evil.com",
+            "http://localhost.evil.com",
+            "http://evil.com",
+            "http://localhost:",
+            "http://localhost:99999",
+            "http://localhost:80@evil.com",
+            "http://[::1].evil.com",
+            "null",
+            "localhost",
+            "",
+        ];
+        for stranger in strangers {
+            assert!(!is_own(stranger, &hosts), "{stranger}");
+        }
+    }
 
     #[test]
     fn only_the_token_itself_is_the_token() {

@@ -9,6 +9,7 @@ mod authority;
 mod host;
 pub mod http;
 mod input;
+mod limited;
 mod prompts;
 mod resources;
 mod server;
