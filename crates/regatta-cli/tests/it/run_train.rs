@@ -97,7 +97,7 @@ fn the_culprit_is_ejected_and_named_and_the_others_land() {
     assert_eq!((text(&blocked["phase"]), text(&blocked["outcome"])), ("blocked", "tests"));
     // Mended outside, it can be tried again.
     say(&world, "true");
-    world.regatta(["land", "retry", "c"]).exited(0).says("c landed as");
+    world.regatta(["land", "retry", "c"]).exited(0).says("c landed on main as");
     assert_eq!(world.landed("c.txt").as_deref(), Some("c\n"));
     world.regatta(["land", "retry", "c"]).exited(6).says("cannot be landed again");
     world.assert_tidy();
