@@ -26,6 +26,11 @@ pub(crate) struct Ui {
     pub(crate) kept: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
+/// Arrays of this many values are written by several threads.
+const LONG: usize = 2000;
+/// At most this many.
+const MOST_WRITERS: usize = 4;
+
 impl Ui {
     pub(crate) fn new(global: &Global) -> Self {
         let terminal = std::io::stdout().is_terminal();
@@ -96,6 +101,29 @@ impl Ui {
         let mut text = serde_json::to_vec_pretty(value).expect("our own values serialise");
         text.push(b'\n');
         self.bytes(&text);
+    }
+
+    /// One JSON document that is an array, which may be long: parts of it are put into words side by side.
+    pub(crate) fn documents<T: Serialize + Sync>(&self, values: &[T]) {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WRITERS);
+        if values.len() < LONG || threads < 2 {
+            return self.document(&values);
+        }
+        let parts: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let writers: Vec<_> = values
+                .chunks(values.len().div_ceil(threads))
+                .map(|part| {
+                    scope.spawn(move || serde_json::to_vec_pretty(part).expect("our own values serialise"))
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().expect("writing does not panic")).collect()
+        });
+        // Each part is an array of its own; what is inside its brackets is a piece of the whole.
+        for (n, part) in parts.into_iter().enumerate() {
+            self.bytes(if n == 0 { b"[" } else { b"," });
+            self.bytes(&part[1..part.len() - 2]);
+        }
+        self.bytes(b"\n]\n");
     }
 
     /// One JSON object on a line of its own.

@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         None => Seen::default(),
     };
     if ui.json {
-        ui.document(&seen.into_documents());
+        ui.documents(&seen.into_documents());
         return Ok(Exit::Ok);
     }
     ui.out(&draw(&seen, ui));

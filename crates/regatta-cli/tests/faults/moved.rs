@@ -24,6 +24,12 @@ fn rename(from: &Path, to: &Path) {
     std::fs::rename(from, to).expect("it can be moved");
 }
 
+/// A copied state directory is the user's to accept: the refusal says how.
+fn accept(world: &World, repo: &Path) {
+    world.regatta_in(repo, ["list"]).exited(6).says("regatta trust");
+    world.regatta_in(repo, ["trust", "--yes"]).exited(0);
+}
+
 /// The rest of the plan at the new place.
 fn goes_on(world: &World, repo: &Path, plan: &Path) {
     let shown = world.regatta_in(repo, ["logs", "b"]);
@@ -66,6 +72,7 @@ fn a_copy_of_a_project_leaves_the_lanes_of_the_original_alone() {
     let copy = world.outside("copy");
     let copied = Command::new("cp").arg("-a").arg(world.root()).arg(&copy).status();
     assert!(copied.is_ok_and(|status| status.success()));
+    accept(&world, &copy);
     world.regatta_in(&copy, ["run", "--resume", &world.outside("plan.md").display().to_string()]);
     assert!(world.lanes().join("b/part.txt").exists(), "the original's lane is where it was");
 }
