@@ -164,7 +164,7 @@ fn show(ui: &Ui, error: &CliError) {
 
 fn eprint_line(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", crate::ui::escaped(text));
 }
 
 /// The command line as clap sees it, for completions and the reference.

@@ -164,7 +164,7 @@ impl From<EngineError> for CliError {
             EngineError::Store(error) => error.into(),
             EngineError::Git(error) => error.into(),
             EngineError::Trust(error) => error.into(),
-            EngineError::Refused(why) => CliError::refused(why)
+            EngineError::Refused(why) | EngineError::Repeats(why) => CliError::refused(why)
                 .hinted("`regatta list` shows what there is, `regatta status ID` what to do about it"),
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => CliError::new(Exit::CannotWork, with_causes(&error))

@@ -1,8 +1,10 @@
 //! Where everything is printed. A reader that went away is no error.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use regatta_core::plain::{clean, turns_writing, visible};
 use serde::Serialize;
 
 use crate::cli::{Color, Global};
@@ -73,9 +75,24 @@ impl Ui {
         self.out(&format!("{}\n", text.as_ref()));
     }
 
-    /// Text on standard output, as it is.
+    /// Text on standard output. Whoever wrote it: a terminal obeys nothing in it but our own colours.
     pub(crate) fn out(&self, text: &str) {
-        self.bytes(text.as_bytes());
+        self.bytes(guarded(text).as_bytes());
+    }
+
+    /// A terminal's whole page, line by line over what is there; the first one clears the screen.
+    pub(crate) fn page(&self, text: &str, first: bool) {
+        let begin = if first { "\x1b[H\x1b[2J" } else { "\x1b[H" };
+        let text = guarded(text).replace('\n', "\x1b[K\n");
+        self.bytes(format!("{begin}{text}\x1b[J").as_bytes());
+    }
+
+    /// What others wrote, byte for byte into a pipe or a file; on a terminal as text.
+    pub(crate) fn foreign(&self, bytes: &[u8]) {
+        match self.terminal || self.kept.is_some() {
+            true => self.out(&clean(&String::from_utf8_lossy(bytes))),
+            false => self.bytes(bytes),
+        }
     }
 
     /// Bytes on standard output, as they are.
@@ -93,14 +110,12 @@ impl Ui {
 
     /// A line on standard error, for people.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
-        let _ = writeln!(std::io::stderr(), "{}", text.as_ref());
+        let _ = writeln!(std::io::stderr(), "{}", guarded(text.as_ref()));
     }
 
     /// One JSON document on standard output.
     pub(crate) fn document(&self, value: &impl Serialize) {
-        let mut text = serde_json::to_vec_pretty(value).expect("our own values serialise");
-        text.push(b'\n');
-        self.bytes(&text);
+        self.line(escaped(&serde_json::to_string_pretty(value).expect("our own values serialise")));
     }
 
     /// One JSON document that is an array, which may be long: parts of it are put into words side by side.
@@ -128,7 +143,7 @@ impl Ui {
 
     /// One JSON object on a line of its own.
     pub(crate) fn object(&self, value: &impl Serialize) {
-        self.line(serde_json::to_string(value).expect("our own values serialise"));
+        self.line(escaped(&serde_json::to_string(value).expect("our own values serialise")));
     }
 
     /// How wide the terminal is; `None` where there is none.
@@ -156,6 +171,47 @@ impl Ui {
     }
 }
 
+/// `text` without anything that a terminal would obey, save the colours of [`Style`].
+///
+/// Foreign text is cleaned where it is put into a sentence; this is for what was forgotten there.
+fn guarded(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| c == '\n' || c == '\t' || !c.is_control() && !turns_writing(c);
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut guarded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        match Style::ALL.iter().find_map(|style| style.sequence(rest)) {
+            Some(sequence) => {
+                guarded.push_str(sequence);
+                rest = &rest[sequence.len()..];
+            }
+            None => {
+                guarded.extend(visible(c));
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    Cow::Owned(guarded)
+}
+
+/// JSON leaves some characters as they are that a terminal obeys or that turn what is read; here they are written out.
+pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
+    let odd = |c: char| matches!(c, '\u{7f}'..='\u{9f}') || turns_writing(c);
+    if !json.contains(odd) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match odd(c) {
+            true => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
 /// The few styles there are. Nothing is told by colour alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -169,6 +225,15 @@ pub(crate) enum Style {
 }
 
 impl Style {
+    const ALL: [Style; 7] =
+        [Style::Good, Style::Bad, Style::Wait, Style::Busy, Style::Dim, Style::Strong, Style::Plain];
+
+    /// The sequence that turns it on, where `text` begins with that.
+    fn sequence(self, text: &str) -> Option<&str> {
+        let code = text.strip_prefix("\x1b[")?.strip_prefix(self.code())?;
+        code.starts_with('m').then(|| &text[..self.code().len() + 3])
+    }
+
     fn code(self) -> &'static str {
         match self {
             Style::Good => "32",
@@ -179,5 +244,22 @@ impl Style {
             Style::Strong => "1",
             Style::Plain => "0",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_colours_pass() {
+        let ours = format!("\x1b[{}mok\x1b[0m", Style::Good.code());
+        assert_eq!(guarded(&ours), ours);
+        assert_eq!(guarded("plain\ttext\n"), "plain\ttext\n");
+        assert_eq!(
+            guarded("\x1b]0;evil\x07\x1b[2J\x1b[8m\r\u{9b}1m\u{202e}"),
+            "\u{fffd}]0;evil\u{fffd}\u{fffd}[2J\u{fffd}[8m\u{fffd}1m"
+        );
+        assert_eq!(escaped("\"a\u{9b}b\u{202e}\""), "\"a\\u009bb\\u202e\"");
     }
 }

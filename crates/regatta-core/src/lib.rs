@@ -20,6 +20,7 @@ pub mod graph;
 pub mod id;
 pub mod notify;
 pub mod part;
+pub mod plain;
 pub mod profiles;
 pub mod prompt;
 pub mod proposal;

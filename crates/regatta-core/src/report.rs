@@ -1,17 +1,25 @@
 //! What a run came to: every task, attempt, verdict, check, cost and commit, and the time line. As a value, as
 //! JSON (through serde) and as Markdown.
 
-use std::collections::BTreeMap;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, Evidence};
-use crate::event::{Event, EventBody, describe_unknown};
+use crate::event::{Event, EventBody};
 use crate::id::TaskId;
+use crate::plain::{fenced, last_lines, markdown};
 use crate::state::TaskState;
 use crate::time::{Timestamp, human};
 use crate::train::LandStep;
+
+pub use words::{describe, describe_evidence, landed_as};
+
+/// At most this many lines of a failed check are shown.
+pub const CHECK_LINES: usize = 40;
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +36,7 @@ pub struct Report {
     pub ended_at: Option<Timestamp>,
     /// How many tasks are in each state.
     pub counts: BTreeMap<String, usize>,
-    /// Dollars, as far as agents counted them.
+    /// Dollars, as far as agents counted them: of this run's own attempts.
     pub cost_usd: f64,
     /// Tokens read.
     pub tokens_in: u64,
@@ -57,18 +65,98 @@ pub struct TaskReport {
     pub waiting_on: Vec<TaskId>,
     /// The commit on the target.
     pub landed_commit: Option<String>,
+    /// Every time its work landed, oldest first: also those before it was run again.
+    #[serde(default)]
+    pub landings: Vec<Landing>,
+    /// What its attempts in this run cost.
+    #[serde(default)]
+    pub cost_usd: f64,
     /// Its attempts, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
+/// One time that a task's work landed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landing {
+    /// The commit on the target.
+    pub commit: String,
+    /// The target; older events do not say.
+    pub target: Option<String>,
+    /// The attempt that made it.
+    pub attempt: Option<u32>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Landing {
+    /// The landings among a task's events.
+    pub fn among<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Self> {
+        let landing = |event: &Event| match &event.body {
+            EventBody::Landing {
+                landing: LandStep::Landed { commit } | LandStep::AlreadyIn { commit },
+                target,
+            } => Some(Self {
+                commit: commit.clone(),
+                target: target.clone(),
+                attempt: event.attempt,
+                at: event.at,
+            }),
+            _ => None,
+        };
+        events.into_iter().filter_map(landing).collect()
+    }
+
+    /// In one line.
+    pub fn describe(&self) -> String {
+        let by = self.attempt.map_or_else(String::new, |n| format!(" (attempt {n})"));
+        format!("{}{by}", landed_as(self.target.as_deref(), &self.commit))
+    }
+}
+
+/// The end of what a failed check, or a hook that refused the commit, wrote; nothing for other evidence.
+pub fn output_of(evidence: &Evidence) -> Vec<String> {
+    match evidence {
+        Evidence::Check { exit, tail, .. } if !exit.success() => last_lines(tail, CHECK_LINES),
+        Evidence::CommitRefused { tail, .. } => last_lines(tail, CHECK_LINES),
+        _ => Vec::new(),
+    }
+}
+
+/// The attempts that an agent worked on during these events.
+fn worked_on(timeline: &[Event]) -> BTreeSet<(TaskId, u32)> {
+    let is_work = |body: &EventBody| {
+        matches!(
+            body,
+            EventBody::Claimed { .. }
+                | EventBody::Adopted { .. }
+                | EventBody::Started { .. }
+                | EventBody::Exited { .. }
+                | EventBody::Judged { .. }
+        )
+    };
+    let own = timeline.iter().filter(|event| is_work(&event.body));
+    own.filter_map(|event| Some((event.task.clone()?, event.attempt?))).collect()
+}
+
 impl Report {
-    /// Puts a report together.
-    pub fn new(plan: &str, target: &str, tasks: Vec<TaskReport>, timeline: Vec<Event>) -> Self {
+    /// Puts a report together. What attempts cost counts where the time line has them at work.
+    pub fn new(plan: &str, target: &str, mut tasks: Vec<TaskReport>, timeline: Vec<Event>) -> Self {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for task in &tasks {
             *counts.entry(task.state.clone()).or_default() += 1;
         }
-        let attempts = || tasks.iter().flat_map(|task| &task.attempts);
+        let own = worked_on(&timeline);
+        let is_own = |id: &TaskId, attempt: &Attempt| own.contains(&(id.clone(), attempt.n));
+        for task in &mut tasks {
+            task.cost_usd = dollars(task.attempts.iter().filter(|attempt| is_own(&task.id, attempt)));
+        }
+        let attempts: Vec<&Attempt> = tasks
+            .iter()
+            .flat_map(|task| task.attempts.iter().filter(|attempt| is_own(&task.id, attempt)))
+            .collect();
+        let cost_usd = dollars(attempts.iter().copied());
+        let tokens_in = attempts.iter().map(|attempt| attempt.tokens_in).sum();
+        let tokens_out = attempts.iter().map(|attempt| attempt.tokens_out).sum();
         Self {
             version: 1,
             plan: plan.to_owned(),
@@ -76,9 +164,9 @@ impl Report {
             started_at: timeline.first().map(|event| event.at),
             ended_at: timeline.last().map(|event| event.at),
             counts,
-            cost_usd: dollars(attempts()),
-            tokens_in: attempts().map(|attempt| attempt.tokens_in).sum(),
-            tokens_out: attempts().map(|attempt| attempt.tokens_out).sum(),
+            cost_usd,
+            tokens_in,
+            tokens_out,
             tasks,
             timeline,
         }
@@ -91,9 +179,9 @@ impl Report {
 
     /// The report for people.
     pub fn markdown(&self) -> String {
-        let mut text = format!("# Run of {}\n\n", cell(&self.plan));
+        let mut text = format!("# Run of {}\n\n", markdown(&self.plan));
         let counts: Vec<String> = self.counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
-        let _ = writeln!(text, "- target: `{}`", self.target);
+        let _ = writeln!(text, "- target: {}", markdown(&self.target));
         let _ = writeln!(text, "- tasks: {} ({})", self.tasks.len(), counts.join(", "));
         if let (Some(start), Some(end)) = (self.started_at, self.ended_at) {
             let _ = writeln!(text, "- time: {start} to {end} ({})", human(end.since(start)));
@@ -109,7 +197,7 @@ impl Report {
         for task in &self.tasks {
             let last = task.attempts.last();
             let verdict = last.and_then(|attempt| attempt.verdict).map_or("", |verdict| verdict.as_str());
-            let cost = dollars(&task.attempts);
+            let cost = task.cost_usd;
             let commit = task.landed_commit.as_deref().map_or("", |commit| &commit[..commit.len().min(12)]);
             let reason = task.reason.clone().unwrap_or_else(|| waiting(&task.waiting_on));
             let _ = writeln!(
@@ -118,7 +206,7 @@ impl Report {
                 task.id,
                 task.state,
                 task.attempts.len(),
-                cell(&reason)
+                markdown(&reason)
             );
         }
         for task in &self.tasks {
@@ -127,7 +215,7 @@ impl Report {
         text.push_str("\n## Time line\n\n");
         for event in &self.timeline {
             let task = event.task.as_ref().map_or("", TaskId::as_str);
-            let _ = writeln!(text, "- {} {task}: {}", event.at, describe(&event.body));
+            let _ = writeln!(text, "- {} {task}: {}", event.at, markdown(&describe(&event.body)));
         }
         text
     }
@@ -143,7 +231,7 @@ impl TaskReport {
     }
 
     fn write(&self, text: &mut String) {
-        let _ = write!(text, "\n## {}: {}\n", self.id, cell(&self.title));
+        let _ = write!(text, "\n## {}: {}\n", self.id, markdown(&self.title));
         for attempt in &self.attempts {
             let took = match (attempt.started_at, attempt.ended_at) {
                 (Some(start), Some(end)) => human(end.since(start)),
@@ -152,28 +240,37 @@ impl TaskReport {
             let exit = attempt.exit.as_ref().map_or_else(String::new, |exit| format!(", {exit}"));
             let class = attempt.class.as_ref().map_or_else(String::new, |class| format!(", {class}"));
             let verdict = attempt.verdict.map_or_else(String::new, |verdict| format!(", verdict {verdict}"));
-            let profile =
-                attempt.profile.as_ref().map_or_else(String::new, |profile| format!(" as {profile}"));
-            let model =
-                attempt.model_in_words().map_or_else(String::new, |model| format!(" with {}", cell(&model)));
+            let profile = attempt
+                .profile
+                .as_ref()
+                .map_or_else(String::new, |profile| format!(" as {}", markdown(profile)));
+            let model = attempt
+                .model_in_words()
+                .map_or_else(String::new, |model| format!(" with {}", markdown(&model)));
             let _ = write!(
                 text,
                 "\nAttempt {} by {}{profile}{model} ({took}{exit}{class}{verdict})",
-                attempt.n, attempt.agent
+                attempt.n,
+                markdown(&attempt.agent)
             );
             if !attempt.summary.is_empty() {
-                let _ = write!(text, ": {}", cell(&attempt.summary));
+                let _ = write!(text, ": {}", markdown(&attempt.summary));
             }
             text.push('\n');
             for evidence in &attempt.evidence {
-                let _ = writeln!(text, "- {}", describe_evidence(evidence));
+                let _ = writeln!(text, "- {}", markdown(&describe_evidence(evidence)));
+                let output = output_of(evidence);
+                if !output.is_empty() {
+                    let _ = write!(text, "\n{}\n", fenced(&output));
+                }
             }
             if let Some(head) = &attempt.head {
                 let _ = writeln!(text, "- commit {head}");
             }
         }
-        if let Some(commit) = &self.landed_commit {
-            let _ = writeln!(text, "\nLanded as {commit}.");
+        for landing in &self.landings {
+            let earlier = if self.landed_commit.as_ref() == Some(&landing.commit) { "" } else { "Earlier: " };
+            let _ = writeln!(text, "\n{earlier}{}.", markdown(&landing.describe()));
         }
     }
 }
@@ -187,130 +284,5 @@ fn waiting(on: &[TaskId]) -> String {
     match on {
         [] => String::new(),
         on => format!("waits for {}", on.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// Text that cannot break a table, a heading or a list.
-fn cell(text: &str) -> String {
-    text.replace(['\n', '\r'], " ").replace('|', "\\|")
-}
-
-/// A piece of evidence in one line.
-pub fn describe_evidence(evidence: &Evidence) -> String {
-    match evidence {
-        Evidence::Said { by, statement } => {
-            let mut text = format!("{by} says {}", statement.verdict);
-            if !statement.summary.is_empty() {
-                text.push_str(&format!(": {}", cell(&statement.summary)));
-            }
-            match statement.metrics.describe() {
-                numbers if numbers.is_empty() => text,
-                numbers => format!("{text} ({numbers})"),
-            }
-        }
-        Evidence::Check { command, tree, passed_in: Some(n), .. } => {
-            let tree = &tree[..tree.len().min(12)];
-            format!("check `{command}`: not run again, it passed in attempt {n} on the same tree {tree}")
-        }
-        Evidence::Check { command, exit, millis, tree, .. } => {
-            format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
-        }
-        Evidence::Diff { files, tree, .. } => {
-            let plural = if *files == 1 { "" } else { "s" };
-            format!("{files} file{plural} changed, tree {}", &tree[..tree.len().min(12)])
-        }
-        Evidence::Note { text } => cell(text),
-        Evidence::CommitRefused { by, salvage, .. } => {
-            let kept = salvage.as_deref().map_or_else(String::new, |salvage| format!("; kept as {salvage}"));
-            format!("the commit was refused by {by}{kept}")
-        }
-        Evidence::Bounced { onto, files, .. } => {
-            format!("it did not merge with {} in {}", &onto[..onto.len().min(12)], cell(&files.join(", ")))
-        }
-    }
-}
-
-/// That something landed: where, and as which commit.
-pub fn landed_as(target: Option<&str>, commit: &str) -> String {
-    match target {
-        Some(target) => format!("landed on {target} as {commit}"),
-        None => format!("landed as {commit}"),
-    }
-}
-
-/// An event in one line.
-pub fn describe(body: &EventBody) -> String {
-    let short = |id: &str| id[..id.len().min(12)].to_owned();
-    match body {
-        EventBody::Enqueued { .. } => "enqueued".to_owned(),
-        EventBody::Claimed { node } => format!("claimed by {node}"),
-        EventBody::LaneReady { lane, base } => format!("lane {lane} at {}", short(base)),
-        EventBody::Started { pid } => format!("agent started, process {pid}"),
-        EventBody::Exited { exit } => format!("agent ended: {exit}"),
-        EventBody::Progressed { label, detail, .. } => match detail {
-            Some(detail) => format!("{} ({})", cell(label), cell(detail)),
-            None => cell(label),
-        },
-        EventBody::Reported { statement } => {
-            format!("reported {}: {}", statement.verdict, cell(&statement.summary))
-        }
-        EventBody::Stuck { why } => format!("stuck: {}", cell(why)),
-        EventBody::Judged { verdict, summary } if summary.is_empty() => format!("verdict {verdict}"),
-        EventBody::Judged { verdict, summary } => format!("verdict {verdict}: {}", cell(summary)),
-        EventBody::Retrying { class, why, .. } => format!("will be tried again ({class}): {}", cell(why)),
-        EventBody::Released { why } => format!("back in the queue, not charged: {}", cell(why)),
-        EventBody::Parked { until, detail, .. } => {
-            format!("parked until {}: {}", until.in_utc(), cell(detail))
-        }
-        EventBody::Due => "due again".to_owned(),
-        EventBody::Approved { head } => format!("approved, joins the train with {}", short(head)),
-        EventBody::Done { .. } => "done".to_owned(),
-        EventBody::Landing { landing, target } => match landing {
-            LandStep::Intend { intent } => match (&intent.onto, target) {
-                (Some(onto), Some(target)) => format!("landing on {target} at {}", short(onto)),
-                (Some(onto), None) => format!("landing on {}", short(onto)),
-                (None, Some(target)) => format!("landing on {target}, a new branch"),
-                (None, None) => "landing on a new branch".to_owned(),
-            },
-            LandStep::Tested { candidate, cars, outcome, millis, note } => format!(
-                "gate {} in {} on {} ({}){}",
-                outcome.as_str(),
-                crate::time::human(std::time::Duration::from_millis(*millis)),
-                short(candidate),
-                if cars.len() == 1 { "alone".to_owned() } else { format!("{} cars", cars.len()) },
-                if note.is_empty() { String::new() } else { format!(": {}", cell(note)) },
-            ),
-            LandStep::Bounce { detail, .. } => format!("back to its agent: {}", cell(detail)),
-            LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), cell(note)),
-            LandStep::Wait { why } => format!("waits to land: {}", cell(why)),
-            LandStep::Landed { commit } => landed_as(target.as_deref(), &short(commit)),
-            LandStep::AlreadyIn { commit } => format!("nothing left to land, {} has it", short(commit)),
-            LandStep::Reject { reason, detail, .. } => {
-                format!("refused by the train ({reason}): {}", cell(detail))
-            }
-        },
-        EventBody::Failed { why } => format!("failed: {}", cell(why)),
-        EventBody::Blocked { reason, detail } => format!("blocked ({reason}): {}", cell(detail)),
-        EventBody::Skipped { dependency } => format!("skipped, {dependency} will not come"),
-        EventBody::Rearmed => "back, its dependency came back".to_owned(),
-        EventBody::Cancelled { by } => format!("cancelled by {by}"),
-        EventBody::Adopted { session } => format!("adopted by {session}"),
-        EventBody::ConflictAhead { with, files } => {
-            format!("would conflict with {with} in {}", cell(&files.join(", ")))
-        }
-        EventBody::Suspected { sign, why } => format!("may need a person ({sign}): {}", cell(why)),
-        EventBody::WentOn { sign } => format!("goes on ({sign})"),
-        EventBody::BudgetWarned { scope, detail } => {
-            format!("budget of {scope} nearly spent: {}", cell(detail))
-        }
-        EventBody::BudgetSpent { scope, detail } => format!("budget of {scope} spent: {}", cell(detail)),
-        EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", cell(why)),
-        EventBody::PromptQueued { prompt, by, beginning, .. } => {
-            format!("follow-up {prompt} from {by}: {}", cell(beginning))
-        }
-        EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", cell(after)),
-        EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
-        EventBody::Noted { text } => cell(text),
-        EventBody::Unknown(fields) => cell(&describe_unknown(fields)),
     }
 }

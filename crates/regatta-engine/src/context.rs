@@ -41,6 +41,8 @@ pub struct RunOptions {
     pub resume: bool,
     /// Whether it starts something new, or goes on with agents that may have changed git's settings.
     pub trust: Purpose,
+    /// Does over what an earlier run has done, and ends what one has left at work.
+    pub again: bool,
     /// Keep lanes of settled tasks.
     pub keep_lanes: bool,
     /// Where logs go instead of the state directory.

@@ -121,6 +121,9 @@ pub enum EngineError {
     /// The user has not agreed to something of the repository.
     #[error(transparent)]
     Trust(#[from] crate::trust::TrustError),
+    /// An earlier run has done these tasks, or left them at work.
+    #[error("{0}")]
+    Repeats(String),
 }
 
 /// How a run ended.

@@ -1,5 +1,9 @@
 //! A run from its plan to its end: open a session, take over what a dead run left, enqueue, let the engine work.
 
+mod repeats;
+
+pub use repeats::Earlier;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +110,7 @@ async fn run_in_session(
     let last_seq = last_event(ctx).await?;
     // One start at a time: two runs of one plan that began in the same moment would not see each other.
     let starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
-    let (adopted, asked) = take_over(ctx, &ours, &mut orders).await?;
+    let (adopted, asked) = take_over(ctx, &ours, &request.tasks, &mut orders).await?;
     if asked.is_some() {
         // What was to be adopted lives on, and is whoever's comes next.
         return Ok(if adopted.is_empty() { Ended::Interrupted } else { Ended::Left });
@@ -176,6 +180,7 @@ pub(crate) type Inherited = Vec<(Claim, Attempt)>;
 async fn take_over(
     ctx: &Arc<Context>,
     ours: &BTreeSet<TaskId>,
+    tasks: &[TaskSpec],
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Result<(Inherited, Option<End>), EngineError> {
     for info in until_answered(|| ctx.store.sessions()).await? {
@@ -191,6 +196,12 @@ async fn take_over(
             Silence::Beats => return Err(refusal),
             Silence::NotAwaited(end) => return Ok((Vec::new(), Some(end))),
         }
+    }
+    if !ctx.options.resume
+        && !ctx.options.again
+        && let Some(why) = Earlier::look(ctx.store.as_ref(), tasks, |_| false).await?.refusal()
+    {
+        return Err(EngineError::Repeats(why));
     }
     end_dead_gates(ctx).await?;
     let inherited = inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?;

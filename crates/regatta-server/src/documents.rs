@@ -17,7 +17,7 @@ use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
-use regatta_core::report::{Report, TaskReport};
+use regatta_core::report::{Landing, Report, TaskReport};
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;
@@ -107,6 +107,8 @@ pub struct StatusDocument {
     pub updated_at: Timestamp,
     /// The commit on the target.
     pub landed_commit: Option<String>,
+    /// Every time its work landed, oldest first.
+    pub landings: Vec<Landing>,
     /// Where the last attempt worked, while it is there.
     pub lane: Option<PathBuf>,
     /// Work that was rescued.
@@ -263,6 +265,8 @@ pub struct Surroundings {
     pub prompts: Vec<PromptDocument>,
     /// Why its agent, which runs, may need a person.
     pub suspicions: Vec<Suspicion>,
+    /// Every time its work landed.
+    pub landings: Vec<Landing>,
     /// What a person could do next.
     pub next: Option<String>,
     /// What it may use, where that is limited.
@@ -529,6 +533,7 @@ impl StatusDocument {
             branch: task.branch,
             updated_at: task.updated_at,
             landed_commit: record.met().and_then(TaskReport::landed_commit),
+            landings: around.landings,
             lane: around.lane,
             salvage: around.salvage,
             deps: record.spec.deps.clone(),

@@ -216,6 +216,7 @@ async fn assemble_with(
             fail_fast: false,
             resume: true,
             trust,
+            again: false,
             keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
             log_dir: None,
             no_log: false,

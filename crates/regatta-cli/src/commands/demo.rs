@@ -51,6 +51,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         max_workers: Some(4),
         dry_run: false,
         resume: false,
+        again: false,
         fail_fast: false,
         keep_going: true,
         report: Some(report.clone()),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use regatta_core::event::Event;
+use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_engine::redact::Redactor;
@@ -118,4 +118,9 @@ pub(crate) fn show(event: &Event, redactor: &Redactor, ui: &Ui) {
     let text = clean_line(&redactor.redact(&describe(&event.body)));
     let at = ui.paint(Style::Dim, &crate::render::when::stamp(event.at));
     ui.line(format!("{:>6}  {at}  {}{attempt}  {text}", event.seq, ui.paint(Style::Strong, task)));
+    if let EventBody::Noted { text } = &event.body {
+        for line in text.lines().skip(1) {
+            ui.line(ui.paint(Style::Dim, &format!("        {}", clean_line(&redactor.redact(line)))));
+        }
+    }
 }

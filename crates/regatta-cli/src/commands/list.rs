@@ -178,8 +178,7 @@ async fn watch(
             let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others;
             if text != drawn {
                 // Line by line over what is there: a screen that is cleared goes into the terminal's history.
-                let begin = if drawn.is_empty() { "\x1b[H\x1b[2J" } else { "\x1b[H" };
-                ui.out(&format!("{begin}{}\x1b[J", text.replace('\n', "\x1b[K\n")));
+                ui.page(&text, drawn.is_empty());
                 drawn = text;
             }
         } else {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::report::{describe_evidence, output_of};
 use regatta_core::state::TaskState;
 use regatta_core::time::human;
 use regatta_engine::agents::{AgentProfile, Kind};
@@ -30,7 +31,8 @@ use crate::ui::{Style, Ui};
 /// Show what a task's agent said and did.
 ///
 /// The transcript of all attempts, each below what its agent was told: what the agent said, its tools with one line
-/// each, its result and what it cost, and the end of what it wrote to standard error. Secrets are masked.
+/// each, its result and what it cost, the end of what it wrote to standard error, and the output of a check that failed.
+/// Secrets are masked.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
@@ -42,7 +44,8 @@ pub(crate) struct Args {
     /// This attempt alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
-    /// The agent's output byte for byte as it was recorded; secrets were masked then.
+    /// The agent's output byte for byte as it was recorded; secrets were masked then. On a terminal control characters
+    /// are left out.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// The task's own events too, such as its progress: those up to the agent's start before the transcript, the
@@ -333,6 +336,16 @@ impl<'a> Show<'a> {
         }
         let text = clean_line(&self.redactor.redact(&text));
         self.ui.note(self.ui.paint(Style::Dim, &format!("■ {text}")));
+        for evidence in &attempt.evidence {
+            let output = output_of(evidence);
+            if output.is_empty() {
+                continue;
+            }
+            let shown = |line: &str| clean_line(&self.redactor.redact(line));
+            let heading = format!("── {} ──", shown(&describe_evidence(evidence)));
+            self.ui.line(self.ui.paint(Style::Dim, &heading));
+            output.iter().for_each(|line| self.ui.line(shown(line)));
+        }
         Ok(())
     }
 

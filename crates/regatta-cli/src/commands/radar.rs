@@ -128,7 +128,7 @@ async fn watch(
             if !last.as_ref().is_some_and(same) {
                 match (ui.json, ui.terminal) {
                     (true, _) => ui.object(&RadarDocument::from(&now)),
-                    (false, true) => ui.out(&format!("\x1b[H\x1b[2J{}", draw(&now, ui))),
+                    (false, true) => ui.page(&draw(&now, ui), true),
                     (false, false) => ui.out(&format!("{}\n", draw(&now, ui))),
                 }
                 last = Some(now);

@@ -1,16 +1,20 @@
 //! `regatta report`: what a run, or everything in the store, came to.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
-use regatta_core::report::{Report, TaskReport};
+use regatta_core::report::{Landing, Report, TaskReport};
 use regatta_core::spec::TaskSpec;
+use regatta_engine::redact::Redactor;
 use regatta_store::{Store, StoreError, TaskQuery};
+use serde_json::Value;
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
+use crate::render::shown::redactor;
 use crate::ui::Ui;
 
 /// Write a report of tasks: every attempt, verdict, check, cost, commit and the time line.
@@ -36,7 +40,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     let target = project.target().unwrap_or_default();
     let plan = specs.iter().find_map(|spec| spec.plan.clone()).unwrap_or_else(|| "all tasks".to_owned());
-    let report = build(store.as_ref(), &plan, &target, &specs, 0).await?;
+    let report = build(store.as_ref(), &plan, &target, &specs, 0, &redactor(&project.config)).await?;
     match &args.output {
         Some(path) => write(path, &report)?,
         None if ui.json => ui.document(&regatta_server::documents::report_document(&report)),
@@ -52,6 +56,7 @@ pub(crate) async fn build(
     target: &str,
     tasks: &[TaskSpec],
     since: u64,
+    redactor: &Redactor,
 ) -> Result<Report, CliError> {
     let mut reports = Vec::new();
     for spec in tasks {
@@ -70,6 +75,8 @@ pub(crate) async fn build(
             deps: record.spec.deps.clone(),
             waiting_on: record.waiting_on,
             landed_commit,
+            landings: landings(store, &spec.id).await?,
+            cost_usd: 0.0,
             attempts: store.attempts(&spec.id).await?,
         });
     }
@@ -82,7 +89,39 @@ pub(crate) async fn build(
         after = last.seq;
         timeline.extend(events.into_iter().filter(|event| ours(&event.task)));
     }
-    Ok(Report::new(plan, target, reports, timeline))
+    Ok(masked(Report::new(plan, target, reports, timeline), redactor))
+}
+
+/// Every time this task landed.
+pub(crate) async fn landings(store: &dyn Store, id: &TaskId) -> Result<Vec<Landing>, CliError> {
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let events = store.events(after, Some(id), 1000).await?;
+        let Some(last) = events.last() else { return Ok(found) };
+        after = last.seq;
+        found.extend(Landing::among(&events));
+    }
+}
+
+/// Takes secrets out of everything that was written by others.
+fn masked(report: Report, redactor: &Redactor) -> Report {
+    fn mask(value: &mut Value, redactor: &Redactor) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = redactor.redact(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| mask(value, redactor)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| mask(value, redactor)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut value = serde_json::to_value(&report).expect("our own values serialise");
+    mask(&mut value, redactor);
+    // A secret that is part of a name of ours would leave no report at all.
+    serde_json::from_value(value).unwrap_or(report)
 }
 
 /// Says at once what would otherwise be said after hours of work: that the report has no place to go to.

@@ -14,10 +14,11 @@ use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::{Hook, Loaded};
 use regatta_core::time::counted;
 use regatta_engine::context::{Assembly, Context, RunOptions};
-use regatta_engine::engine::{End, Ended, Order};
+use regatta_engine::engine::{End, Ended, EngineError, Order};
 use regatta_engine::git::Head;
 use regatta_engine::notice::{Watching, notices};
-use regatta_engine::run::{RunRequest, run as run_engine};
+use regatta_engine::run::{Earlier, RunRequest, run as run_engine};
+use regatta_engine::session::is_certainly_dead;
 use regatta_engine::trust::Purpose;
 use regatta_store::{SessionId, Store};
 use tokio::sync::mpsc;
@@ -28,6 +29,7 @@ use crate::exit::Exit;
 use crate::project::{Project, require_writable, shown};
 use crate::render::dashboard::Dashboard;
 use crate::render::lines::Lines;
+use crate::render::shown::clean_line;
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
 
@@ -50,6 +52,10 @@ pub(crate) struct Args {
     /// adopted, everything else is tried again.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Run everything again, also what an earlier run has done or landed; agents that it left at work are ended first,
+    /// and their work is kept. What has landed stays on the target.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) again: bool,
     /// Start nothing more after the first failure.
     #[arg(long, overrides_with = "keep_going")]
     pub(crate) fail_fast: bool,
@@ -232,6 +238,19 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     }
     require_writable(&project.lanes_root(), "lanes_root")?;
     let store = project.create_store().await?;
+    if !args.resume && !args.again {
+        let earlier =
+            Earlier::look(store.as_ref(), &loaded.tasks, |info| !is_certainly_dead(&info.node)).await?;
+        if let Some(why) = earlier.refusal() {
+            return Err(done_before(why, args));
+        }
+        if let (1.., false) = (earlier.unfinished, ui.json || ui.quiet) {
+            let plans = plans(args);
+            ui.note(format!(
+                "starts over what had not succeeded; `regatta run --resume {plans}` goes on instead"
+            ));
+        }
+    }
     let begun = std::time::Instant::now();
     let (report, ended) = engage(project, store, &loaded, args, ui).await?;
     if ended == Ended::Settled {
@@ -265,6 +284,20 @@ async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
     }
 }
 
+/// The refusal of a run that would repeat what was done.
+fn done_before(why: String, args: &Args) -> CliError {
+    let plans = plans(args);
+    CliError::refused(why).hinted(format!(
+        "`regatta run --resume {plans}` runs what is left; `regatta run --again {plans}` runs everything again"
+    ))
+}
+
+/// The files of this run, as they can be typed again.
+fn plans(args: &Args) -> String {
+    let plans: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
+    plans.join(" ")
+}
+
 /// Runs tasks to their end, and shows it live.
 pub(crate) async fn engage(
     project: &Project,
@@ -287,6 +320,7 @@ pub(crate) async fn engage(
         fail_fast: args.fail_fast,
         resume: args.resume,
         trust: if args.resume { Purpose::Continue } else { Purpose::Start },
+        again: args.again,
         keep_lanes,
         log_dir: args.log_dir.as_ref().map(|dir| absolute(dir)),
         no_log: args.no_log,
@@ -327,8 +361,13 @@ pub(crate) async fn engage(
     // The view ends when the last sender of notices is gone.
     drop(ctx);
     let _ = live.await;
-    let ended = result.map_err(CliError::from)?;
-    let report = super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq).await?;
+    let redactor = crate::render::shown::redactor(&project.config);
+    let ended = result.map_err(|error| match error {
+        EngineError::Repeats(why) => done_before(why, args),
+        error => CliError::from(error),
+    })?;
+    let report =
+        super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq, &redactor).await?;
     Ok((report, ended))
 }
 
@@ -387,7 +426,8 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
     let (columns, lines) =
         size.map_or((100, 40), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
     let (columns, lines) = (if columns == 0 { 100 } else { columns }, if lines == 0 { 40 } else { lines });
-    ui.out(&board.draw(regatta_engine::clock::now(), columns, lines));
+    // A picture: it moves the cursor, and fits foreign text itself.
+    ui.bytes(board.draw(regatta_engine::clock::now(), columns, lines).as_bytes());
 }
 
 /// Ctrl-C and SIGTERM once: stop cleanly. Twice: kill.
@@ -447,7 +487,7 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
     for task in report.tasks.iter().filter(|task| task.state != "done" && task.state != "landed") {
         let on: Vec<&str> = task.waiting_on.iter().map(|id| id.as_str()).collect();
         let reason = match (&task.reason, on.is_empty()) {
-            (Some(reason), _) => format!(": {reason}"),
+            (Some(reason), _) => format!(": {}", clean_line(reason)),
             (None, false) => format!(": waits for {}", on.join(", ")),
             (None, true) => String::new(),
         };
@@ -465,11 +505,10 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
         ui.line(format!("report: {}", path.display()));
     }
     if ended != Ended::Settled || !report.is_good() {
-        let plans: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
         ui.note(format!(
             "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` tries again",
             ui.paint(Style::Busy, "hint:"),
-            plans.join(" ")
+            plans(args)
         ));
     }
     let _ = std::io::stdout().flush();

@@ -10,7 +10,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
-use regatta_core::report::describe_evidence;
+use regatta_core::report::{Landing, TaskReport, describe_evidence, output_of};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::suspicion::Suspicion;
@@ -61,6 +61,7 @@ struct Seen {
     prompts: Vec<Prompt>,
     suspicions: Vec<Suspicion>,
     budget: Option<Account>,
+    landings: Vec<Landing>,
     next: Option<String>,
 }
 
@@ -99,7 +100,8 @@ async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result
         _ => Vec::new(),
     };
     let budget = budget(store, project, &task.spec).await?;
-    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next })
+    let landings = super::report::landings(store, &task.spec.id).await?;
+    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next })
 }
 
 /// The same as a document, without secrets.
@@ -108,7 +110,7 @@ pub(crate) async fn document(
     store: &dyn Store,
     task: &TaskRecord,
 ) -> Result<StatusDocument, CliError> {
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next } =
+    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next } =
         look(project, store, task).await?;
     let redactor = redactor(&project.config);
     let budget = budget.as_ref().map(BudgetDocument::from);
@@ -117,7 +119,8 @@ pub(crate) async fn document(
     let lane = lane(attempts.last()).map(Path::to_owned);
     let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
     let prompts = prompts.iter().map(shown).collect();
-    let surroundings = Surroundings { lane, salvage, held, radar, prompts, suspicions, next, budget };
+    let surroundings =
+        Surroundings { lane, salvage, held, radar, prompts, suspicions, landings, next, budget };
     let mut document = StatusDocument::new(task, &attempts, surroundings);
     if let Some(listed) = list::document_of(project, store, &task.spec.id).await? {
         document.doing = listed.doing;
@@ -146,7 +149,7 @@ pub(crate) async fn show(
         ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);
     }
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, next } =
+    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next } =
         look(project, store.as_ref(), task).await?;
     let redactor = redactor(&project.config);
     let branch = task.spec.id.branch();
@@ -156,6 +159,10 @@ pub(crate) async fn show(
     }
     let has_branch = tip.flatten().is_some();
     ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
+    let current = task.met().and_then(TaskReport::landed_commit);
+    for landing in landings.iter().filter(|landing| current.as_ref() != Some(&landing.commit)) {
+        ui.line(format!("earlier   {}", landing.describe()));
+    }
     for attempt in &attempts {
         ui.out(&describe(attempt, &redactor, ui));
     }
@@ -345,6 +352,9 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     }
     for evidence in &attempt.evidence {
         text.push_str(&format!("          - {}\n", shown(&describe_evidence(evidence))));
+        for line in output_of(evidence) {
+            text.push_str(&format!("            {}\n", ui.paint(Style::Dim, &shown(&line))));
+        }
     }
     if !attempt.last_words.is_empty() {
         text.push_str(&format!("          - its last words: {}\n", shown(&attempt.last_words)));

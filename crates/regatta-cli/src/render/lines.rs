@@ -9,6 +9,7 @@ use regatta_core::time::Timestamp;
 use regatta_core::train::{GateOutcome, LandStep};
 use regatta_engine::notice::Notice;
 
+use crate::render::shown::{clean, clean_line};
 use crate::ui::{Style, Ui};
 
 /// How much is worth a line.
@@ -43,7 +44,7 @@ impl Lines {
     pub(crate) fn show(&mut self, notice: &Notice) {
         match notice {
             Notice::Event(event) => self.event(event),
-            Notice::Say(text) => self.ui.note(text),
+            Notice::Say(text) => self.ui.note(clean(text)),
             Notice::Held { task, why } if self.ui.verbose => {
                 self.ui.line(format!("        {task}: held, {why}"));
             }
@@ -72,7 +73,7 @@ impl Lines {
             Some(n) if n > 1 => format!(" #{n}"),
             _ => String::new(),
         };
-        let text = describe(&event.body);
+        let text = clean_line(&describe(&event.body));
         self.ui.line(format!(
             "{at:7.1}s {}{attempt}  {}",
             self.ui.paint(Style::Strong, task),

@@ -225,7 +225,7 @@ impl<'a> Reading<'a> {
             if n == 0 {
                 break;
             }
-            self.ui.bytes(&chunk[..n]);
+            self.ui.foreign(&chunk[..n]);
             self.copied += n as u64;
         }
         Ok(())

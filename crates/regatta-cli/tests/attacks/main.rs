@@ -10,6 +10,7 @@ mod planted;
 mod secrets;
 mod stash;
 mod strangers;
+mod terminal;
 
 /// The program under test.
 const REGATTA: &str = env!("CARGO_BIN_EXE_regatta");

@@ -62,7 +62,7 @@ fn a_run_that_has_spent_its_budget_warns_and_starts_nothing_more() {
     world.run(&plan, &["--resume", "--budget-usd", "2"]).exited(0);
     world.assert_states(["a landed", "b landed", "c landed"]);
     // One that begins anew begins with nothing spent.
-    world.run(&plan, &["--budget-usd", "2"]).exited(0);
+    world.run(&plan, &["--again", "--budget-usd", "2"]).exited(0);
     world.assert_tidy();
 }
 

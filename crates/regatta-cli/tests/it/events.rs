@@ -15,7 +15,10 @@ fn events_are_told_in_order_for_people_and_for_programs() {
     }
     let text = world.run(["events"]).exits(0).out;
     assert_eq!(text.lines().count(), events.len());
-    assert!(text.lines().any(|line| line.contains("good#1") && line.contains("landed as ")), "{text}");
+    assert!(
+        text.lines().any(|line| line.contains("good#1") && line.contains("landed on main as ")),
+        "{text}"
+    );
 }
 
 #[test]

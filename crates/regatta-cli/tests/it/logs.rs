@@ -179,3 +179,37 @@ fn a_huge_log_is_shown_in_little_memory() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "── standard error ──\n┆ oops\n");
 }
+
+#[test]
+fn the_output_of_a_failed_check_is_shown_wherever_somebody_looks() {
+    let world = World::new();
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let plan = format!(
+        "---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    max_attempts: 1\n    checks: [\"seq 1 60; echo {token}; echo the oven is cold >&2; exit 3\"]\n    prompt: echo x > a.txt\n---\n"
+    );
+    let path = world.plan_file(&plan);
+    let report = world.outside().join("report.md");
+    world
+        .run([
+            "run".as_ref(),
+            "--no-dashboard".as_ref(),
+            "--report".as_ref(),
+            report.as_os_str(),
+            path.as_os_str(),
+        ])
+        .exits(1);
+    let page = std::fs::read_to_string(&report).unwrap();
+    let told = [
+        ("status", world.run(["status", "a"]).exits(0).out),
+        ("logs", world.run(["logs", "a"]).exits(0).out),
+        ("events", world.run(["events", "--task", "a"]).exits(0).out),
+        ("report", page),
+    ];
+    for (place, text) in told {
+        assert!(text.contains("the oven is cold"), "{place}:\n{text}");
+        assert!(text.lines().any(|line| line.trim() == "60"), "{place}: its last lines\n{text}");
+        assert!(!text.lines().any(|line| line.trim() == "7"), "{place}: not all of it\n{text}");
+        let shown = text.lines().filter(|line| !line.contains("seq 1 60")).collect::<Vec<_>>().join("\n");
+        assert!(!shown.contains(token), "{place}: a secret\n{text}");
+    }
+}

@@ -44,6 +44,7 @@ mod profiles;
 mod queue;
 mod radar;
 mod rookery;
+mod run_again;
 mod run_agents;
 mod run_crashes;
 mod run_ends;

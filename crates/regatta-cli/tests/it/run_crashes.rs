@@ -79,7 +79,7 @@ fn every_failpoint_is_survived() {
 }
 
 #[test]
-fn without_resume_a_killed_run_starts_over_and_its_work_is_kept() {
+fn a_killed_run_is_started_over_only_where_that_is_asked_for_and_its_work_is_kept() {
     let world = World::new(REGATTA);
     let barrier = world.barrier("b");
     let plan = world.plan(&task("a", "", &format!("echo first >>x.txt\n{}", barrier.script())));
@@ -87,7 +87,10 @@ fn without_resume_a_killed_run_starts_over_and_its_work_is_kept() {
     barrier.arrived();
     run.kill().exited(137);
     assert!(!world.processes().is_empty(), "its agent lives on under its shim");
-    let again = world.start(&plan, &[]);
+    let refused = world.run(&plan, &[]).exited(6).says("a was at work when its run died");
+    refused.says("--resume").says("--again");
+    assert!(!world.processes().is_empty(), "a refusal ends nobody");
+    let again = world.start(&plan, &["--again"]);
     barrier.arrived();
     barrier.open();
     again.wait().exited(0);
@@ -109,7 +112,7 @@ fn agents_of_a_killed_run_are_stopped_together_and_ctrl_c_is_heard_meanwhile() {
     let run = world.start(&plan, &[]);
     barriers.iter().for_each(Barrier::arrived);
     run.kill().exited(137);
-    let mut again = world.start(&plan, &[]);
+    let mut again = world.start(&plan, &["--again"]);
     until("both are asked to stop", || {
         ids.iter().all(|id| world.run_record(id, 1, "stop.json").is_some()).then_some(())
     });

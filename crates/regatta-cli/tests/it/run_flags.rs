@@ -98,7 +98,7 @@ fn logs_go_where_they_are_wanted_or_away() {
     world.run(&plan, &["--log-dir", logs.to_str().unwrap()]).exited(1);
     assert!(fs::read_to_string(logs.join("good/1.jsonl")).unwrap().contains("good words"));
     let other = world.outside("other");
-    world.run(&plan, &["--no-log", "--log-dir", other.to_str().unwrap()]).exited(1);
+    world.run(&plan, &["--again", "--no-log", "--log-dir", other.to_str().unwrap()]).exited(1);
     let left = |task: &str| fs::read_dir(other.join(task)).into_iter().flatten().count();
     assert_eq!(left("good"), 0, "thrown away");
     assert_ne!(left("bad"), 0, "a failure is worth reading");

@@ -49,7 +49,8 @@ fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
         assert_eq!(world.repo().rev("main"), before, "{what}");
         assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), content, "{what}: {}", ran.stdout);
         // Not resumed, it is refused: the work of the earlier run is approved and must not be thrown away.
-        world.run(&plan, &[]).exited(6).says("still waits to land");
+        world.run(&plan, &[]).exited(6).says("a waits in the train to land");
+        world.run(&plan, &["--again"]).exited(6).says("still waits to land");
         if file == "README.md" {
             world.repo().git(["checkout", "-q", "README.md"]);
         } else {

@@ -8,6 +8,8 @@ use regatta_core::config::Keep;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::plain::last_lines;
+use regatta_core::report::CHECK_LINES;
 use regatta_core::state::BlockReason;
 use regatta_core::train::LandRequest;
 use regatta_core::verdict::{Statement, Verdict};
@@ -457,6 +459,7 @@ impl Worker {
             let failed = !ran.exit.success();
             let why = format!("the check `{command}` ended with {}", ran.exit);
             let tree = tree.to_owned();
+            let output = last_lines(&tail, CHECK_LINES).join("\n");
             self.record.evidence.push(Evidence::Check {
                 command,
                 exit: ran.exit,
@@ -467,6 +470,7 @@ impl Worker {
                 passed_in: None,
             });
             if failed {
+                self.note(EventBody::Noted { text: format!("{why}\n{output}") }).await;
                 return Ok(Some(why));
             }
         }

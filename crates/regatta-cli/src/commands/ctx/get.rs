@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Print a value as it was written. Exits with 4 if it is not there.
+/// Print a value as it was written; on a terminal without control characters. Exits with 4 if it is not there.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key.
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let entry = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
     match ui.json {
         true => ui.document(&ContextDocument::from(&entry)),
-        false => ui.line(entry.value.unwrap_or_default()),
+        false => ui.foreign(format!("{}\n", entry.value.unwrap_or_default()).as_bytes()),
     }
     Ok(Exit::Ok)
 }

@@ -1,0 +1,131 @@
+//! Evidence and events in one line each, for people. Secrets and control characters are for the caller to take out.
+
+use crate::attempt::Evidence;
+use crate::event::{EventBody, describe_unknown};
+use crate::train::LandStep;
+
+/// Text on one line.
+fn line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// A piece of evidence in one line.
+pub fn describe_evidence(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Said { by, statement } => {
+            let mut text = format!("{by} says {}", statement.verdict);
+            if !statement.summary.is_empty() {
+                text.push_str(&format!(": {}", line(&statement.summary)));
+            }
+            match statement.metrics.describe() {
+                numbers if numbers.is_empty() => text,
+                numbers => format!("{text} ({numbers})"),
+            }
+        }
+        Evidence::Check { command, tree, passed_in: Some(n), .. } => {
+            let tree = &tree[..tree.len().min(12)];
+            format!("check `{command}`: not run again, it passed in attempt {n} on the same tree {tree}")
+        }
+        Evidence::Check { command, exit, millis, tree, .. } => {
+            format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
+        }
+        Evidence::Diff { files, tree, .. } => {
+            let plural = if *files == 1 { "" } else { "s" };
+            format!("{files} file{plural} changed, tree {}", &tree[..tree.len().min(12)])
+        }
+        Evidence::Note { text } => line(text),
+        Evidence::CommitRefused { by, salvage, .. } => {
+            let kept = salvage.as_deref().map_or_else(String::new, |salvage| format!("; kept as {salvage}"));
+            format!("the commit was refused by {by}{kept}")
+        }
+        Evidence::Bounced { onto, files, .. } => {
+            format!("it did not merge with {} in {}", &onto[..onto.len().min(12)], line(&files.join(", ")))
+        }
+    }
+}
+
+/// That something landed: where, and as which commit.
+pub fn landed_as(target: Option<&str>, commit: &str) -> String {
+    match target {
+        Some(target) => format!("landed on {target} as {commit}"),
+        None => format!("landed as {commit}"),
+    }
+}
+
+/// An event in one line.
+pub fn describe(body: &EventBody) -> String {
+    let short = |id: &str| id[..id.len().min(12)].to_owned();
+    match body {
+        EventBody::Enqueued { .. } => "enqueued".to_owned(),
+        EventBody::Claimed { node } => format!("claimed by {node}"),
+        EventBody::LaneReady { lane, base } => format!("lane {lane} at {}", short(base)),
+        EventBody::Started { pid } => format!("agent started, process {pid}"),
+        EventBody::Exited { exit } => format!("agent ended: {exit}"),
+        EventBody::Progressed { label, detail, .. } => match detail {
+            Some(detail) => format!("{} ({})", line(label), line(detail)),
+            None => line(label),
+        },
+        EventBody::Reported { statement } => {
+            format!("reported {}: {}", statement.verdict, line(&statement.summary))
+        }
+        EventBody::Stuck { why } => format!("stuck: {}", line(why)),
+        EventBody::Judged { verdict, summary } if summary.is_empty() => format!("verdict {verdict}"),
+        EventBody::Judged { verdict, summary } => format!("verdict {verdict}: {}", line(summary)),
+        EventBody::Retrying { class, why, .. } => format!("will be tried again ({class}): {}", line(why)),
+        EventBody::Released { why } => format!("back in the queue, not charged: {}", line(why)),
+        EventBody::Parked { until, detail, .. } => {
+            format!("parked until {}: {}", until.in_utc(), line(detail))
+        }
+        EventBody::Due => "due again".to_owned(),
+        EventBody::Approved { head } => format!("approved, joins the train with {}", short(head)),
+        EventBody::Done { .. } => "done".to_owned(),
+        EventBody::Landing { landing, target } => match landing {
+            LandStep::Intend { intent } => match (&intent.onto, target) {
+                (Some(onto), Some(target)) => format!("landing on {target} at {}", short(onto)),
+                (Some(onto), None) => format!("landing on {}", short(onto)),
+                (None, Some(target)) => format!("landing on {target}, a new branch"),
+                (None, None) => "landing on a new branch".to_owned(),
+            },
+            LandStep::Tested { candidate, cars, outcome, millis, note } => format!(
+                "gate {} in {} on {} ({}){}",
+                outcome.as_str(),
+                crate::time::human(std::time::Duration::from_millis(*millis)),
+                short(candidate),
+                if cars.len() == 1 { "alone".to_owned() } else { format!("{} cars", cars.len()) },
+                if note.is_empty() { String::new() } else { format!(": {}", line(note)) },
+            ),
+            LandStep::Bounce { detail, .. } => format!("back to its agent: {}", line(detail)),
+            LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), line(note)),
+            LandStep::Wait { why } => format!("waits to land: {}", line(why)),
+            LandStep::Landed { commit } => landed_as(target.as_deref(), &short(commit)),
+            LandStep::AlreadyIn { commit } => format!("nothing left to land, {} has it", short(commit)),
+            LandStep::Reject { reason, detail, .. } => {
+                format!("refused by the train ({reason}): {}", line(detail))
+            }
+        },
+        EventBody::Failed { why } => format!("failed: {}", line(why)),
+        EventBody::Blocked { reason, detail } => format!("blocked ({reason}): {}", line(detail)),
+        EventBody::Skipped { dependency } => format!("skipped, {dependency} will not come"),
+        EventBody::Rearmed => "back, its dependency came back".to_owned(),
+        EventBody::Cancelled { by } => format!("cancelled by {by}"),
+        EventBody::Adopted { session } => format!("adopted by {session}"),
+        EventBody::ConflictAhead { with, files } => {
+            format!("would conflict with {with} in {}", line(&files.join(", ")))
+        }
+        EventBody::Suspected { sign, why } => format!("may need a person ({sign}): {}", line(why)),
+        EventBody::WentOn { sign } => format!("goes on ({sign})"),
+        EventBody::BudgetWarned { scope, detail } => {
+            format!("budget of {scope} nearly spent: {}", line(detail))
+        }
+        EventBody::BudgetSpent { scope, detail } => format!("budget of {scope} spent: {}", line(detail)),
+        EventBody::Salvaged { reference, why } => format!("work kept as {reference}: {}", line(why)),
+        EventBody::PromptQueued { prompt, by, beginning, .. } => {
+            format!("follow-up {prompt} from {by}: {}", line(beginning))
+        }
+        EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", line(after)),
+        EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
+        // What follows its first line is for those who ask for the whole.
+        EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
+        EventBody::Unknown(fields) => line(&describe_unknown(fields)),
+    }
+}

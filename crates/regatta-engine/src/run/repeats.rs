@@ -1,0 +1,72 @@
+//! Whether a run would repeat what an earlier one has done, or start over what one has left at work.
+
+use regatta_core::report::landed_as;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_store::{SessionInfo, Store, StoreError, TaskRecord};
+
+use crate::persist::until_answered;
+
+/// At most this many tasks are named.
+const NAMED: usize = 5;
+
+/// What earlier runs have made of some tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// What is done, landed or at work, each in a few words.
+    done: Vec<String>,
+    /// How many others there are.
+    pub unfinished: usize,
+}
+
+impl Earlier {
+    /// Looks. Where a session that may be `alive` has one of them, that is another refusal, and nothing is found here.
+    pub async fn look(
+        store: &dyn Store,
+        tasks: &[TaskSpec],
+        alive: impl Fn(&SessionInfo) -> bool,
+    ) -> Result<Self, StoreError> {
+        let mut earlier = Self::default();
+        let mut sessions = until_answered(|| store.sessions()).await?;
+        sessions.retain(|info| alive(info));
+        for spec in tasks {
+            match until_answered(|| store.task(&spec.id)).await {
+                Ok(record) if sessions.iter().any(|info| record.session.as_ref() == Some(&info.session)) => {
+                    return Ok(Self::default());
+                }
+                Ok(record) => match why(&record) {
+                    Some(why) => earlier.done.push(why),
+                    None => earlier.unfinished += 1,
+                },
+                Err(StoreError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(earlier)
+    }
+
+    /// Why these tasks are not for a run that neither resumes nor repeats, in a sentence.
+    pub fn refusal(&self) -> Option<String> {
+        let mut named: Vec<String> = self.done.iter().take(NAMED).cloned().collect();
+        match self.done.len() - named.len() {
+            0 => {}
+            more => named.push(format!("and {more} more")),
+        }
+        (!named.is_empty()).then(|| format!("this has been run before: {}", named.join("; ")))
+    }
+}
+
+fn why(record: &TaskRecord) -> Option<String> {
+    let id = &record.spec.id;
+    Some(match (&record.state, record.met()) {
+        (_, Some(TaskState::Landed { commit, target, .. })) => {
+            format!("{id} {}", landed_as(target.as_deref(), &commit[..commit.len().min(12)]))
+        }
+        (_, Some(_)) => format!("{id} is done"),
+        (TaskState::Landing { .. }, None) => format!("{id} waits in the train to land"),
+        (state, None) if state.is_claimed() => {
+            format!("{id} was at work when its run died, and its agent may still be")
+        }
+        _ => return None,
+    })
+}
