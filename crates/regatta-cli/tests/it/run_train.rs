@@ -279,3 +279,43 @@ fn what_cannot_be_landed_is_refused_with_the_reason() {
     world.regatta(["land", "empty"]).exited(6).says("nothing to land");
     world.regatta(["land", "history", "empty"]).exited(0).says("has not been in the train");
 }
+
+#[test]
+fn dependents_are_never_split_from_what_they_build_on() {
+    let world = World::new(REGATTA);
+    gate(&world, "! ls bad*.txt 2>/dev/null");
+    // Each changes what the one before it made: without that, none of them goes on the target.
+    let mut plan = task("c0", "", "echo c0 >chain.txt");
+    for n in 1..6 {
+        let script = format!("echo c{n} >chain.txt; echo bad >bad{n}.txt; rm bad{n}.txt");
+        plan.push_str(&task(&format!("c{n}"), &format!("deps: [c{}]", n - 1), &script));
+    }
+    plan.push_str(&cars(&["bad1", "bad2", "x"]));
+    world.run(&world.plan(&plan), &["--no-land"]).exited(0);
+    land(&world, &["c0", "bad1", "c1", "c2", "x", "c3", "bad2", "c4", "c5"]).exited(1);
+    let mut states: Vec<String> = ["bad1", "bad2"].iter().map(|name| format!("{name} blocked")).collect();
+    states.extend((0..6).map(|n| format!("c{n} landed")));
+    states.push("x landed".to_owned());
+    assert_eq!(world.states(), states);
+    assert_eq!(world.landed("chain.txt").as_deref(), Some("c5\n"));
+}
+
+#[test]
+fn a_car_waits_for_what_it_builds_on_and_the_train_is_shown_as_it_is() {
+    let world = World::new(REGATTA);
+    gate(&world, "test ! -e a.txt -o -e mended.txt");
+    let plan =
+        [task("a", "", "echo a >a.txt"), task("b", "deps: [a]\npriority: 9", "echo b >>a.txt")].concat();
+    world.run(&world.plan(&plan), &["--no-land"]).exited(0);
+    world.regatta(["land", "--no-wait", "b", "a"]).exited(0);
+    let shown: Vec<String> =
+        status(&world)["cars"].as_array().unwrap().iter().map(|car| text(&car["id"]).to_owned()).collect();
+    assert_eq!(shown, ["a", "b"], "what a car depends on comes first, whatever its priority");
+    land(&world, &["a", "b"]).exited(1).says("it builds on a, which is blocked (tests)");
+    world.assert_states(["a blocked", "b landing"]);
+    world.repo().commit_file("mended.txt", "", "mend it");
+    world.regatta(["land", "retry", "a"]).exited(0);
+    land(&world, &["b"]);
+    world.assert_states(["a landed", "b landed"]);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
+}
