@@ -226,7 +226,6 @@ fn looking_at_the_store_needs_no_git() {
         &["summary"],
         &["daemon", "status"],
         &["crew", "list"],
-        &["wait", "a"],
     ] {
         let mut running = world.begin(command);
         let ended =
