@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
+use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 use crate::writes::WritePath;
 
@@ -222,6 +223,20 @@ impl Sighting {
 pub fn conflicts(findings: &[Finding]) -> BTreeSet<(TaskId, TaskId)> {
     let pairs = findings.iter().filter_map(Finding::conflicting);
     pairs.map(|(a, b)| (a.clone(), b.clone())).collect()
+}
+
+/// Ready tasks in the order in which to start them: of one priority, those whose work would conflict with what is at
+/// work now come last, so that others use the time until that has landed.
+pub fn yielding<'a>(
+    mut ready: Vec<&'a TaskSpec>,
+    at_work: &BTreeSet<TaskId>,
+    conflicts: &BTreeSet<(TaskId, TaskId)>,
+) -> Vec<&'a TaskSpec> {
+    let meets = |task: &TaskId| {
+        conflicts.iter().any(|(a, b)| a == task && at_work.contains(b) || b == task && at_work.contains(a))
+    };
+    ready.sort_by_key(|spec| (std::cmp::Reverse(spec.priority), meets(&spec.id)));
+    ready
 }
 
 #[cfg(test)]

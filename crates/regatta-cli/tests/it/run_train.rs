@@ -319,3 +319,33 @@ fn a_car_waits_for_what_it_builds_on_and_the_train_is_shown_as_it_is() {
     world.assert_states(["a landed", "b landed"]);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
 }
+
+#[test]
+fn two_gates_run_at_once() {
+    let world = World::new(REGATTA);
+    let (meeting, first, second) =
+        (world.outside("meeting"), world.outside("first"), world.outside("second"));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &meeting,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    // All three together are red, so that shorter lists are tested. The first of those gates waits for the second one to
+    // come, and the second for the first.
+    let test = format!(
+        "[ $(ls *.txt | wc -l) -lt 3 ] || exit 1; if mkdir '{1}' 2>/dev/null; then read _ <'{0}'; elif mkdir '{2}' 2>/dev/null; then echo met >'{0}'; fi",
+        meeting.display(),
+        first.display(),
+        second.display()
+    );
+    gate(&world, &test);
+    let names = ["a", "b", "c"];
+    made_ready(&world, &names);
+    // One at a time would wait for ever.
+    land(&world, &names).exited(1);
+    world.assert_states(["a landed", "b landed", "c blocked"]);
+    assert!(second.is_dir(), "the two have met");
+}

@@ -201,3 +201,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_would_conflict_with_work_under_way_starts_after_others_of_its_priority() {
+    let id = |name: &str| TaskId::parse(name).unwrap();
+    let specs: Vec<crate::spec::TaskSpec> = [("urgent", 1), ("a", 0), ("b", 0), ("c", 0)]
+        .map(|(name, priority)| crate::spec::TaskSpec {
+            priority,
+            ..crate::spec::TaskSpec::plain(id(name), "sh", "true")
+        })
+        .into();
+    let order = |at_work: &[&str], conflicts: &[(&str, &str)]| -> Vec<String> {
+        let at_work = at_work.iter().map(|name| id(name)).collect();
+        let conflicts = conflicts.iter().map(|(a, b)| (id(a), id(b))).collect();
+        yielding(specs.iter().collect(), &at_work, &conflicts)
+            .iter()
+            .map(|spec| spec.id.to_string())
+            .collect()
+    };
+    assert_eq!(order(&[], &[("a", "x")]), ["urgent", "a", "b", "c"]);
+    assert_eq!(order(&["x"], &[("a", "x")]), ["urgent", "b", "c", "a"]);
+    assert_eq!(order(&["a"], &[("a", "b"), ("b", "c")]), ["urgent", "a", "c", "b"]);
+    assert_eq!(order(&["x"], &[("urgent", "x")]), ["urgent", "a", "b", "c"], "a priority is a priority");
+}

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use regatta_core::admission::{Active, Hold, admit};
 use regatta_core::id::TaskId;
+use regatta_core::radar::{conflicts, yielding};
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::writes::first_overlap;
@@ -25,6 +26,7 @@ use crate::notice::Notice;
 use crate::persist::until_answered;
 use crate::process::{Found, find, hold};
 use crate::profiles::Rota;
+use crate::radar::last_sighting;
 use crate::session::is_over;
 use crate::{clock, failpoint, worker};
 
@@ -65,6 +67,7 @@ impl Engine {
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
             let ready = page.iter().map(|ready| &ready.spec).filter(|spec| !waiting.contains_key(&spec.id));
+            let ready = self.in_order(ready.collect());
             let admission = admit(&self.limits, &active, ready);
             held.extend(waiting);
             let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
@@ -101,6 +104,15 @@ impl Engine {
             self.ctx.tell(Notice::Held { task, why });
         }
         Ok(())
+    }
+
+    /// What the radar saw conflict with work under way comes after others of its priority.
+    fn in_order<'a>(&self, ready: Vec<&'a TaskSpec>) -> Vec<&'a TaskSpec> {
+        if ready.len() < 2 || self.live.is_empty() {
+            return ready;
+        }
+        let Some(seen) = last_sighting(&self.ctx.state_dir) else { return ready };
+        yielding(ready, &self.live.keys().cloned().collect(), &conflicts(&seen.findings))
     }
 
     /// Ready tasks for which there is no account right now, and why.
