@@ -410,7 +410,11 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             format!("`regatta events -f --task {id}` shows the verdict when it comes")
         }
         TaskState::Landing { waiting: Some(why), .. } => {
-            format!("make way for it ({}); it lands by itself then", clean_line(why))
+            format!(
+                "make way for it ({}; `git stash -u` takes untracked files too), then `regatta land {id}` lands it; \
+                 a daemon or a run that is alive does so by itself",
+                clean_line(why)
+            )
         }
         TaskState::Landing { .. } => format!("`regatta events -f --task {id}` shows when it lands"),
         TaskState::Done { head: Some(_), .. }
@@ -421,7 +425,7 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             )
         }
         TaskState::Done { head: Some(_), .. } if !task.spec.land => {
-            format!("`regatta diff {id}` shows the work; `git merge {branch}` takes it")
+            format!("`regatta diff {id}` shows the work; `regatta land {id}` lands it")
         }
         TaskState::Done { .. } | TaskState::Landed { .. } => return None,
         TaskState::Failed { .. } if ran => format!("`regatta logs {id}` shows why; {again} tries again"),
@@ -453,10 +457,9 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
                     "`regatta diff {id}` shows the work that failed; mend the tests or the task, then {again}"
                 )
             }
-            BlockReason::Verdict => format!(
-                "`regatta logs {id}` and `regatta diff {id}` show what it did; `git merge {branch}` takes it as it is, \
-                 {again} tries again"
-            ),
+            BlockReason::Verdict => {
+                format!("`regatta logs {id}` and `regatta diff {id}` show what it did; {again} tries again")
+            }
             BlockReason::NeedsInput => {
                 format!(
                     "`regatta send {id} \"…\"` answers it (`regatta logs {id}` shows the question); or write it into \
