@@ -113,10 +113,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(Exit::Ok);
     }
     project.require_trust_asking(ui).await?;
-    // Before anything else is written there, such as a report.
-    project.make_state_dir()?;
     preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
     if let Some(path) = &args.report {
+        // It may be the place of the report.
+        project.make_state_dir()?;
         super::report::preflight(path)?;
     }
     execute(&project, loaded, &args, ui).await
