@@ -30,6 +30,28 @@ fn a_file_that_is_assumed_unchanged_is_looked_at() {
 }
 
 #[test]
+fn ignored_files_do_not_reach_a_check() {
+    let world = world();
+    world.repo().commit_file(".gitignore", "*.local\n", "ignore local files");
+    let keys = "max_attempts: 1\nchecks: [\"test -e ok.local\"]";
+    let script = "touch ok.local; echo EVIL > g.txt; git commit -qam evil\n";
+    let plan = world.plan(&task("a", keys, script));
+    world.run(&plan, &[]).exited(1);
+    assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
+}
+
+#[test]
+fn a_check_has_what_the_user_brings_in_and_sets_up() {
+    let world = world();
+    world.config("lane: { include: [.env], setup: \"touch set.up\" }\n");
+    world.repo().commit_file(".gitignore", ".env\nset.up\n", "ignore");
+    write(&world.root().join(".env"), "A=1\n");
+    let plan = world.plan(&task("a", "checks: [\"test -e .env && test -e set.up\"]", "echo 1 > a.txt"));
+    world.run(&plan, &[]).exited(0);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("1\n"));
+}
+
+#[test]
 fn a_file_that_is_skipped_is_looked_at() {
     lands_what_was_checked("git update-index --skip-worktree g.txt");
 }

@@ -59,7 +59,7 @@ pub static TASK_KEYS: &[Key] = &[
         .places(EVERYWHERE),
     Key::new("writes", Kind::OneOrMore, "none", "Files, directories and globs, from the repository root, that the task will write. Tasks that overlap never run at once.")
         .places(ONE_TASK),
-    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs at the root of the lane, on the committed work, before it believes a pass.")
+    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs on a clean checkout of the commit, at its root, before it believes a pass. Dependencies come from `lane.setup`, `lane.include` or `lane.build_dirs`.")
         .places(EVERYWHERE),
     Key::new("chain", Kind::Links, "none", "What follows the build: `verify` runs the `checks` again in a checkout of their own, `review` and `accept` are other agents in conversations of their own, who read the work and say whether it may land. `true` is all three. The work lands when the last has passed.")
         .example("[verify, review]")

@@ -6,6 +6,7 @@
 mod account;
 pub mod by_hand;
 mod clocks;
+mod checks;
 mod cut_short;
 mod follow_up;
 mod gather;

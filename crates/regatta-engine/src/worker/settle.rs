@@ -1,15 +1,11 @@
 //! From the agent's end to what follows: judge, commit, check, settle, and tidy up behind.
 
-use std::time::Instant;
-
-use regatta_core::attempt::{Attempt, Evidence};
+use regatta_core::attempt::Evidence;
 use regatta_core::commit_message::commit_message;
 use regatta_core::config::Keep;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
-use regatta_core::plain::last_lines;
-use regatta_core::report::CHECK_LINES;
 use regatta_core::state::BlockReason;
 use regatta_core::train::LandRequest;
 use regatta_core::verdict::{Statement, Verdict};
@@ -30,8 +26,6 @@ use crate::process::hold;
 use crate::profiles::last_begun;
 use crate::{clock, failpoint};
 
-/// How long a check may take where the task has no limit of its own.
-const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(30 * 60);
 
 /// An agent that is lost after so many others of its task were lost is taken to do that itself.
 const LOST_IN_A_ROW: usize = 2;
@@ -335,7 +329,7 @@ impl Worker {
         if !spec.read_only && !spec.checks.is_empty() {
             self.restore(site, &head).await?;
         }
-        if let Some(why) = self.run_checks(site, tree.as_str()).await? {
+        if let Some(why) = self.run_checks(site, &head, tree.as_str()).await? {
             return Ok(Proven::Bad { why });
         }
         failpoint::reach("checked");
@@ -431,69 +425,6 @@ impl Worker {
         let salvage = salvaged.map(|salvaged| salvaged.name);
         self.record.evidence.push(Evidence::CommitRefused { by: by.clone(), tail, salvage });
         Ok(Some(format!("the commit was refused by {by}: {first}")))
-    }
-
-    /// Runs each check; the first that fails is the reason.
-    async fn run_checks(&mut self, site: &Site, tree: &str) -> Result<Option<String>, WorkerError> {
-        let limit = self.claim.spec.limits.total.unwrap_or(CHECK_LIMIT);
-        let before = match self.claim.spec.checks.is_empty() {
-            true => Vec::new(),
-            false => until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?,
-        };
-        for (n, command) in self.claim.spec.checks.clone().into_iter().enumerate() {
-            let dir = site.run_dir.join(format!("check-{}", n + 1));
-            let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &dir);
-            let environment = shell.fingerprint();
-            if let Some(passed) = self.passed_before(&before, &command, tree, &environment) {
-                self.record.evidence.push(passed);
-                continue;
-            }
-            let started = Instant::now();
-            let ran = shell.run(&self.ctx, &command, limit, self.stop.clone()).await;
-            if let Some(why) = ran.never_ran() {
-                let source = std::io::Error::other(why.to_owned());
-                return Err(WorkerError::Io { doing: "running the checks in", path: dir, source });
-            }
-            let tail = self.redact(tail_of(&ran.output));
-            let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let failed = !ran.exit.success();
-            let why = format!("the check `{command}` ended with {}", ran.exit);
-            let tree = tree.to_owned();
-            let output = last_lines(&tail, CHECK_LINES).join("\n");
-            self.record.evidence.push(Evidence::Check {
-                command,
-                exit: ran.exit,
-                tree,
-                millis,
-                tail,
-                environment,
-                passed_in: None,
-            });
-            if failed {
-                self.note(EventBody::Noted { text: format!("{why}\n{output}") }).await;
-                return Ok(Some(why));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A check that passed in an earlier attempt on this very tree, in the same environment, says the same again.
-    fn passed_before(&self, before: &[Attempt], wanted: &str, on: &str, there: &str) -> Option<Evidence> {
-        let earlier = before.iter().filter(|attempt| attempt.n < self.claim.attempt);
-        earlier.flat_map(|attempt| attempt.evidence.iter().map(|one| (attempt.n, one))).find_map(
-            |(n, evidence)| match evidence {
-                Evidence::Check { command, exit, tree, environment, passed_in, .. }
-                    if command == wanted && tree == on && environment == there && exit.success() =>
-                {
-                    let mut again = evidence.clone();
-                    if let Evidence::Check { passed_in: again, .. } = &mut again {
-                        *again = passed_in.or(Some(n));
-                    }
-                    Some(again)
-                }
-                _ => None,
-            },
-        )
     }
 
     pub(super) async fn good(
@@ -683,6 +614,6 @@ impl Worker {
 }
 
 /// The end of some output, short enough for a record.
-fn tail_of(output: &str) -> &str {
+pub(super) fn tail_of(output: &str) -> &str {
     &output[output.ceil_char_boundary(output.len().saturating_sub(4096))..]
 }
