@@ -5,8 +5,8 @@
 
 mod account;
 pub mod by_hand;
-mod clocks;
 mod checks;
+mod clocks;
 mod cut_short;
 mod follow_up;
 mod gather;

@@ -26,7 +26,6 @@ use crate::process::hold;
 use crate::profiles::last_begun;
 use crate::{clock, failpoint};
 
-
 /// An agent that is lost after so many others of its task were lost is taken to do that itself.
 const LOST_IN_A_ROW: usize = 2;
 
