@@ -132,18 +132,39 @@ impl Project {
         open_store(&self.store_url).await
     }
 
-    /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there.
+    /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there, and so is one that
+    /// cannot be looked for: to open it says why.
     pub(crate) fn has_store(&self) -> bool {
-        self.store_url.strip_prefix("sqlite:").is_none_or(|path| Path::new(path).exists())
+        let there = |path: &str| Path::new(path).try_exists().unwrap_or(true);
+        self.store_url.strip_prefix("sqlite:").is_none_or(there)
     }
 
     /// Opens the store if there is one.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, CliError> {
-        if let Some(path) = self.store_url.strip_prefix("sqlite:")
-            && !Path::new(path).exists()
-        {
-            return Err(CliError::not_found(format!("there is no store at {path} yet"))
-                .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
+        if let Some(path) = self.store_url.strip_prefix("sqlite:") {
+            match Path::new(path).try_exists() {
+                Ok(true)
+                    if Path::new(path) == self.repo.state_dir.join("regatta.db")
+                        && Path::new(path).is_dir() =>
+                {
+                    return Err(CliError::new(
+                        Exit::CannotWork,
+                        format!("{path} is a directory and no store"),
+                    )
+                    .hinted("look at it, and move it away: the next run makes a new store"));
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(CliError::not_found(format!("there is no store at {path} yet"))
+                        .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
+                }
+                Err(error) => {
+                    let dir = Path::new(path).parent().unwrap_or(Path::new("."));
+                    return Err(CliError::io("reading the store at", Path::new(path), &error).hinted(
+                        format!("`ls -ld {}` shows whose it is and who may read it", dir.display()),
+                    ));
+                }
+            }
         }
         // An agent may see another home, and with it another record.
         if !crate::authority::claims_attempt() {

@@ -289,6 +289,13 @@ pub enum Change {
         /// The commit.
         head: String,
     },
+    /// A person takes work whose verdict was not good: it goes into the train.
+    Accept {
+        /// The attempt that made it.
+        attempt: u32,
+        /// The commit.
+        head: String,
+    },
     /// Out of the train, back to its agent.
     Bounce,
     /// Good, nothing to land.
@@ -381,6 +388,7 @@ impl Change {
             Change::Release => "be released",
             Change::Approve { .. } => "join the train",
             Change::Board { .. } => "be landed",
+            Change::Accept { .. } => "be accepted",
             Change::Bounce => "go back to its agent",
             Change::Finish { .. } => "be done",
             Change::Fail { .. } => "fail",
@@ -426,6 +434,9 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             S::Done { .. } | S::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. },
             Change::Board { attempt, head },
         ) => S::Landing { attempt: *attempt, head: head.clone(), waiting: None },
+        (S::Blocked { reason: BlockReason::Verdict, .. }, Change::Accept { attempt, head }) => {
+            S::Landing { attempt: *attempt, head: head.clone(), waiting: None }
+        }
         (S::Landing { .. }, Change::Bounce) => S::pending(),
         (S::Judging { attempt, .. }, Change::Finish { head }) => {
             S::Done { attempt: *attempt, head: head.clone() }

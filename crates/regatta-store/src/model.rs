@@ -345,6 +345,15 @@ pub enum Operation {
         /// What is asked of the train.
         request: LandRequest,
     },
+    /// A person takes work that was blocked for its verdict: it joins the train, and the attempt keeps its commits.
+    Accept {
+        /// By whom.
+        by: String,
+        /// The attempt that made it.
+        attempt: u32,
+        /// What is asked of the train.
+        request: LandRequest,
+    },
     /// The next attempt starts a new conversation: those of earlier attempts are not resumed.
     EndConversations,
     /// The time it waited for has come.

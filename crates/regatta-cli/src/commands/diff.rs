@@ -33,7 +33,9 @@ pub(crate) struct Args {
     /// Only the names of files.
     #[arg(long)]
     name_only: bool,
-    /// Compare with this branch, tag or commit instead of the commit the lane started from.
+    /// Compare with where the work left this branch, tag or commit, instead of the commit the lane started from.
+    ///
+    /// What others landed on it meanwhile is not shown, as with `git diff REF...`.
     #[arg(long, value_name = "REF")]
     against: Option<String>,
 }
@@ -130,7 +132,8 @@ fn sides(
     };
     let lane = lanes.find(id)?.filter(|lane| lane.path.is_dir());
     if let Some(lane) = lane {
-        return Ok(Sides { base: named.unwrap_or_else(|| lane.base.clone()), work: Ok(lane) });
+        let base = since(work, named, &lane.head()?, || lane.base.clone())?;
+        return Ok(Sides { base, work: Ok(lane) });
     }
     let committed = attempts.iter().rev().find_map(|attempt| {
         let (base, head) = (attempt.base.as_deref()?, attempt.head.as_deref()?);
@@ -140,18 +143,30 @@ fn sides(
         && work.has_commit(&head)?
         && work.has_commit(&base)?
     {
-        return Ok(Sides { base: named.unwrap_or(base), work: Err(head) });
+        return Ok(Sides { base: since(work, named, &head, || base)?, work: Err(head) });
     }
     // Git tidied the lane's own commits away; what landed is on the target for good.
     if let Some(commit) = TaskReport::landed_commit(&task.state).and_then(|commit| Oid::parse(&commit).ok()) {
         let parent = work.parent_of(&commit)?.unwrap_or_else(|| commit.clone());
-        return Ok(Sides { base: named.unwrap_or(parent), work: Err(commit) });
+        return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
     }
     Err(match task.attempts {
         0 => CliError::not_found(format!("{id} has not been started, so there is nothing to compare")),
         _ => CliError::not_found(format!("{id} left nothing: its lane is gone and it committed no work")),
     }
     .hinted(format!("`regatta status {id}` shows what became of it")))
+}
+
+/// Where `head` left `named`, so that what others put on it since is not this task's. Histories with nothing in common
+/// are compared as they are.
+fn since(
+    work: &Work,
+    named: Option<Oid>,
+    head: &Oid,
+    otherwise: impl FnOnce() -> Oid,
+) -> Result<Oid, CliError> {
+    let Some(named) = named else { return Ok(otherwise()) };
+    Ok(work.merge_base(&named, head)?.unwrap_or(named))
 }
 
 /// Bytes as they are into a pipe; on a terminal through `delta`, or painted here, and nothing it would obey.

@@ -7,7 +7,9 @@ pub(crate) use look::what_it_does;
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::causes::with_causes;
 use regatta_core::commit_message::commit_message;
+use regatta_core::part::Part;
 use regatta_core::report::landed_as;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
@@ -19,7 +21,8 @@ use regatta_engine::landing::on_request::land_now;
 use regatta_engine::landing::target;
 use regatta_engine::notice::{Notice, notices};
 use regatta_engine::trust::Purpose;
-use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskRecord};
+use regatta_engine::worker::by_hand::{self, Taken};
+use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskQuery, TaskRecord};
 
 use serde_json::json;
 
@@ -28,7 +31,7 @@ use crate::commands::daemon::assemble;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::{Batch, Changed, Queue, refused};
+use crate::queue::{Batch, Changed, Queue, dependencies_first, refused};
 use crate::render::shown::redactor;
 use crate::ui::Ui;
 
@@ -36,6 +39,8 @@ use crate::ui::Ui;
 ///
 /// `regatta land ID` lands what is done and was not to land by itself, and what a conflict or a test has blocked. It
 /// goes into the train like any other: gated, in its turn, and never over changes in your checkout. It needs no daemon.
+/// `regatta land --accept ID` takes work that is blocked for its verdict; your name is recorded with the task and on the
+/// commit. `regatta land --all` lands everything that is done and has not landed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -43,13 +48,30 @@ pub(crate) struct Args {
     command: Option<Action>,
     #[command(flatten)]
     send: Send,
+    /// Land work that is blocked for its verdict: you have looked at it, and you take it as it is.
+    #[arg(long, conflicts_with = "all")]
+    accept: bool,
+}
+
+/// Why the work is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// It is good.
+    Good,
+    /// It did not go in the last time.
+    Again,
+    /// A person takes it.
+    Accepted,
 }
 
 #[derive(Clone, Debug, clap::Args)]
 struct Send {
     /// The tasks, or the beginnings of their ids.
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required_unless_present = "all")]
     tasks: Vec<String>,
+    /// Everything that can be landed and has not been: what others depend on goes first.
+    #[arg(long, conflicts_with = "tasks")]
+    all: bool,
     /// Put it into the train and leave it there for a daemon or a run.
     #[arg(long)]
     no_wait: bool,
@@ -83,8 +105,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Some(Action::Status) => look::status(global, ui).await,
         Some(Action::Resume) => resume(global, ui),
         Some(Action::History { task }) => look::history(&task, global, ui).await,
-        Some(Action::Retry(send)) => land(send, true, global, ui).await,
-        None => land(args.send, false, global, ui).await,
+        Some(Action::Retry(send)) => land(send, Why::Again, global, ui).await,
+        None if args.accept => land(args.send, Why::Accepted, global, ui).await,
+        None => land(args.send, Why::Good, global, ui).await,
     }
 }
 
@@ -111,14 +134,18 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(global)?;
     project.require_trust_asking(ui).await?;
     let store = project.store().await?;
     let queue = Queue::of(&project, store.clone()).await?;
     let (mut sent, mut batch) = (Vec::new(), Batch::default());
-    for task in queue.find(&args.tasks).await? {
-        match send(&project, &queue, &task, again).await {
+    let found = match args.all {
+        true => not_landed(&project, &queue, why == Why::Again).await?,
+        false => queue.find(&args.tasks).await?,
+    };
+    for task in dependencies_first(found) {
+        match send(&project, &queue, &task, why).await {
             Ok(()) => sent.push(task.spec.id.clone()),
             Err(error) => batch.push(&task.spec.id, Err(error)),
         }
@@ -137,9 +164,43 @@ async fn land(args: Send, again: bool, global: &Global, ui: &Ui) -> Result<Exit,
     Ok(if all_in { exit } else { Exit::TaskFailed })
 }
 
+/// All tasks with work that is done and not on the target, or, to try `again`, that a conflict or a test has blocked.
+async fn not_landed(project: &Project, queue: &Queue, again: bool) -> Result<Vec<TaskRecord>, CliError> {
+    let all = queue.store.tasks(&TaskQuery::default()).await?;
+    let tip = project.repo.branch_tip(&project.target()?)?.map(|tip| tip.oid().clone());
+    let work = project.work()?;
+    let is_there = |head: &str| -> Result<bool, CliError> {
+        let (head, Some(tip)) = (Oid::parse(head)?, &tip) else { return Ok(false) };
+        // What git has tidied away is for the landing to name.
+        Ok(work.has_commit(&head)? && work.is_ancestor(&head, tip)?)
+    };
+    let mut found = Vec::new();
+    for task in &all {
+        let wanted = match &task.state {
+            TaskState::Done { head: Some(head), .. } => !again && is_reviewed(task, &all) && !is_there(head)?,
+            state => again && is_held_up(state),
+        };
+        if wanted {
+            found.push(task.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a conflict or a test keeps it from landing.
+fn is_held_up(state: &TaskState) -> bool {
+    matches!(state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. })
+}
+
+/// Whether every link behind a builder is content with its work.
+fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
+    let is_link = |other: &&TaskRecord| matches!(&other.spec.part, Some(Part::Link { chain, .. }) if *chain == task.spec.id);
+    all.iter().filter(is_link).all(|link| link.state.is_met())
+}
+
 /// Puts a task's work into the train and leaves it there for whoever lands.
 pub(crate) async fn board(project: &Project, queue: &Queue, task: &TaskRecord) -> Result<Changed, CliError> {
-    send(project, queue, task, false).await?;
+    send(project, queue, task, Why::Good).await?;
     let task = queue.store.task(&task.spec.id).await?;
     let mut text = became(&task);
     if queue.takers.daemon().is_none() && matches!(task.state, TaskState::Landing { .. }) {
@@ -149,15 +210,25 @@ pub(crate) async fn board(project: &Project, queue: &Queue, task: &TaskRecord) -
 }
 
 /// Puts a task's work into the train.
-async fn send(project: &Project, queue: &Queue, task: &TaskRecord, again: bool) -> Result<(), CliError> {
+async fn send(project: &Project, queue: &Queue, task: &TaskRecord, why: Why) -> Result<(), CliError> {
     let id = &task.spec.id;
     // What waits in the train is only looked at once more.
     if matches!(task.state, TaskState::Landing { .. }) {
         return Ok(());
     }
-    let blocked =
-        matches!(task.state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. });
-    if !blocked && (again || !matches!(task.state, TaskState::Done { .. })) {
+    if why == Why::Accepted {
+        return accept(project, queue, task).await;
+    }
+    let again = why == Why::Again;
+    if let TaskState::Blocked { reason: BlockReason::Verdict, .. } = task.state {
+        return Err(CliError::refused(format!(
+            "{id} is blocked for its verdict, so it does not land by itself"
+        ))
+        .hinted(format!(
+            "`regatta diff {id}` shows its work; `regatta land --accept {id}` takes it as it is"
+        )));
+    }
+    if !is_held_up(&task.state) && (again || !matches!(task.state, TaskState::Done { .. })) {
         let verb = if again { "landed again" } else { "landed" };
         return Err(refused(task, verb));
     }
@@ -172,6 +243,52 @@ async fn send(project: &Project, queue: &Queue, task: &TaskRecord, again: bool) 
     match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         Ok(()) => Ok(()),
         Err(StoreError::Refused(_)) => Err(refused(&queue.store.task(id).await?, "landed")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes work whose verdict was not good because a person says so: from its lane, by the same rules as any other.
+async fn accept(project: &Project, queue: &Queue, task: &TaskRecord) -> Result<(), CliError> {
+    let id = &task.spec.id;
+    if !matches!(task.state, TaskState::Blocked { reason: BlockReason::Verdict, .. }) {
+        let why = match &task.state {
+            TaskState::Blocked { reason, .. } => format!("blocked ({reason})"),
+            state => state.name().to_owned(),
+        };
+        return Err(CliError::refused(format!(
+            "{id} is {why}: only what is blocked (verdict) can be accepted"
+        ))
+        .hinted(format!("`regatta status {id}` shows what can be done with it")));
+    }
+    let attempts = queue.store.attempts(id).await?;
+    let made = attempts.into_iter().rev().find(|attempt| attempt.base.is_some());
+    let (Some(made), false) = (made, task.spec.read_only) else {
+        return Err(CliError::refused(format!("{id}: it changed nothing, so there is nothing to land")));
+    };
+    let session = SessionId::fresh("land");
+    let (notices, _) = notices();
+    let ctx = assemble(project, queue.store.clone(), session, Purpose::Start, notices).await?;
+    let taken = by_hand::take(ctx, task, made.clone()).await;
+    let (base, head) = match taken.map_err(|error| CliError::new(Exit::Git, with_causes(&error)))? {
+        Taken::Work { base, head } => (base, head),
+        Taken::Nothing => {
+            return Err(CliError::refused(format!("{id}: it changed nothing, so there is nothing to land"))
+                .hinted(format!("`regatta retry {id}` tries again")));
+        }
+        Taken::Unfit(why) => {
+            return Err(CliError::refused(format!("{id}: {why}")).hinted(format!(
+                "mend it in its lane (`regatta lane path {id}`) and accept it again; `regatta salvage list` shows \
+                 work that was saved from lanes that are gone"
+            )));
+        }
+    };
+    let accepted_by = Some(queue.by.clone());
+    let attempt = made.n;
+    let request = LandRequest { base, head, checked: false, accepted_by, ..request(project, task, &made)? };
+    let operation = Operation::Accept { by: queue.by.clone(), attempt, request };
+    match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(()),
+        Err(StoreError::Refused(_)) => Err(refused(&queue.store.task(id).await?, "accepted")),
         Err(error) => Err(error.into()),
     }
 }
@@ -201,6 +318,7 @@ fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandR
         message: commit_message(&task.spec, made.n, &made.summary),
         verdict: made.verdict,
         checked: !task.spec.checks.is_empty(),
+        accepted_by: None,
     })
 }
 

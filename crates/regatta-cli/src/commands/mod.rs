@@ -102,7 +102,6 @@ pub(crate) enum Command {
     Reclaim(reclaim::Args),
     #[command(subcommand, visible_alias = "worktree")]
     Lane(lane::LaneCommand),
-    #[command(hide = true)]
     Land(land::Args),
     #[command(subcommand)]
     Salvage(salvage::SalvageCommand),

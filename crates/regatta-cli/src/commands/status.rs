@@ -458,7 +458,10 @@ fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
                 )
             }
             BlockReason::Verdict => {
-                format!("`regatta logs {id}` and `regatta diff {id}` show what it did; {again} tries again")
+                format!(
+                    "`regatta logs {id}` and `regatta diff {id}` show what it did; {again} tries again, \
+                     `regatta land --accept {id}` lands it as it is"
+                )
             }
             BlockReason::NeedsInput => {
                 format!(

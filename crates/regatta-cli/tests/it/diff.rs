@@ -55,7 +55,7 @@ fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
     assert_eq!(json["lane"], lane.to_str().unwrap());
     // What was shown can be applied elsewhere.
     let main = world.run(["diff", "right", "--against", "main"]).exits(0).out;
-    assert!(main.contains("-soup\n") && main.contains("+goulash\n"), "{main}");
+    assert!(!main.contains("-soup\n") && main.contains("+goulash\n"), "{main}");
 }
 
 #[test]
@@ -116,4 +116,16 @@ fn nothing_that_was_planted_is_run_and_a_ref_is_data() {
     }
     assert!(!trap.exists());
     world.run(["diff", "right", "--stat", "--name-only"]).exits(2);
+}
+
+#[test]
+fn what_others_landed_since_is_no_change_of_this_task() {
+    let world = World::new();
+    world.run_plan(CONFLICT).exits(1);
+    world.commit_file("elsewhere.txt", "by others\n", "others");
+    let kept = world.run(["diff", "right", "--against", "main", "--name-only"]).exits(0).out;
+    assert_eq!(kept, "greeting.txt\n");
+    assert_eq!(kept, world.run(["diff", "right", "--name-only"]).exits(0).out);
+    let landed = world.run(["diff", "left", "--against", "main", "--name-only"]).exits(0).out;
+    assert!(!landed.contains("elsewhere.txt"), "{landed}");
 }

@@ -64,3 +64,33 @@ fn one_is_singular_and_quiet_is_quiet() {
     assert_eq!(world.run(["init", "-q"]).exits(0).out, "");
     assert!(world.root().join("regatta.yaml").exists());
 }
+
+#[test]
+fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
+    let world = World::after_plan();
+    let (state, aside) = (world.root().join(".regatta"), world.outside().join("aside"));
+    let unreadable = |how: &str| {
+        for args in
+            [&["list"][..], &["summary"], &["status", "good"], &["cost"], &["events"], &["land", "status"]]
+        {
+            let said = world.run(args.iter().chain(&["--json"])).exits(3).error();
+            let (error, hint) = (said["error"].as_str().unwrap(), said["hint"].as_str().unwrap());
+            assert!(error.contains(".regatta") && !hint.is_empty(), "{how}: {args:?}: {said}");
+        }
+        let found = world.run(["doctor", "--json"]).exits(3).json();
+        let store = found.as_array().unwrap().iter().find(|found| found["check"] == "store");
+        assert_eq!(store.unwrap()["status"], "error", "{how}: {found:#}");
+    };
+    // A file in its place.
+    std::fs::rename(&state, &aside).unwrap();
+    std::fs::write(&state, "no directory").unwrap();
+    unreadable("a file");
+    let shown = world.run(["doctor"]).exits(3).out;
+    assert!(shown.contains("✕ state") && shown.contains("is no directory"), "{shown}");
+    std::fs::remove_file(&state).unwrap();
+    std::fs::rename(&aside, &state).unwrap();
+    // A directory in the store's place.
+    std::fs::rename(state.join("regatta.db"), &aside).unwrap();
+    std::fs::create_dir(state.join("regatta.db")).unwrap();
+    unreadable("a directory");
+}

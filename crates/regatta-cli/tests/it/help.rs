@@ -39,6 +39,7 @@ const COMMANDS: &[&str] = &[
     "unpark",
     "reclaim",
     "lane",
+    "land",
     "salvage",
     "crew",
     "task",

@@ -26,6 +26,7 @@ mod events;
 mod help;
 mod init;
 mod json_reference;
+mod land_accept;
 mod lane;
 mod lane_alone;
 mod limits;

@@ -281,6 +281,25 @@ fn what_cannot_be_landed_is_refused_with_the_reason() {
 }
 
 #[test]
+fn all_that_is_done_lands_what_others_depend_on_first() {
+    let world = World::new(REGATTA);
+    made_ready(&world, &["merged"]);
+    world.repo().git(["merge", "-q", "--no-edit", "regatta/merged"]);
+    let plan =
+        [task("b", "deps: [a]", "echo b >>a.txt"), task("a", "", "echo a >a.txt"), task("empty", "", "true")];
+    world.run(&world.plan(&plan.concat()), &["--no-land"]).exited(0);
+    let ran = world.regatta(["land", "--all"]).exited(0);
+    let sent: Vec<&str> = ran.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(sent, ["a", "b"], "{}", ran.stdout);
+    assert!(ran.stdout.contains("landed on main as"), "{}", ran.stdout);
+    assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
+    world.assert_states(["a landed", "b landed", "empty done", "merged done"]);
+    world.regatta(["land", "--all"]).exited(0).says("there was nothing to do");
+    world.regatta(["land", "retry", "--all"]).exited(0).says("there was nothing to do");
+    world.regatta(["land", "--all", "a"]).exited(2);
+}
+
+#[test]
 fn dependents_are_never_split_from_what_they_build_on() {
     let world = World::new(REGATTA);
     gate(&world, "! ls bad*.txt 2>/dev/null");

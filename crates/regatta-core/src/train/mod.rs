@@ -50,6 +50,9 @@ pub struct LandRequest {
     /// Checks of its own passed in its lane.
     #[serde(default)]
     pub checked: bool,
+    /// Who took it although its verdict was not good, for the commit's trailer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_by: Option<String>,
 }
 
 /// One task's place in a train.

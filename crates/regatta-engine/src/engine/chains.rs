@@ -185,6 +185,7 @@ impl Engine {
             message: commit_message(&build.spec, made.n, &made.summary),
             verdict: made.verdict,
             checked: !build.spec.checks.is_empty(),
+            accepted_by: None,
         }
     }
 

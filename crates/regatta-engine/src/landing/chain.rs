@@ -186,5 +186,8 @@ fn trailers(car: &Car) -> Vec<(String, String)> {
     if let Some(verdict) = car.request.verdict {
         trailers.push(("Regatta-Verdict".to_owned(), verdict.to_string()));
     }
+    if let Some(name) = &car.request.accepted_by {
+        trailers.push(("Regatta-Accepted-By".to_owned(), name.replace(char::is_control, " ")));
+    }
     trailers
 }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::exit::Exit;
 use regatta_core::verdict::Statement;
-use regatta_store::Claim;
+use regatta_store::{Claim, TaskRecord};
 use tokio::sync::{Notify, watch};
 
 use super::settle::Proven;
 use super::{Worker, WorkerError};
 use crate::context::Context;
+use crate::landing::boarding::Boarded;
 use crate::meter::Meter;
+use crate::process::hold;
 
 /// Makes the lane of a task that `member` holds, or takes up the one that was left, and says where it is.
 pub async fn lane(ctx: Arc<Context>, claim: Claim, member: &str) -> Result<PathBuf, WorkerError> {
@@ -59,6 +61,92 @@ pub async fn hand_in(
             Ok(None)
         }
     }
+}
+
+/// What a person takes from a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// Its commits.
+    Work {
+        /// What the lane began from.
+        base: String,
+        /// The commit that may land.
+        head: String,
+    },
+    /// The lane has nothing that the target could get.
+    Nothing,
+    /// It cannot be taken as it is, and why.
+    Unfit(String),
+}
+
+/// Commits what an attempt left in its lane and looks whether it may land, for a person who takes it whatever its verdict
+/// was. The task's own checks are not run: they are part of that verdict. Nothing moves the task.
+pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Result<Taken, WorkerError> {
+    let (_never, stop) = watch::channel(None);
+    let claim = Claim {
+        task: task.spec.id.clone(),
+        fence: 0,
+        attempt: record.n,
+        session: ctx.session.clone(),
+        spec: task.spec.clone(),
+        charged: task.charged,
+        environment_failures: 0,
+        prompt: None,
+        standing: None,
+    };
+    let run_dir = ctx.run_dir(&claim.task, claim.attempt);
+    let summary = record.summary.clone();
+    let mut worker = Worker::new(ctx, claim, record, stop, unmetered());
+    worker.learn_secrets(None);
+    let Some(site) = worker.site_of_record(run_dir).await? else {
+        return Ok(Taken::Unfit("its lane is gone".to_owned()));
+    };
+    if hold::is_held(&worker.ctx.hold_of(&worker.claim.task)) {
+        return Ok(Taken::Unfit("somebody works in its lane".to_owned()));
+    }
+    if let Some(harm) = worker.mend(&site).await? {
+        return Ok(Taken::Unfit(harm.to_owned()));
+    }
+    if worker.took_the_target(&site).await? {
+        return Ok(Taken::Unfit(format!("{} was checked out in its lane", worker.ctx.target)));
+    }
+    if worker.claim.spec.auto_commit {
+        if let Some(why) = worker.commit(&site, &summary).await? {
+            return Ok(Taken::Unfit(worker.redact(&why)));
+        }
+    } else if let Some(first) = worker.git(&site, |ctx, lane| ctx.lanes.uncommitted(lane)).await?.first() {
+        let why = format!("it left work uncommitted, first {}, and auto_commit is off", first.display());
+        return Ok(Taken::Unfit(why));
+    }
+    if let Boarded::Unfit(why) = worker.board(&site).await? {
+        return Ok(Taken::Unfit(worker.redact(&why)));
+    }
+    let head = worker.git(&site, |_, lane| lane.head()).await?;
+    let at = head.clone();
+    let files = worker.git(&site, move |ctx, lane| ctx.work.paths_between(&lane.base, &at)).await?;
+    if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
+        let why =
+            format!("it committed {}, and Regatta's state never belongs into a repository", state.display());
+        return Ok(Taken::Unfit(why));
+    }
+    if let Some(why) = worker.took_a_stash(&site, &head).await? {
+        return Ok(Taken::Unfit(worker.redact(&why)));
+    }
+    if head == site.lane.base || files.is_empty() {
+        return Ok(Taken::Nothing);
+    }
+    let held = head.clone();
+    worker
+        .git(&site, move |ctx, lane| {
+            let mut kept = vec![held.clone()];
+            if !ctx.work.is_ancestor(&lane.base, &held)? {
+                kept.push(lane.base.clone());
+            }
+            ctx.repo.keep(&lane.task, &kept)
+        })
+        .await?;
+    Ok(Taken::Work { base: site.lane.base.to_string(), head: head.to_string() })
 }
 
 /// Nobody counts what a person uses.

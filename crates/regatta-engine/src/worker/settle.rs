@@ -336,7 +336,7 @@ impl Worker {
     }
 
     /// Brings the lane's HEAD to the commit of its work that may land.
-    async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
+    pub(super) async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
         let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
         self.git(site, move |_, lane| {
             let head = lane.head()?;
@@ -368,7 +368,7 @@ impl Worker {
     }
 
     /// Commits what the agent left; the reason where that was refused. Refused work is kept.
-    async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
+    pub(super) async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
         let summary = self.redact(summary);
         let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
         let shell = Shell::for_lane(&self.ctx, &self.claim, &site.lane.path, &site.run_dir.join("hooks"));
@@ -445,6 +445,7 @@ impl Worker {
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),
                 verdict: Some(verdict),
                 checked: !spec.checks.is_empty(),
+                accepted_by: None,
             }),
             _ => Outcome::Done { head: head.clone() },
         };

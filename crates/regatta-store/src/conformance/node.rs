@@ -74,6 +74,7 @@ pub fn landing(head: &str) -> LandRequest {
         message: "m".into(),
         verdict: None,
         checked: false,
+        accepted_by: None,
     }
 }
 

@@ -310,6 +310,20 @@ pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixt
         let refused = node.operate(name, send()).await;
         assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     }
+    // Only a person takes work whose verdict was not good, and only such work.
+    let accept = || Operation::Accept { by: "me".into(), attempt: 1, request: landing("h2") };
+    for name in ["done", "fresh"] {
+        let refused = node.operate(name, accept()).await;
+        assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    }
+    node.add(&[task("doubted")]).await;
+    let doubt = Outcome::Block { reason: BlockReason::Verdict, detail: "no".into() };
+    node.bring("doubted", doubt).await;
+    let refused = node.operate("doubted", send()).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    node.operate("doubted", accept()).await.unwrap();
+    assert_eq!(node.states(["doubted"]).await, ["landing"]);
+    assert_eq!(node.store.attempts(&id("doubted")).await.unwrap()[0].head.as_deref(), Some("h2"));
     let refused = node.operate("fresh", send()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(node.states(["done", "blocked", "fresh"]).await, ["landing", "landing", "pending"]);

@@ -99,6 +99,19 @@ pub(super) fn operate(
             let event = EventBody::Noted { text: format!("sent to the train by {by}") };
             events::append(tx, Some(row.seq), Some(*attempt), &event, at)
         }
+        Operation::Accept { by, attempt, request } => {
+            let head = request.head.clone();
+            let change = Change::Accept { attempt: *attempt, head: head.clone() };
+            row.change(tx, &change, &EventBody::Approved { head }, at)?;
+            tx.prepare_cached(
+                "update attempt set body = json_set(body, '$.base', ?3, '$.head', ?4) where task = ?1 and n = ?2",
+            )?
+            .execute(params![row.seq, attempt, request.base, request.head])?;
+            train::join(tx, &row, *attempt, request)?;
+            let event =
+                EventBody::Noted { text: format!("accepted by {by}, who takes it in spite of its verdict") };
+            events::append(tx, Some(row.seq), Some(*attempt), &event, at)
+        }
         Operation::EndConversations => {
             tx.prepare_cached(
                 "update attempt set body = json_set(body, '$.conversation_over', json('true')) where task = ?1",

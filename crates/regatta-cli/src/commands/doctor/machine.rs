@@ -21,6 +21,14 @@ pub(super) fn state_dir(project: &Project, fix: bool) -> Vec<Finding> {
         std::fs::read_to_string(exclude).unwrap_or_default().lines().any(|line| line == "/.regatta/");
     let place = dir.display();
     let finding = match (dir.is_dir(), excluded) {
+        (false, _) if std::fs::symlink_metadata(dir).is_ok() => {
+            Finding::error("state", format!("{place} is no directory, so Regatta cannot keep anything in it"))
+                .hinted(format!("look at it, and move it away: mv {place} {place}.old"))
+        }
+        (true, _) if access(dir, Access::READ_OK | Access::EXEC_OK).is_err() => {
+            Finding::error("state", format!("{place} cannot be read"))
+                .hinted(format!("`ls -ld {place}` shows whose it is; if it is yours: chmod u+rwx {place}"))
+        }
         (true, true) if access(dir, Access::WRITE_OK).is_err() => {
             Finding::error("state", format!("{place} cannot be written"))
                 .hinted(format!("give it back to yourself: chown -R \"$USER\" {place}"))

@@ -164,6 +164,7 @@ fn model() -> Model {
         message: String::new(),
         verdict: None,
         checked: false,
+        accepted_by: None,
     };
     for (n, name) in ["car-one", "car-two"].into_iter().enumerate() {
         let intent = Intent { onto: Some(commit.clone()), at: at(0) };
