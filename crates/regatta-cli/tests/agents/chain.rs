@@ -22,6 +22,8 @@ fn a_claude_that_answers_nonsense_lands_nothing_and_one_that_objects_is_heard() 
         let template = format!("{} Look at {{{{head}}}}: {{{{changes}}}}\n{{{{prompt}}}}\n", tag(&name));
         write(&scene.world.state_dir().join(format!("templates/{link}.md")), template);
     }
+    // The state directory was made by hand.
+    scene.world.regatta(["trust", "--yes"]).exited(0);
     scene.api.script("a.review", Script::always(Turn::say(NONSENSE)));
     scene.api.script("a.accept", Script::of([Turn::say(CHANGES), Turn::say(APPROVE)]));
     let plan = scene.plan();

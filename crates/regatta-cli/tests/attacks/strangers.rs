@@ -77,12 +77,12 @@ fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
     // What changed since is asked about again, and the old value is shown.
     world.config("lane: { setup: ./evil.sh --more }\n");
     world.repo().git_in(&clone, ["pull", "-q", "--rebase"]);
-    run_in(&world, &clone, &plan, &[]).exited(6);
+    run_in(&world, &clone, &plan, &["--again"]).exited(6);
     world.regatta_in(&clone, ["trust"]).exited(6).says("./evil.sh → ./evil.sh --more");
-    run_in(&world, &clone, &plan, &["--trust"]).exited(0);
-    run_in(&world, &clone, &plan, &[]).exited(0);
+    run_in(&world, &clone, &plan, &["--trust", "--again"]).exited(0);
+    run_in(&world, &clone, &plan, &["--again"]).exited(0);
     world.regatta_in(&clone, ["trust", "--revoke"]).exited(0);
-    run_in(&world, &clone, &plan, &[]).exited(6);
+    run_in(&world, &clone, &plan, &["--again"]).exited(6);
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn the_users_own_settings_need_no_question() {
     world.repo().write("regatta.yaml", "lane: { setup: touch ../ran }\n");
     world.run(&plan, &[]).exited(0);
     world.config("lane: { setup: touch ../ran2 }\n");
-    world.run(&plan, &[]).exited(0).says("changed by you, and trusted: lane.setup");
+    world.run(&plan, &["--again"]).exited(0).says("changed by you, and trusted: lane.setup");
     world.repo().write("regatta.yaml", "lane: { setup: touch ../ran3 }\n");
-    world.run(&plan, &[]).exited(0);
+    world.run(&plan, &["--again"]).exited(0);
     assert!(world.outside("ran3").exists() || world.lanes().join("ran3").exists());
 }
