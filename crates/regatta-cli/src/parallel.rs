@@ -311,6 +311,7 @@ pub(crate) async fn started_pid(
     show_after(store, &mut after, Some(id), |event| {
         if let EventBody::Started { pid: started } = event.body
             && event.attempt == Some(attempt)
+            && started != 0
         {
             pid = Some(started);
         }

@@ -13,6 +13,7 @@ use regatta_core::spec::TaskSpec;
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery};
 
 use super::enqueue::{dependencies, parse_for_daemon, tell, there_already};
+use super::run::missing_programs;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -129,6 +130,7 @@ pub(crate) async fn put_in_queue(
         None => put_generic(project, store.as_ref(), make).await?,
     };
     let queue = Queue::of(project, store).await?;
+    warnings.extend(missing_programs(project, std::slice::from_ref(&spec)));
     Ok((queue, spec, warnings))
 }
 

@@ -15,6 +15,7 @@ use regatta_server::documents::{ChangedDocument, ChangesDocument};
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery, TaskRecord};
 
 use super::requeue::{alone, clear_lane};
+use super::run::missing_programs;
 use super::validate::parse_files;
 use crate::cli::Global;
 use crate::error::CliError;
@@ -73,7 +74,8 @@ async fn put_in_queue(
     project.require_trust().await?;
     let store = project.create_store().await?;
     adjust(&mut loaded.tasks, args, store.as_ref()).await?;
-    let warnings = warnings(project, loaded);
+    let mut warnings = warnings(project, loaded);
+    warnings.extend(missing_programs(project, &loaded.tasks));
     let queue = Queue::of(project, store).await?;
     enqueue(&queue, &loaded.tasks, args.replace).await?;
     Ok((queue, warnings))

@@ -11,6 +11,7 @@ use regatta_core::time::{Timestamp, human};
 use regatta_core::train::LandStep;
 use regatta_engine::notice::{Live, Notice};
 
+use super::shown::{clean, clean_line};
 use super::state::mark;
 use super::text::{fit, pad};
 use crate::ui::{Style, Ui};
@@ -63,7 +64,7 @@ impl Dashboard {
         });
         Self {
             ui: ui.clone(),
-            title: title.to_owned(),
+            title: clean_line(title),
             start,
             order: tasks.iter().map(|spec| spec.id.clone()).collect(),
             rows: rows.collect(),
@@ -94,7 +95,7 @@ impl Dashboard {
                     row.doing = format!("held: {why}");
                 }
             }
-            Notice::Say(text) => self.said.push(text.clone()),
+            Notice::Say(text) => self.said.push(clean(text)),
         }
     }
 
@@ -254,7 +255,8 @@ impl Dashboard {
             format!("{glyph} {} {} {} ", pad(task.as_str(), name), pad(row.state, 9), pad(&attempt, 3));
         let right = format!("{} {} ", pad(&time, 9), pad(&cost, 7));
         let used = name + 2 + 10 + 4 + 1 + 10 + 8;
-        let rest = fit(&doing, columns.saturating_sub(used + 1));
+        // The words of agents, checks and git.
+        let rest = fit(&clean_line(&doing), columns.saturating_sub(used + 1));
         format!("{}{}{}", self.ui.paint(style, &left), right, self.ui.paint(Style::Dim, &rest))
             .trim_end()
             .to_owned()

@@ -94,3 +94,27 @@ fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
     std::fs::create_dir(state.join("regatta.db")).unwrap();
     unreadable("a directory");
 }
+
+#[test]
+fn work_for_an_agent_that_is_not_installed_is_warned_about_and_does_not_start() {
+    let world = World::new();
+    let config =
+        "version: 1\ndefault_agent: robot\nagents:\n  robot: { kind: claude, exe: no-such-claude }\n";
+    world.commit_file("regatta.yaml", config, "settings");
+    let added = world.run(["--trust", "add", "do it", "--id", "a"]).exits(0);
+    assert!(added.err.contains("\"no-such-claude\" was not found"), "{}", added.err);
+    assert!(added.err.contains("agents.robot.exe"), "{}", added.err);
+    world.write("b.md", "---\nid: b\n---\ndo it\n");
+    let enqueued = world.run(["enqueue", "b.md", "--json"]).exits(0).json();
+    assert!(enqueued["warnings"].to_string().contains("no-such-claude"), "{enqueued}");
+    world.run(["init", "--discover-from", world.root().to_str().unwrap()]).exits(0);
+    let path = world.root().to_str().unwrap();
+    world.run(["repo", "add", "--name", "api", "--path", path, "--default-branch", "main"]).exits(0);
+    let create = ["task", "create", "--type", "generic", "--repo", "api", "--description", "it"];
+    world.run(create).exits(0);
+    let refused =
+        world.run(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]).exits(3).error();
+    assert!(refused["error"].as_str().unwrap().contains("no-such-claude"), "{refused}");
+    assert!(refused["hint"].as_str().unwrap().contains("agents.robot.exe"), "{refused}");
+    world.run(["daemon", "status"]).exits(4);
+}

@@ -9,7 +9,7 @@ use regatta_store::{Mark, Message, MessageKind, Store};
 
 use crate::error::CliError;
 use crate::project::Project;
-use crate::render::shown::clean;
+use crate::render::shown::{clean, clean_line};
 use crate::ui::{Style, Ui};
 
 /// One message for people.
@@ -20,7 +20,7 @@ pub(crate) fn line(message: &Message, ui: &Ui) {
         MessageKind::Help => " asks everybody",
     };
     let answers = message.reply_to.map_or_else(String::new, |id| format!(", in answer to {id}"));
-    let head = format!("{}  {}{kind}{answers}", message.id, message.from);
+    let head = format!("{}  {}{kind}{answers}", message.id, clean_line(message.from.as_str()));
     let at = ui.paint(Style::Dim, &crate::render::when::stamp(message.at));
     ui.line(format!("{}  {at}", ui.paint(Style::Strong, &head)));
     for line in clean(&message.text).lines() {

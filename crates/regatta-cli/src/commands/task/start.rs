@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Global;
 use crate::commands::add::plain_order;
+use crate::commands::run::{missing_hint, missing_program};
 use crate::commands::send::send;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -73,11 +74,28 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         }));
         return Ok(Exit::Ok);
     }
+    require_program(&found, &args.claude).await?;
     let daemon = begin(&mut found, &args.prompt, &args.claude).await?;
     drop(lock);
     wait_for_process(&mut found).await?;
+    if let TaskState::Blocked { detail, .. } = &found.task.state {
+        return Err(CliError::new(Exit::CannotWork, format!("Task {id} did not start: {detail}"))
+            .hinted(format!("`regatta status {id}` shows what can be done with it")));
+    }
     ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
     Ok(Exit::Ok)
+}
+
+/// Refuses to start what cannot start. A daemon that is there already may know other programs, and is left to say so.
+async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), CliError> {
+    let (spec, project) = (&found.task.spec, &found.repository.project);
+    let exe = claude.program().map(PathBuf::from);
+    let Some(program) = missing_program(project, spec, exe.as_deref()) else { return Ok(()) };
+    if found.repository.queue().await?.takers.daemon().is_some() {
+        return Ok(());
+    }
+    let message = format!("Task {} cannot start: its agent's program {program:?} was not found", spec.id);
+    Err(CliError::new(Exit::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
 }
 
 /// Program and arguments, as they would be now. The prompt goes to standard input.
@@ -172,6 +190,9 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
             found.reload().await?;
             match found.task.state {
                 TaskState::Claimed { .. } => {}
+                // Its agent could not be started: what follows from that is about to be known.
+                TaskState::Running { attempt, .. }
+                    if started_pid(store.as_ref(), &found.task.spec.id, attempt).await?.is_none() => {}
                 TaskState::Pending { .. } if has_turn(found).await? => {}
                 _ => return Ok(()),
             }

@@ -14,7 +14,7 @@ use crate::agents::failure::kept_retrying;
 use crate::agents::reset::reset_time;
 
 const INSTALL_HINT: &str =
-    "install Claude Code, or name the program with --claude-exe or `argv` of this agent in regatta.yaml";
+    "install Claude Code, or name the program with `exe` of this agent in regatta.yaml (`agents.claude.exe`)";
 const LOGIN_HINT: &str = "sign in with `claude` in a terminal, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN; `regatta doctor` checks it";
 const BILLING_HINT: &str = "top up the account, or give this agent another one: `profiles` in regatta.yaml";
 const MODEL_HINT: &str =
