@@ -114,7 +114,9 @@ impl Repo {
         }
         // The reflog needs somebody; the user's own settings may be missing.
         let who = super::Identity::fallback();
-        let command = (self.real_in(git_dir).durable().args(["update-ref", "-m", message, "--stdin", "-z"]))
+        // Not repeated by itself after a kill: the record has to say first that its locks may be left behind.
+        let git = self.real_in(git_dir).durable().only_once();
+        let command = (git.args(["update-ref", "-m", message, "--stdin", "-z"]))
             .env("GIT_COMMITTER_NAME", &who.name)
             .env("GIT_COMMITTER_EMAIL", &who.email)
             .stdin(script);
