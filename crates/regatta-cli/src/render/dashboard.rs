@@ -272,3 +272,40 @@ impl Dashboard {
         if unmet.is_empty() { String::new() } else { format!("waits for {}", unmet.join(", ")) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_others_wrote_is_obeyed_by_the_terminal() {
+        const EVIL: &str = "\x1b]0;owned\x07\x1b[2Jred\u{202e}der";
+        let task = TaskId::parse("a").unwrap();
+        let specs = [TaskSpec::plain(task.clone(), "sim", "do it")];
+        let start = Timestamp::from_millis(0);
+        let mut board = Dashboard::new(&Ui::plain(), EVIL, &specs, start);
+        let said = |body| {
+            let event = Event { seq: 1, at: start, task: Some(task.clone()), attempt: Some(1), body };
+            Notice::Event(event)
+        };
+        let live = |live| Notice::Live { task: task.clone(), live };
+        for notice in [
+            Notice::Say(format!("{EVIL}\nmore")),
+            live(Live::Text(EVIL.to_owned())),
+            live(Live::Tool { name: EVIL.to_owned(), summary: EVIL.to_owned() }),
+            Notice::Held { task: task.clone(), why: EVIL.to_owned() },
+            said(EventBody::Failed { why: EVIL.to_owned() }),
+        ] {
+            board.update(&notice);
+            let shown = board.draw(start, 100, 20);
+            // Its own: up, clear the line, clear what is below.
+            let own = shown.replace("\x1b[K", "").replace("\x1b[J", "");
+            let own = own
+                .split_once("A\r")
+                .filter(|(up, _)| up.starts_with("\x1b["))
+                .map_or(&*own, |(_, rest)| rest);
+            assert!(own.contains("red"), "{shown:?}");
+            assert!(!own.contains(['\x1b', '\x07', '\u{202e}']), "{shown:?}");
+        }
+    }
+}

@@ -117,4 +117,10 @@ fn work_for_an_agent_that_is_not_installed_is_warned_about_and_does_not_start() 
     assert!(refused["error"].as_str().unwrap().contains("no-such-claude"), "{refused}");
     assert!(refused["hint"].as_str().unwrap().contains("agents.robot.exe"), "{refused}");
     world.run(["daemon", "status"]).exits(4);
+    // A daemon that is there may know other programs; what it finds out is told, and no process is made up.
+    world.run(["daemon", "start"]).exits(0);
+    let blocked = world.run(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]);
+    world.run(["daemon", "stop"]).exits(0);
+    let blocked = blocked.exits(3).error();
+    assert!(blocked["error"].as_str().unwrap().contains("`exe` of this agent in regatta.yaml"), "{blocked}");
 }

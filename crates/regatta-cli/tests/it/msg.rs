@@ -75,3 +75,14 @@ fn who_has_left_finds_messages_and_a_stranger_gets_none() {
     world.run(["msg", "send", "T", "for its agent"]).exits(0);
     assert_eq!(world.inbox("t", &[]), ["ada: for its agent"]);
 }
+
+#[test]
+fn a_message_is_shown_without_what_a_terminal_would_obey() {
+    let world = World::new();
+    let _stands = [world.join("Tom", "architect"), world.join("Jerry", "developer")];
+    let evil = "look \u{1b}]0;owned\u{7}\u{1b}[2Jhere";
+    world.run(["msg", "send", "Jerry", evil, "--as", "Tom"]).exits(0);
+    let shown = world.run(["msg", "inbox", "--as", "Jerry"]).exits(0).out;
+    assert!(shown.contains("look") && shown.contains("here"), "{shown:?}");
+    assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+}

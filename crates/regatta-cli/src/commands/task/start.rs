@@ -191,7 +191,7 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
             match found.task.state {
                 TaskState::Claimed { .. } => {}
                 // Its agent could not be started: what follows from that is about to be known.
-                TaskState::Running { attempt, .. }
+                TaskState::Running { attempt, .. } | TaskState::Judging { attempt, .. }
                     if started_pid(store.as_ref(), &found.task.spec.id, attempt).await?.is_none() => {}
                 TaskState::Pending { .. } if has_turn(found).await? => {}
                 _ => return Ok(()),
