@@ -41,7 +41,10 @@ fn an_agent_is_started_with_its_rules_and_servers() {
         argv.contains("--permission-mode\ndontAsk\n--allowedTools=Edit,Write,Bash(regatta done:*)"),
         "{argv}"
     );
-    assert!(argv.contains("--disallowedTools=WebFetch,Bash(git push:*),Read(./secrets/**)\n"), "{argv}");
+    assert!(
+        argv.contains("--disallowedTools=WebFetch,Bash(git push:*),Read(./secrets/**),EnterWorktree\n"),
+        "{argv}"
+    );
     assert!(!argv.contains("tok-4711"), "{argv}");
     assert!(world.landed("servers").unwrap().contains(r#""DOCS_TOKEN":"tok-4711-tok""#));
     assert_eq!(world.landed("mode").as_deref(), Some("-rw-------\n"));
