@@ -55,26 +55,65 @@ pub fn history(world: &World, own_commits: usize) -> Vec<String> {
     if !merges.is_empty() {
         wrong.push(format!("the target is not linear: {merges}"));
     }
-    let format = "--format=. %(trailers:key=Regatta-Task,valueonly,separator=%x2C)";
-    let mut landed: BTreeMap<String, usize> = BTreeMap::new();
-    let mut others = 0;
-    for line in world.repo().git(["log", format, "main", "--"]).split('\n') {
-        match line.trim_start_matches('.').trim() {
-            "" => others += 1,
-            task => *landed.entry(task.to_owned()).or_default() += 1,
-        }
-    }
+    let (mut landed, others) = landings(&told_by_commits(world));
     for (task, state) in world.stored() {
         let times = landed.remove(&task).unwrap_or(0);
         if times != usize::from(state == "landed") {
-            wrong.push(format!("{task} is {state} and {times} times on the target"));
+            let log = world.repo().git(["log", "--format=%h %s%n%(trailers)", "main", "--"]);
+            wrong.push(format!("{task} is {state} and {times} times on the target:\n{log}"));
         }
     }
     wrong.extend(landed.keys().map(|task| format!("{task} is on the target and not in the store")));
     if others != own_commits {
         wrong.push(format!("{others} commits on the target are nobody's, not {own_commits}"));
     }
+    wrong.extend(written_twice(world));
     wrong
+}
+
+/// A line of an agent's that two commits of the target add: the same work is there twice, whatever its commits say.
+fn written_twice(world: &World) -> Vec<String> {
+    let ledger = fs::read_to_string(world.outside(LEDGER)).unwrap_or_default();
+    let lines: HashSet<&str> = ledger.lines().collect();
+    let log = world.repo().git(["log", "-p", "--no-renames", "--format=", "main", "--"]);
+    let mut seen = HashSet::new();
+    let added = log.lines().filter_map(|line| line.strip_prefix('+')).filter(|line| lines.contains(line));
+    added.filter(|line| !seen.insert(*line)).map(|line| format!("written twice: the line {line}")).collect()
+}
+
+/// Task and attempt of every commit on the target, the last first; empty where nobody wrote them.
+fn told_by_commits(world: &World) -> Vec<(String, String)> {
+    let value = |key: &str| format!("%(trailers:key={key},valueonly,separator=%x2C)");
+    let format = format!("--format=.{} {}", value("Regatta-Task"), value("Regatta-Attempt"));
+    let log = world.repo().git(["log", &format, "main", "--"]);
+    let of = |line: &str| {
+        let (task, attempt) = line.trim_start_matches('.').split_once(' ').unwrap_or_default();
+        (task.trim().to_owned(), attempt.trim().to_owned())
+    };
+    log.lines().map(of).collect()
+}
+
+/// How often each task landed, and how many commits are no task's. An attempt that was interrupted after its commit
+/// leaves it to the next one, and both land together: commits of several attempts, one directly on the other, are one
+/// landing. Two of the same attempt are two.
+fn landings(commits: &[(String, String)]) -> (BTreeMap<String, usize>, usize) {
+    let mut landed: BTreeMap<String, usize> = BTreeMap::new();
+    let mut others = 0;
+    let mut together: Vec<&(String, String)> = Vec::new();
+    for commit in commits {
+        if commit.0.is_empty() {
+            others += 1;
+            together.clear();
+            continue;
+        }
+        let is_earlier = together.last().is_some_and(|above| above.0 == commit.0) && !together.contains(&commit);
+        if !is_earlier {
+            *landed.entry(commit.0.clone()).or_default() += 1;
+            together.clear();
+        }
+        together.push(commit);
+    }
+    (landed, others)
 }
 
 /// Lanes are those of tasks that may need them again; git and the disk agree about them.
@@ -307,4 +346,28 @@ fn reachable(world: &World) -> Vec<u8> {
     let output = cat.wait_with_output().expect("git ends");
     let _ = feeding.join();
     output.stdout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::landings;
+
+    fn count(commits: &[(&str, &str)]) -> Vec<(String, usize)> {
+        let commits: Vec<(String, String)> =
+            commits.iter().map(|(task, attempt)| ((*task).to_owned(), (*attempt).to_owned())).collect();
+        landings(&commits).0.into_iter().collect()
+    }
+
+    #[test]
+    fn attempts_that_land_together_are_one_landing() {
+        assert_eq!(count(&[("a", "3"), ("a", "1"), ("", "")]), [("a".to_owned(), 1)]);
+        assert_eq!(count(&[("a", "2"), ("b", "1"), ("b", "2")]), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn the_same_attempt_once_more_or_elsewhere_is_another() {
+        assert_eq!(count(&[("a", "1"), ("a", "1")]), [("a".to_owned(), 2)]);
+        assert_eq!(count(&[("a", "2"), ("b", "1"), ("a", "1")]), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        assert_eq!(count(&[("a", "2"), ("", ""), ("a", "1")]), [("a".to_owned(), 2)]);
+    }
 }

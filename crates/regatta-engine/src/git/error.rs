@@ -105,11 +105,70 @@ impl GitError {
                     | ErrorKind::OutOfMemory
                     | ErrorKind::StaleNetworkFileHandle
             ),
-            Self::Failed { stderr, .. } => {
-                let said = |sign: &str| stderr.contains(sign);
-                said("No space left") || said("Disk quota exceeded") || said("Cannot allocate memory")
-            }
+            Self::Failed { stderr, .. } => MACHINE.iter().any(|sign| stderr.contains(sign)),
             _ => false,
         }
+    }
+
+    /// Whether git missed an object that an index or a commit names: a `git gc --prune=now` may have taken it.
+    pub(crate) fn is_lost_object(&self) -> bool {
+        let Self::Failed { stderr, .. } = self else { return false };
+        LOST.iter().any(|sign| stderr.contains(sign))
+    }
+}
+
+/// What git says where the machine is to blame. Not every message names the cause: for a ref or a pack that cannot be
+/// written there is only the sentence.
+const MACHINE: &[&str] = &[
+    "No space left",
+    "Out of diskspace",
+    "Disk quota exceeded",
+    "Cannot allocate memory",
+    "Input/output error",
+    "Read-only file system",
+    "Too many open files",
+    "couldn't write '",
+    "could not write '",
+    "failed to write",
+    "unable to write ",
+    "unable to create temporary file",
+    "unable to rename temporary file",
+    "write error",
+];
+
+/// What git says where an object is gone.
+const LOST: &[&str] =
+    &["invalid object", "error building trees", "unable to read", "not a valid object", "bad object"];
+
+#[cfg(test)]
+mod tests {
+    use super::GitError;
+
+    fn failed(stderr: &str) -> GitError {
+        let (command, status) = ("git x".to_owned(), "exit 128".to_owned());
+        GitError::Failed { command, status, stderr: stderr.to_owned() }
+    }
+
+    #[test]
+    fn what_a_full_disk_makes_git_say_is_the_machines_fault() {
+        for said in [
+            "fatal: unable to write loose object file: No space left on device",
+            "fatal: sha1 file 'tmp/inspect-1/seen.idx' write error. Out of diskspace",
+            "fatal: cannot update ref 'refs/regatta/salvage/a/1': couldn't write 'refs/regatta/salvage/a/1.lock'",
+            "fatal: unable to write new index file",
+            "fatal: unable to rename temporary file to 'tmp/inspect-1/new-1.pack'",
+        ] {
+            assert!(failed(said).is_environment(), "{said}");
+        }
+        for said in ["fatal: bad object HEAD", "error: object 1: missingSpaceBeforeDate: invalid", "fatal: not a tree"] {
+            assert!(!failed(said).is_environment(), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_gone_is_known_by_what_git_says() {
+        let said = "error: invalid object 100644 e965047ad7c57865823c7d992b1d046ea66edf78 for 'a.txt'\nfatal: git-write-tree: error building trees";
+        assert!(failed(said).is_lost_object());
+        assert!(!failed("fatal: unable to write new index file").is_lost_object());
     }
 }
