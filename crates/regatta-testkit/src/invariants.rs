@@ -106,7 +106,8 @@ fn landings(commits: &[(String, String)]) -> (BTreeMap<String, usize>, usize) {
             together.clear();
             continue;
         }
-        let is_earlier = together.last().is_some_and(|above| above.0 == commit.0) && !together.contains(&commit);
+        let is_earlier =
+            together.last().is_some_and(|above| above.0 == commit.0) && !together.contains(&commit);
         if !is_earlier {
             *landed.entry(commit.0.clone()).or_default() += 1;
             together.clear();

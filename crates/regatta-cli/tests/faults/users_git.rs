@@ -193,6 +193,32 @@ fn gc_beside_the_train_is_harmless() {
 }
 
 #[test]
+fn gc_beside_agents_at_work_is_harmless() {
+    const TASKS: usize = 12;
+    let world = World::new(REGATTA);
+    world.config("max_workers: 4\nland: { test_command: \"test ! -f bad.txt\" }\n");
+    let tasks: String = (0..TASKS).map(|n| one(&format!("t{n}"))).collect();
+    let plan = world.plan(&tasks);
+    let over = AtomicBool::new(false);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = world.repo().try_git(world.root(), &["gc", "--prune=now", "--quiet"]);
+            }
+        });
+        let ran = world.run(&plan, &[]);
+        over.store(true, Ordering::Relaxed);
+        ran
+    });
+    assert_eq!(ran.code, 0, "{}\n{}\n{}", ran.stdout, ran.stderr, world.log());
+    for n in 0..TASKS {
+        assert_eq!(world.commits_of(&format!("t{n}.txt")), 1, "t{n}: {}", world.log());
+    }
+    let fsck = world.repo().try_git(world.root(), &["fsck", "--full", "--no-dangling"]);
+    assert!(fsck.status.success(), "{}", String::from_utf8_lossy(&fsck.stderr));
+}
+
+#[test]
 fn a_car_whose_commit_is_gone_holds_nobody_up() {
     let world = World::new(REGATTA);
     world.run(&world.plan(&[one("a"), one("b")].concat()), &["--no-land"]).exited(0);

@@ -160,7 +160,11 @@ mod tests {
         ] {
             assert!(failed(said).is_environment(), "{said}");
         }
-        for said in ["fatal: bad object HEAD", "error: object 1: missingSpaceBeforeDate: invalid", "fatal: not a tree"] {
+        for said in [
+            "fatal: bad object HEAD",
+            "error: object 1: missingSpaceBeforeDate: invalid",
+            "fatal: not a tree",
+        ] {
             assert!(!failed(said).is_environment(), "{said}");
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::gc::GcGuard;
 use crate::git::{GitError, Oid, Work, io};
 
 /// A file of this size is worth a warning: every clone carries it for good.
@@ -61,7 +62,24 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
     Ok(Inspected::Sound { large })
 }
 
+/// A `git gc` sweeps away packs that are being written: it is waited for, and the pack is written again.
 fn pack(
+    work: &Work,
+    known: &[&Oid],
+    head: &Oid,
+    prefix: &Path,
+    flags: &[&str],
+) -> Result<Option<String>, GitError> {
+    match pack_once(work, known, head, prefix, flags) {
+        Err(GitError::Failed { stderr, .. }) if stderr.contains("temporary file") => {
+            let _nobody_collects = GcGuard::take(&work.repo.common_dir);
+            pack_once(work, known, head, prefix, flags)
+        }
+        other => other,
+    }
+}
+
+fn pack_once(
     work: &Work,
     known: &[&Oid],
     head: &Oid,

@@ -19,7 +19,7 @@ mod chain;
 mod clean;
 mod follow;
 mod gate;
-mod gc;
+pub(crate) mod gc;
 mod inspect;
 mod ledger;
 mod merge;

@@ -12,6 +12,7 @@ use super::commit_hooks::{HookRun, InForce};
 use super::lane_head::Move;
 use super::{Hooks, Lane, Lanes, SalvageRef, message};
 use crate::git::{COMMIT_HOOKS, ChangeKind, GitError, Oid, Operation, Status, io, is_executable, oid_line};
+use crate::landing::gc::{GcGuard, GcWatch, wait_for_gc};
 
 /// What to commit, and how.
 #[derive(Debug)]
@@ -65,6 +66,7 @@ impl Lanes {
     /// Commits the lane's work onto its HEAD.
     pub fn commit(&self, lane: &Lane, mut request: CommitRequest<'_>) -> Result<CommitOutcome, GitError> {
         self.clear_stale_locks(lane)?;
+        let gc = GcWatch::new(&self.repo.common_dir);
         let head = lane.head()?;
         if let Some(path) = self.dirty_submodule(lane)? {
             return Ok(CommitOutcome::DirtySubmodule { path });
@@ -109,7 +111,15 @@ impl Lanes {
             command: "git write-tree".into(),
             what: "conflicts in the index".into(),
         };
-        let tree = self.write_tree(lane, &index)?.ok_or_else(unmerged)?;
+        let tree = match self.write_tree(lane, &index) {
+            Err(error) if error.is_lost_object() => {
+                let _nobody_collects = GcGuard::take(&self.repo.common_dir);
+                self.stage_again(lane, &head, &index, &request.exclude)?;
+                self.write_tree(lane, &index)?
+            }
+            written => written?,
+        }
+        .ok_or_else(unmerged)?;
         let doubtful = hooks.is_some() || status.changes.iter().any(|change| change.staged_otherwise);
         if doubtful && merging.is_empty() && tree == self.work.tree_of(&head)? {
             return Ok(CommitOutcome::NothingToCommit);
@@ -123,6 +133,16 @@ impl Lanes {
         };
         let (who, why) = (self.work.identity(), message.lines().next().unwrap_or_default());
         self.move_head(lane, &Move { from: &head, to: &oid, who: &who, at: request.at, why })?;
+        // What it decided to take before HEAD held the commit is gone by now, and is written again.
+        if gc.was_at_work() {
+            wait_for_gc(&self.repo.common_dir);
+            if !self.work.is_whole(&oid, &head)? {
+                let _nobody_collects = GcGuard::take(&self.repo.common_dir);
+                self.stage_again(lane, &head, &index, &request.exclude)?;
+                let _ = self.write_tree(lane, &index)?;
+                let _ = self.write_commit(&tree, &head, &merging, &message, request.at)?;
+            }
+        }
         for name in ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"] {
             fs::remove_file(lane.git_dir.join(name)).ok();
         }
@@ -137,6 +157,20 @@ impl Lanes {
         };
         let unknown_hooks = if let InForce::Unknown(names) = in_force { names } else { Vec::new() };
         Ok(CommitOutcome::Committed(Committed { oid, tree, files, nested: status.nested, unknown_hooks }))
+    }
+
+    /// Stages the lane's work from `head` and its files alone: what the old index listed may be gone. Changed files are
+    /// read again.
+    fn stage_again(
+        &self,
+        lane: &Lane,
+        head: &Oid,
+        index: &Path,
+        exclude: &[PathBuf],
+    ) -> Result<(), GitError> {
+        self.read_tree(lane, head, index)?;
+        let status = self.own_status(lane, head, exclude)?;
+        self.stage(lane, index, &status)
     }
 
     /// Runs the hooks before the commit; the message as they left it, or who refused and what it said.

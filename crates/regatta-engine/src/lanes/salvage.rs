@@ -9,6 +9,7 @@ use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
 use crate::git::{GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
+use crate::landing::gc::GcGuard;
 
 /// Where work was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,13 +96,27 @@ impl Lanes {
             let mut parents = vec![head.clone()];
             // Staged content that is neither in HEAD nor in the files: a parent of its own, as a stash has it.
             if status.changes.iter().any(|change| change.staged_otherwise) {
-                for (staged, what) in self.staged_trees(lane, &index)? {
+                let staged = match self.staged_trees(lane, &index) {
+                    // A `git gc` took what was staged; the files are still saved.
+                    Err(error) if error.is_lost_object() => Vec::new(),
+                    staged => staged?,
+                };
+                for (staged, what) in staged {
                     parents.push(self.commit_tree(&staged, &[head], what, at)?);
                 }
             }
             parents.extend(begun);
             self.stage(lane, &index, status)?;
-            let tree = self.write_tree(lane, &index)?.ok_or_else(|| GitError::Unexpected {
+            let tree = match self.write_tree(lane, &index) {
+                Err(error) if error.is_lost_object() => {
+                    let _nobody_collects = GcGuard::take(&self.repo.common_dir);
+                    self.read_tree(lane, head, &index)?;
+                    self.stage(lane, &index, status)?;
+                    self.write_tree(lane, &index)?
+                }
+                written => written?,
+            }
+            .ok_or_else(|| GitError::Unexpected {
                 command: "git write-tree".into(),
                 what: "the index holds conflicts after staging".into(),
             })?;
@@ -109,6 +124,18 @@ impl Lanes {
         })();
         fs::remove_file(&index).ok();
         saved
+    }
+
+    /// Makes an index of a commit alone, without anything that was known of the files.
+    pub(super) fn read_tree(
+        &self,
+        lane: &Lane,
+        commit: &Oid,
+        index: &std::path::Path,
+    ) -> Result<(), GitError> {
+        let objects = self.work.objects_dir();
+        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        self.work.at_place(&place)?.arg("read-tree").arg(commit).bytes().map(drop)
     }
 
     /// The tree of an index; `None` while it holds conflicts.

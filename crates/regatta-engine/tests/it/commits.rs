@@ -1,11 +1,12 @@
 //! Committing on the user's behalf what an agent left uncommitted.
 
 use std::fs;
+use std::path::Path;
 
 use regatta_engine::lanes::CommitOutcome;
 use regatta_testkit::repo::{ScratchRepo, script, write};
 
-use crate::fixture::{Bench, paths};
+use crate::fixture::{AT, Bench, paths};
 
 #[test]
 fn uncommitted_work_is_committed_without_markers() {
@@ -28,6 +29,58 @@ fn uncommitted_work_is_committed_without_markers() {
     assert_eq!(log, "Ada ada@example.org 1763182800 subject|body");
     assert_eq!(bench.commit(&lane, "again"), CommitOutcome::NothingToCommit);
     assert!(bench.git_in(&lane.path, &["reflog", "-1"]).contains("regatta: subject"));
+}
+
+/// Takes a file's content out of the repository, as a `git gc --prune=now` does that began before anything named it.
+fn take_away(bench: &Bench, content: &Path) {
+    let oid = bench.git_in(bench.scratch.root(), &["hash-object", &content.display().to_string()]);
+    let object = bench.scratch.root().join(".git/objects").join(&oid[..2]).join(&oid[2..]);
+    fs::remove_file(object).unwrap();
+}
+
+#[test]
+fn what_gc_took_from_a_lanes_index_is_read_from_its_files_again() {
+    let bench = Bench::new();
+    let lane = bench.lane("t");
+    write(&lane.path.join("new.txt"), "new\n");
+    bench.git_in(&lane.path, &["add", "new.txt"]);
+    take_away(&bench, &lane.path.join("new.txt"));
+    let saved = bench.lanes.salvage(&lane, "to be sure", AT).unwrap().expect("there is work");
+    assert_eq!(bench.git_in(&lane.path, &["show", &format!("{}:new.txt", saved.name)]), "new");
+    bench.scratch.git(["update-ref", "-d", &saved.name]);
+    take_away(&bench, &lane.path.join("new.txt"));
+    let committed = bench.committed(&lane, "work");
+    assert_eq!(committed.files, paths(&["new.txt"]));
+    assert_eq!(bench.git_in(&lane.path, &["show", "HEAD:new.txt"]), "new");
+    assert_eq!(bench.git_in(&lane.path, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_gc_took_of_a_commit_before_head_held_it_is_written_again() {
+    let scratch = ScratchRepo::new();
+    let (bin, once) = (scratch.outside().join("bin"), scratch.outside().join("once"));
+    let objects = scratch.root().join(".git/objects");
+    // The object id of "new\n".
+    let blob = objects.join("3e/757656cf36eca53338e520d134963a44f793f8");
+    script(
+        &bin.join("git"),
+        &format!(
+            "real=$(PATH=${{PATH#*:}} command -v git)\n\
+             case \" $* \" in *' commit-tree '*) if [ ! -e '{0}' ]; then touch '{0}'\n\
+             rm -f '{1}'; touch '{2}/pack/x'; rm '{2}/pack/x'; fi;; esac\nexec \"$real\" \"$@\"",
+            once.display(),
+            blob.display(),
+            objects.display()
+        ),
+    );
+    let bench = Bench::with_programs(scratch, &bin);
+    let lane = bench.lane("t");
+    write(&lane.path.join("new.txt"), "new\n");
+    let committed = bench.committed(&lane, "work");
+    assert!(once.exists());
+    assert_eq!(lane.head().unwrap(), committed.oid);
+    assert_eq!(bench.git_in(&lane.path, &["show", "HEAD:new.txt"]), "new");
+    bench.git_in(&lane.path, &["fsck", "--full", "--no-dangling"]);
 }
 
 #[test]
