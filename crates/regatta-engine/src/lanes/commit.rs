@@ -124,7 +124,16 @@ impl Lanes {
         if doubtful && merging.is_empty() && tree == self.work.tree_of(&head)? {
             return Ok(CommitOutcome::NothingToCommit);
         }
-        let oid = match self.write_commit(&tree, &head, &merging, &message, request.at)? {
+        let written = match self.write_commit(&tree, &head, &merging, &message, request.at) {
+            Err(error) if error.is_lost_object() => {
+                let _nobody_collects = GcGuard::take(&self.repo.common_dir);
+                self.stage_again(lane, &head, &index, &request.exclude)?;
+                let _ = self.write_tree(lane, &index)?;
+                self.write_commit(&tree, &head, &merging, &message, request.at)?
+            }
+            written => written?,
+        };
+        let oid = match written {
             Ok(oid) => oid,
             Err(output) => {
                 let salvaged = self.salvage(lane, "signing failed", request.at)?;
