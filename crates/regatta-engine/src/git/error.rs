@@ -136,9 +136,16 @@ const MACHINE: &[&str] = &[
     "write error",
 ];
 
-/// What git says where an object is gone.
-const LOST: &[&str] =
-    &["invalid object", "error building trees", "unable to read", "not a valid object", "bad object"];
+/// What git says where an object is gone, or the directory it was about to be written to.
+const LOST: &[&str] = &[
+    "invalid object",
+    "error building trees",
+    "unable to read",
+    "not a valid object",
+    "bad object",
+    "unable to write file",
+    "failed to insert into database",
+];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Lane, Lanes};
 use crate::git::{ChangeKind, GitError, Oid, Place, Status, is_state};
+use crate::landing::gc::GcGuard;
 
 /// Files in which a worker reports to Regatta, at the root of its lane: they are read as evidence and belong to no
 /// commit. Anything that is only called alike is work.
@@ -43,6 +44,17 @@ impl Lanes {
     /// Puts every change of `status` into the index at `index`, named path by named path: no second scan, and no
     /// pattern that a file name could be mistaken for.
     pub(super) fn stage(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
+        match self.stage_once(lane, index, status) {
+            // A `git gc` takes empty directories of objects away while others write into them.
+            Err(error) if error.is_lost_object() => {
+                let _nobody_collects = GcGuard::take(&self.repo.common_dir);
+                self.stage_once(lane, index, status)
+            }
+            staged => staged,
+        }
+    }
+
+    fn stage_once(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
         let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
         let list = |gone: bool| {
