@@ -62,7 +62,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         return Ok(if untrusted { Exit::Refused } else { Exit::Ok });
     }
     let at_terminal = ui.terminal && !ui.json && std::io::stdin().is_terminal();
-    if !args.yes && !(at_terminal && ask(ui, "Do you trust this?")) {
+    let agreed = args.yes || (at_terminal && ask(ui, "Do you trust this?"));
+    if !agreed {
         if !ui.json && !ui.quiet {
             ui.note("nothing was recorded; `regatta trust --yes` agrees");
         }

@@ -1,5 +1,6 @@
 //! The order of the train: the one that the train itself keeps is the one that people see.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -29,8 +30,8 @@ impl Deps {
         self.0.retain(|car, _| here.contains(car));
         for car in cars {
             let key = approval(car);
-            if !self.0.contains_key(&key) {
-                self.0.insert(key, all_deps(store, &car.task).await?);
+            if let Entry::Vacant(place) = self.0.entry(key) {
+                place.insert(all_deps(store, &car.task).await?);
             }
         }
         Ok(())

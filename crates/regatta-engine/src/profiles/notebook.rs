@@ -196,7 +196,7 @@ mod tests {
             )
         };
         let line = said(100);
-        file.write_all(line[..30].as_bytes()).unwrap();
+        file.write_all(&line.as_bytes()[..30]).unwrap();
         assert_eq!(book.look(), Tokens::default());
         writeln!(file, "{}\nnot json token_count", &line[30..]).unwrap();
         assert_eq!(book.look(), Tokens { read: 100, cached: 40, written: 20 });
