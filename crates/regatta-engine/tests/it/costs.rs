@@ -73,7 +73,8 @@ fn the_hot_path_starts_few_processes() {
     assert!(
         matches!(publish(&repo, &work, &request).unwrap(), Published::Moved { followed, .. } if followed.len() == 1)
     );
-    count("publishing with one clean checkout", 4);
+    // The index moves before the files: a git that is killed between the two leaves nothing staged against the landing.
+    count("publishing with one clean checkout", 5);
     assert_eq!(lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap(), Retired::Removed { salvaged: None });
     count("retiring", 2);
 }
