@@ -2,7 +2,7 @@
 //!
 //! Invariant: the one irreversible step is the compare-and-swap of the target ref. Before it everything that could
 //! refuse has been asked, and it is on disk which checkouts have to follow; after it their indexes show the move at once,
-//! then their files follow, now or at the next look ([`unfinished`](super::unfinished)).
+//! then their files follow, now or at the next look (`landing::unfinished`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

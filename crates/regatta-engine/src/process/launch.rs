@@ -61,7 +61,7 @@ pub struct Launch {
     pub limit: Option<Duration>,
     /// How long the tree may take to end by itself once it was interrupted.
     pub grace: Duration,
-    /// The lock that the tree holds for as long as one of its processes lives, see [`hold`](super::hold).
+    /// The lock that the tree holds for as long as one of its processes lives, see `process::hold`.
     pub hold: Option<PathBuf>,
 }
 
