@@ -62,7 +62,7 @@ fn nothing_lands_twice_when_git_itself_is_killed() {
 }
 
 fn storm(dice: &mut Dice) {
-    const TASKS: usize = 40;
+    let n_tasks = short_or_long(16, 40);
     let started = Instant::now();
     let (seed, on) = (dice.below(1 << 30), Duration::from_secs(short_or_long(8, 25)));
     println!("killed git: seed {} ({seed})", dice.seed);
@@ -82,7 +82,7 @@ fn storm(dice: &mut Dice) {
         ),
     );
     let pen = pen(&world);
-    let tasks: String = (0..TASKS)
+    let tasks: String = (0..n_tasks)
         .map(|n| task(&format!("t{n}"), "max_attempts: 9", &format!("{pen}line t{n}.txt")))
         .collect();
     let plan = world.plan(&tasks);
@@ -90,7 +90,7 @@ fn storm(dice: &mut Dice) {
     let daemon = world.daemon();
     write(&switch, "");
     let landed = || world.stored().iter().filter(|(_, state)| state == "landed").count();
-    within(on, || (landed() == TASKS).then_some(()));
+    within(on, || (landed() == n_tasks).then_some(()));
     let during = landed();
     fs::remove_file(&switch).expect("the storm is over");
     let settled = within(Duration::from_secs(240), || {
@@ -113,7 +113,7 @@ fn storm(dice: &mut Dice) {
         || world.repo().git(["log", "--format=%h %s %(trailers:key=Regatta-Attempt,separator=%x2C)", "main"]);
     assert!(wrong.is_empty(), "REGATTA_FAULTS_SEED={}:\n{}\n{}", dice.seed, wrong.join("\n"), log());
     println!(
-        "killed git: {TASKS} tasks, {during} landed in the storm, each is there once: {:.1} s",
+        "killed git: {n_tasks} tasks, {during} landed in the storm, each is there once: {:.1} s",
         started.elapsed().as_secs_f64()
     );
 }
