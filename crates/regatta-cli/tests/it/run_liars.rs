@@ -34,7 +34,7 @@ fn words_alone_never_land_anything() {
             "check sees only what is committed",
             "agent: sh\nchecks: [\"test -f ignored.txt\"]",
             "echo ignored.txt >.gitignore; echo x >x.txt; mv x.txt ignored.txt",
-            "landed",
+            "failed",
         ),
         ("unknown", "agent: sh", "echo x >x.txt; regatta done --verdict unknown --summary eh", "blocked"),
     ];

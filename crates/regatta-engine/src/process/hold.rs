@@ -155,11 +155,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("locks/t.lock");
         assert_eq!(vacate(&path, "t", None, true).unwrap(), Vacated::Free(0));
-        let held = take(&path).unwrap();
-        // The shell ends at once, and what it has started lives on with the descriptor.
-        let mut shell = Command::new("sh").args(["-c", "sleep 600 & sleep 600 &"]).spawn().unwrap();
+        fs::create_dir_all(dir.path().join("locks")).unwrap();
+        // The shell ends at once, and what it has started lives on with the descriptor. This process never has it: what
+        // other tests start at the same time would inherit it.
+        let script = "exec 9>>\"$0\"; flock 9; sleep 600 & sleep 600 &";
+        let mut shell = Command::new("sh").args(["-c", script]).arg(&path).spawn().unwrap();
         shell.wait().unwrap();
-        drop(held);
         assert!(is_held(&path));
         discard(&path);
         assert!(path.exists(), "nobody takes away what is held");
