@@ -75,7 +75,7 @@ impl Ui {
         self.out(&format!("{}\n", text.as_ref()));
     }
 
-    /// Text on standard output. Whoever wrote it: a terminal obeys nothing in it but our own colours.
+    /// Text on standard output. A terminal obeys nothing in it but our own colours, whatever the text came from.
     pub(crate) fn out(&self, text: &str) {
         self.bytes(guarded(text).as_bytes());
     }

@@ -68,7 +68,7 @@ struct Seen {
 async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, CliError> {
     let attempts = store.attempts(&task.spec.id).await?;
     let id = task.spec.id.clone();
-    // Whoever asks how a task is doing is answered while git hangs, too.
+    // `status` answers even while git hangs.
     let salvages = project.ask_git(move |repo| salvages_of(repo, &id))?.unwrap_or_default();
     let sessions = store.sessions().await?;
     let alive = |session: &str| {

@@ -79,7 +79,7 @@ fn no_control_sequence_reaches_a_terminal() {
     let (world, plan) = attacked();
     let plan = plan.to_str().unwrap();
     let shown = harmless(&world, &["run", "--no-dashboard", "-v", plan]);
-    assert!(shown.contains("EVIL"), "it was told: {shown}");
+    assert!(shown.contains("EVIL"), "the text itself is shown: {shown}");
     for args in [
         &["status", "done"][..],
         &["status", "stuck"],

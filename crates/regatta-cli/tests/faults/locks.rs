@@ -110,7 +110,7 @@ fn a_lock_on_the_target_that_is_not_ours_is_named_and_respected() {
     assert!(told.contains(&format!("rm {}", lock.display())), "{told}");
     let doctor = world.regatta(["doctor", "--fix"]);
     assert!(doctor.stdout.contains(&format!("rm {}", lock.display())), "{}", doctor.stdout);
-    assert!(lock.exists(), "nobody of ours made it");
+    assert!(lock.exists(), "a lock that Regatta did not make stays");
     fs::remove_file(&lock).expect("the user removes it");
     world.run(&plan, &["--resume"]).exited(0);
     world.assert_states(["a landed"]);

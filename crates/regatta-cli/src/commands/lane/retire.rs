@@ -33,7 +33,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
     let (id, store) = whose(project, &args.task).await?;
     let salvaged = match one(project, store.as_ref(), &id, args.force_salvage).await {
         Ok(salvaged) => salvaged,
-        // Whoever wants it gone has what they want.
+        // It is gone already, as asked.
         Err(error) if error.exit == Exit::NotFound => {
             match ui.json {
                 true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),
