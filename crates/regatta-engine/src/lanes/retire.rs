@@ -86,9 +86,11 @@ impl Lanes {
             return Ok(Retired::Kept(why));
         }
         self.keep_submodule_work(&lane)?;
+        let why = "before the lane went";
         let salvaged = match mode {
             RetireMode::Landed => None,
-            _ => self.salvage(&lane, "before the lane went", at)?,
+            RetireMode::IfClean => self.keep_clean(&lane, why, at)?,
+            RetireMode::SalvageFirst => self.salvage(&lane, why, at)?,
         };
         failpoint::reach("lane-saved");
         self.let_go(&lane)?;

@@ -47,6 +47,24 @@ impl Lanes {
         }
     }
 
+    /// [`Lanes::salvage`] for a lane that was just found without uncommitted work, and with its commits on some ref.
+    pub(super) fn keep_clean(
+        &self,
+        lane: &Lane,
+        why: &str,
+        at: Timestamp,
+    ) -> Result<Option<SalvageRef>, GitError> {
+        let head = lane.head()?;
+        if !self.begun_in(lane, &head)?.is_empty() {
+            return self.salvage(lane, why, at);
+        }
+        if head != lane.base {
+            // The ref that has them may be a branch, which is the user's to delete.
+            self.repo.keep(&lane.task, &[head])?;
+        }
+        Ok(None)
+    }
+
     /// Whether the lane's commits would survive without it.
     pub(super) fn is_kept(&self, lane: &Lane, head: &Oid) -> Result<bool, GitError> {
         Ok(self.holder(lane, head)? != Holder::None)

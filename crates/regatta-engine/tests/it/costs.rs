@@ -77,5 +77,5 @@ fn the_hot_path_starts_few_processes() {
     count("publishing with one clean checkout", 5);
     assert_eq!(lanes.retire(&id("t"), RetireMode::IfClean, AT).unwrap(), Retired::Removed { salvaged: None });
     // Its branch is the user's to delete, so a ref of our own holds the work as well.
-    count("retiring", 5);
+    count("retiring", 3);
 }
