@@ -87,7 +87,7 @@ pub(crate) fn descends_from_attempt(global: &Global) -> bool {
         return false;
     }
     // Where the project cannot be opened the command fails for that.
-    let Ok(project) = Project::open(global) else { return false };
+    let Ok(project) = Project::look(global) else { return false };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut places = vec![real(&project.repo.state_dir)];
     if let Some(store) = project.store_url.strip_prefix("sqlite:") {

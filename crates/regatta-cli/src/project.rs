@@ -23,6 +23,7 @@ pub(crate) const ROOKERY_FILE: &str = "rookery.yaml";
 const GIT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// An opened project.
+#[derive(Clone)]
 pub(crate) struct Project {
     pub(crate) repo: Repo,
     pub(crate) config: Config,

@@ -1,11 +1,11 @@
 //! The queue as an operator sees it: which tasks a command means, who takes them, and what came of the change.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::daemon::{Presence, settled_presence};
-use regatta_engine::lanes::Lanes;
+use regatta_engine::lanes::{Alone, Lanes, has_lane};
 use regatta_engine::session::{is_certainly_dead, node_of};
 use regatta_server::documents::{
     ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument, UNSTARTED_QUEUE,
@@ -22,11 +22,12 @@ use crate::ui::Ui;
 /// More refusals than this are not named one by one.
 const MANY: usize = 20;
 
-/// An opened store, its lanes, and whoever works on it now.
+/// An opened store, its lanes, and the processes that work on it now.
 pub(crate) struct Queue {
     pub(crate) store: Arc<dyn Store>,
-    /// None before the first run: then there is no lane to care for.
-    pub(crate) lanes: Option<Lanes>,
+    project: Project,
+    /// Opened when the first command needs them: that runs git, which most commands can do without.
+    lanes: OnceLock<Option<Lanes>>,
     pub(crate) takers: Takers,
     /// Who asks.
     pub(crate) by: String,
@@ -77,7 +78,31 @@ impl Queue {
 
     pub(crate) async fn of(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
         let takers = Takers::load(project, store.as_ref()).await?;
-        Ok(Self { store, lanes: lanes(project)?, takers, by: who() })
+        Ok(Self { store, project: project.clone(), lanes: OnceLock::new(), takers, by: who() })
+    }
+
+    /// The project's lanes. `None` before the first run: then there is no lane to care for.
+    pub(crate) fn lanes(&self) -> Result<Option<Lanes>, CliError> {
+        if let Some(lanes) = self.lanes.get() {
+            return Ok(lanes.clone());
+        }
+        let lanes = lanes(&self.project)?;
+        Ok(self.lanes.get_or_init(|| lanes).clone())
+    }
+
+    /// Whether the task has a lane, without running git.
+    pub(crate) fn has_lane(&self, id: &TaskId) -> bool {
+        has_lane(&self.project.repo, id)
+    }
+
+    /// See [`Alone`]. Before the first run no other process is in the way. Runs no git.
+    pub(crate) async fn alone(&self, id: &TaskId) -> Result<Option<Alone>, CliError> {
+        if !self.project.repo.state_dir.is_dir() {
+            return Ok(None);
+        }
+        let (repo, id) = (self.project.repo.clone(), id.clone());
+        let alone = tokio::task::spawn_blocking(move || Alone::wait(&repo, &id));
+        Ok(Some(alone.await.expect("locking does not panic")?))
     }
 
     /// The tasks that `texts` name, each once. All of them have to be there.

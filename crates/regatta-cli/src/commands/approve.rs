@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     project.require_trust_asking(ui).await?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;

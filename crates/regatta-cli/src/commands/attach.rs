@@ -12,7 +12,6 @@ use regatta_engine::profiles::with_home;
 use regatta_server::documents::AttachDocument;
 use regatta_store::{Store, TaskRecord};
 
-use super::requeue::alone;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -153,7 +152,7 @@ async fn lane(
         return Ok(lane.clone());
     }
     let head = attempt.head.as_deref().or(attempt.base.as_deref());
-    let (Some(lanes), Some(base), Some(head)) = (&queue.lanes, attempt.base.as_deref(), head) else {
+    let (Some(lanes), Some(base), Some(head)) = (queue.lanes()?, attempt.base.as_deref(), head) else {
         return Err(CliError::refused(format!("{id} has no lane any more"))
             .hinted(format!("`regatta send {id} \"…\"` has it go on in a new one")));
     };
@@ -164,13 +163,13 @@ async fn lane(
                 &head[..head.len().min(12)]
             )));
     }
-    let _alone = alone(queue, id).await?;
+    let _alone = queue.alone(id).await?;
     let state = queue.store.task(id).await?.state;
     if state.is_claimed() {
         return Err(CliError::refused(format!("{id} is {}, so its lane is being made", state.name()))
             .hinted(format!("`regatta wait {id}` waits for its end")));
     }
-    let (lanes, id) = (lanes.clone(), id.clone());
+    let id = id.clone();
     let (base, head) = (Oid::parse(base)?, Oid::parse(head)?);
     let made = tokio::task::spawn_blocking(move || lanes.again(&id, &base, &head));
     let lane: Lane = made.await.expect("making a lane does not panic")?;

@@ -39,7 +39,7 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let queue = Queue::of(&project, project.store().await?).await?;
     let query = TaskQuery { states: states(&args), ..TaskQuery::default() };
     let (mut results, mut refused) = (Vec::new(), Vec::new());

@@ -14,7 +14,7 @@ use regatta_core::taskfile::Loaded;
 use regatta_server::documents::{ChangedDocument, ChangesDocument};
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery, TaskRecord};
 
-use super::requeue::{alone, clear_lane};
+use super::requeue::clear_lane;
 use super::run::missing_programs;
 use super::validate::parse_files;
 use crate::cli::Global;
@@ -216,7 +216,7 @@ async fn enqueue(queue: &Queue, tasks: &[TaskSpec], replace: bool) -> Result<(),
             present(queue.store.as_ref(), tasks).await?.into_iter().map(|task| task.spec.id).collect();
         ids.sort();
         for id in &ids {
-            guards.push(alone(queue, id).await?);
+            guards.push(queue.alone(id).await?);
         }
         let present = present(queue.store.as_ref(), tasks).await?;
         let busy =

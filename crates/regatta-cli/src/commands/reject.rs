@@ -24,7 +24,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    // Only a planner that works on another proposal needs git.
+    let project = match args.why {
+        Some(_) => Project::open(global)?,
+        None => Project::look(global)?,
+    };
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;
     let (state, reason) = view::state(&project, store.as_ref(), &id).await?;

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.store().await?;
     let mut specs = Vec::new();
     for text in &args.tasks {

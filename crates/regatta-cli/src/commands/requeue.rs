@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 pub(crate) async fn requeue(queue: &Queue, seen: &TaskRecord) -> Result<Changed, CliError> {
-    let alone = alone(queue, &seen.spec.id).await?;
+    let alone = queue.alone(&seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     let (was, is) = (&seen.state, &task.state);
     if matches!((was, is), (TaskState::Skipped { .. }, TaskState::Pending { .. })) {
@@ -60,14 +60,6 @@ pub(crate) enum Lane {
     Keep,
     /// A new one.
     Fresh,
-}
-
-/// See [`regatta_engine::lanes::Lanes::alone`]. Where there never was a lane, nobody is in the way.
-pub(crate) async fn alone(queue: &Queue, id: &TaskId) -> Result<Option<Alone>, CliError> {
-    let Some(lanes) = queue.lanes.clone() else { return Ok(None) };
-    let id = id.clone();
-    let alone = tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic");
-    Ok(Some(alone?))
 }
 
 /// Makes a task pending that nobody holds: in its queue, or in the daemon's where its own is abandoned.
@@ -107,10 +99,13 @@ pub(crate) async fn restart(
     Ok(Changed { task: store.task(id).await?, text: "is pending again".to_owned(), salvaged })
 }
 
-/// Takes the lane of a task away that nobody works on, for whoever is [`alone`] with it; what is in it is saved, and
-/// the log says where.
+/// Removes the lane of a task that no agent works on. The caller holds its [`Alone`]. The work in the lane is saved
+/// first, and the log says where.
 pub(crate) async fn clear_lane(queue: &Queue, id: &TaskId) -> Result<Option<String>, CliError> {
-    let Some(lanes) = queue.lanes.clone() else { return Ok(None) };
+    if !queue.has_lane(id) {
+        return Ok(None);
+    }
+    let Some(lanes) = queue.lanes()? else { return Ok(None) };
     let task = id.clone();
     let retired =
         tokio::task::spawn_blocking(move || lanes.retire(&task, RetireMode::SalvageFirst, clock::now()));

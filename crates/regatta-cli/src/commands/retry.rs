@@ -4,7 +4,7 @@ use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_store::{Operation, RequestId, TaskRecord};
 
-use super::requeue::{Lane, alone, restart};
+use super::requeue::{Lane, restart};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -50,7 +50,7 @@ pub(crate) async fn retry(
     seen: &TaskRecord,
     conversation: Conversation,
 ) -> Result<Changed, CliError> {
-    let alone = alone(queue, &seen.spec.id).await?;
+    let alone = queue.alone(&seen.spec.id).await?;
     let task = queue.store.task(&seen.spec.id).await?;
     let again = matches!(
         task.state,

@@ -61,7 +61,7 @@ pub(crate) struct Said {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::open(global)?;
+    let project = Project::look(global)?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let queue = Queue::of(&project, store).await?;

@@ -215,6 +215,8 @@ fn looking_at_the_store_needs_no_git() {
     let mut world = World::new(REGATTA);
     let plan = world.plan(&task("a", "", "echo x >a.txt"));
     world.run(&plan, &[]).exited(0);
+    // Never started, so that it has no lane.
+    world.enqueue(&world.sim(&task("b", "", "write b.txt")));
     hanging_git(&mut world);
     let path = std::env::var("PATH").unwrap_or_default();
     world.env("PATH", format!("{}:{path}", world.outside("bin").display()));
@@ -224,8 +226,25 @@ fn looking_at_the_store_needs_no_git() {
         &["events"],
         &["logs", "a"],
         &["summary"],
+        &["report", "a"],
         &["daemon", "status"],
         &["crew", "list"],
+        &["wait", "a"],
+        &["park", "b"],
+        &["unpark", "b"],
+        &["send", "b", "hurry"],
+        &["broadcast", "hurry"],
+        &["cancel", "b"],
+        &["retry", "b"],
+        &["cancel", "b"],
+        &["requeue", "b"],
+        &["requeue", "a"],
+        &["cancel", "--all"],
+        &["crew", "register", "mary", "--lease", "10m"],
+        &["msg", "send", "mary", "hello"],
+        &["msg", "inbox", "--as", "mary"],
+        &["ctx", "set", "port", "8080"],
+        &["ctx", "get", "port"],
     ] {
         let mut running = world.begin(command);
         let ended =
@@ -235,6 +254,8 @@ fn looking_at_the_store_needs_no_git() {
             panic!("{command:?} hung with git: {}{}", said.stdout, said.stderr);
         }
         let ran = running.wait();
-        assert!([0, 4].contains(&ran.code), "{command:?}: {}{}", ran.stdout, ran.stderr);
+        // No daemon is running, and `daemon status` says so.
+        let expected = if command == ["daemon", "status"] { 4 } else { 0 };
+        assert_eq!(ran.code, expected, "{command:?}: {}{}", ran.stdout, ran.stderr);
     }
 }

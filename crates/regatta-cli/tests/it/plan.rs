@@ -98,7 +98,11 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     assert_eq!((&proposal["state"], &proposal["stages"]), (&json!("proposed"), &json!([["hello"], ["bye"]])));
     assert_eq!(proposal["tasks"][0]["prompt"], "Write hello.txt.\n\nNothing else.");
 
+    // A git that always fails: to approve a proposal only changes the store.
+    let git = world.outside("bin/git");
+    script(&git, "exit 70");
     world.regatta(["approve", "1"]).exited(0).says("enqueued hello").says("enqueued bye");
+    fs::remove_file(&git).unwrap();
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     assert_eq!(scene.proposal()["state"], "approved");
     let again =

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use regatta_core::id::TaskId;
 
 use super::Lanes;
-use crate::git::{FileLock, GitError};
+use super::record::{record_path, records_dir};
+use crate::git::{FileLock, GitError, Repo};
 
 /// Nobody else takes this task's lane away, or begins to work in it, while this lives.
 #[derive(Debug)]
@@ -19,18 +20,25 @@ pub struct Alone {
     record: PathBuf,
 }
 
-impl Lanes {
-    /// Waits until nobody else is at the lane of `task`.
-    pub fn alone(&self, task: &TaskId) -> Result<Alone, GitError> {
-        let path = self.records_dir().join(format!("{task}.alone"));
-        let record = self.record_path(task);
+impl Alone {
+    /// Waits until no other process holds the lane of `task`. Runs no git.
+    pub fn wait(repo: &Repo, task: &TaskId) -> Result<Self, GitError> {
+        let path = records_dir(repo).join(format!("{task}.alone"));
+        let record = record_path(repo, task);
         loop {
             let lock = FileLock::wait(path.clone())?;
             // The one before us may have deleted the file that we waited for.
             if lock.is_at(&path) {
-                return Ok(Alone { lock: Some(lock), path, record });
+                return Ok(Self { lock: Some(lock), path, record });
             }
         }
+    }
+}
+
+impl Lanes {
+    /// See [`Alone::wait`].
+    pub fn alone(&self, task: &TaskId) -> Result<Alone, GitError> {
+        Alone::wait(&self.repo, task)
     }
 }
 

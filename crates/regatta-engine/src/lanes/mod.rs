@@ -53,6 +53,7 @@ pub use gate::Leased;
 pub use index::Restored;
 pub use pool::{PoolOptions, PooledLane};
 pub use prepare::Fresh;
+pub use record::has_lane;
 pub use retire::{KeptBecause, RetireMode, Retired};
 pub use salvage::SalvageRef;
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Lanes;
 use super::pool::{Filled, SetUp};
-use crate::git::{GitError, Oid, absent_is_none, io, replace_file};
+use crate::git::{GitError, Oid, Repo, absent_is_none, io, replace_file};
 
 /// The facts that must not be read back from a place the agent can write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,13 +49,27 @@ impl LaneRecord {
     }
 }
 
+pub(super) fn records_dir(repo: &Repo) -> PathBuf {
+    repo.state_dir.join("lanes")
+}
+
+pub(super) fn record_path(repo: &Repo, task: &TaskId) -> PathBuf {
+    records_dir(repo).join(format!("{task}.json"))
+}
+
+/// Whether a task may have a lane: a record of one exists. Runs no git.
+pub fn has_lane(repo: &Repo, task: &TaskId) -> bool {
+    // A record that cannot be looked for may be there; opening it says why it cannot be read.
+    record_path(repo, task).try_exists().unwrap_or(true)
+}
+
 impl Lanes {
     pub(super) fn records_dir(&self) -> PathBuf {
-        self.repo.state_dir.join("lanes")
+        records_dir(&self.repo)
     }
 
     pub(super) fn record_path(&self, task: &TaskId) -> PathBuf {
-        self.records_dir().join(format!("{task}.json"))
+        record_path(&self.repo, task)
     }
 
     /// The manifest of the lane's files.
