@@ -10,17 +10,10 @@ use crate::cli::Global;
 use crate::commands::{Command, ctx, lane, salvage, task, worker};
 use crate::error::CliError;
 use crate::project::Project;
+pub(crate) use regatta_ops::project::claims_attempt;
 
-/// The variables that every attempt has, and no person.
-const VARIABLES: [&str; 4] =
-    ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", regatta_engine::process::MARKER];
 /// Nobody has more ancestors than this.
 const MOST_ANCESTORS: usize = 256;
-
-/// Whether the environment is that of an attempt.
-pub(crate) fn claims_attempt() -> bool {
-    VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-}
 
 /// Refuses an agent a command that is not its own.
 pub(crate) fn check(command: &Command, global: &Global) -> Result<(), CliError> {
@@ -87,7 +80,7 @@ pub(crate) fn descends_from_attempt(global: &Global) -> bool {
         return false;
     }
     // Where the project cannot be opened the command fails for that.
-    let Ok(project) = Project::look(global) else { return false };
+    let Ok(project) = Project::look(&global.options()) else { return false };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut places = vec![real(&project.repo.state_dir)];
     if let Some(store) = project.store_url.strip_prefix("sqlite:") {

@@ -91,7 +91,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             show(&ui, &error);
-            error.exit.into()
+            Exit::from(error.kind).into()
         }
     }
 }
@@ -147,7 +147,8 @@ fn spoken(text: &str) -> (String, String) {
 
 fn show(ui: &Ui, error: &CliError) {
     if ui.json {
-        let mut document = json!({ "error": error.message, "hint": error.hint, "code": error.exit.code() });
+        let mut document =
+            json!({ "error": error.message, "hint": error.hint(), "code": Exit::from(error.kind).code() });
         if !error.diagnostics.is_empty() {
             document["diagnostics"] =
                 serde_json::to_value(&error.diagnostics).expect("our own values serialise");
@@ -159,7 +160,7 @@ fn show(ui: &Ui, error: &CliError) {
         ui.note(diagnostic.to_string());
     }
     ui.note(format!("{} {}", ui.paint(Style::Bad, "error:"), error.message));
-    ui.note(format!("{} {}", ui.paint(Style::Busy, "hint:"), error.hint));
+    ui.note(format!("{} {}", ui.paint(Style::Busy, "hint:"), error.hint()));
 }
 
 fn eprint_line(text: &str) {

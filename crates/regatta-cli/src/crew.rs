@@ -28,7 +28,7 @@ pub(crate) fn member_name(text: &str) -> Result<MemberName, String> {
 
 /// The project and its store.
 pub(crate) async fn open(global: &Global) -> Result<(Project, Arc<dyn Store>), CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     // Making one asks git what is tracked; looking at one that is there does not.
     let store = match project.has_store() {
         true => project.store().await?,

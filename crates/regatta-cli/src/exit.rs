@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use regatta_ops::RefusalKind;
+
 /// Why the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -35,6 +37,20 @@ impl Exit {
     /// The number.
     pub(crate) fn code(self) -> u8 {
         self as u8
+    }
+}
+
+impl From<RefusalKind> for Exit {
+    fn from(kind: RefusalKind) -> Self {
+        match kind {
+            RefusalKind::Usage => Exit::Usage,
+            RefusalKind::CannotWork => Exit::CannotWork,
+            RefusalKind::NotFound => Exit::NotFound,
+            RefusalKind::TimedOut => Exit::TimedOut,
+            RefusalKind::Refused => Exit::Refused,
+            RefusalKind::Git => Exit::Git,
+            RefusalKind::Interrupted => Exit::Interrupted,
+        }
     }
 }
 

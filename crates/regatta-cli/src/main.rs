@@ -15,7 +15,6 @@ mod queue;
 mod reference;
 mod render;
 mod setup;
-mod target;
 mod top;
 mod trust;
 mod ui;

@@ -12,10 +12,10 @@ use regatta_core::time::Timestamp;
 use regatta_core::verdict::Statement;
 use regatta_engine::clock;
 use regatta_engine::session::node_name;
-use regatta_server::crew::{
+use regatta_ops::documents::crew::{
     BoardTaskDocument, ClaimDocument, ContextDocument, MemberDocument, PostedDocument,
 };
-use regatta_server::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
+use regatta_ops::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
 use regatta_server::mcp::{
     ClaimOrder, CompleteOrder, ContextOrder, EnqueueOrder, Host, InboxOrder, PostOrder, PushOrder, Refusal,
     Speaker,
@@ -43,16 +43,6 @@ pub(crate) struct Commands {
     pub(crate) store: Arc<dyn Store>,
     /// No process stands for whoever registers, but its calls, at most this far apart: its client is somewhere else.
     pub(crate) lease: Option<Duration>,
-}
-
-impl From<CliError> for Refusal {
-    fn from(error: CliError) -> Self {
-        let mut why = error.message;
-        for diagnostic in error.diagnostics.iter().take(20) {
-            why.push_str(&format!("\n{diagnostic}"));
-        }
-        Refusal::new(why, error.hint)
-    }
 }
 
 fn who(speaker: &Speaker) -> As {

@@ -11,7 +11,7 @@ use regatta_core::exit::Exit as Ended;
 use regatta_core::id::TaskId;
 use regatta_core::prompt::PromptState;
 use regatta_engine::daemon::{Presence, settled_presence};
-use regatta_server::documents::{ParallelTaskDocument, ProcessDocument, UNSTARTED_QUEUE, status};
+use regatta_ops::documents::{ParallelTaskDocument, ProcessDocument, UNSTARTED_QUEUE, status};
 use regatta_store::{MAIN_QUEUE, Store, StoreError, TaskQuery, TaskRecord};
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ impl Repositories {
     pub(crate) async fn open(registry: &Registry, global: &Global) -> Result<Self, CliError> {
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         if registry.entries.is_empty() {
-            let project = Project::open(global).map_err(|error| {
+            let project = Project::open(&global.options()).map_err(|error| {
                 error.hinted("go to a repository, or register one: regatta repo add --name NAME --path DIR")
             })?;
             let name = project.repo.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -79,7 +79,7 @@ impl Repositories {
         }
         for entry in &registry.entries {
             let global = Global { project: Some(entry.path.clone()), ..global.clone() };
-            let opened = match Project::open(&global) {
+            let opened = match Project::open(&global.options()) {
                 Ok(project) => {
                     let branch = Some(entry.default_branch.clone());
                     Repository::of(entry.name.clone(), project, global, branch).await
@@ -100,7 +100,7 @@ impl Repositories {
             return Ok(found);
         }
         if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
-            return Err(CliError::new(error.exit, format!("{name}: {}", error.message)).hinted(&error.hint));
+            return Err(CliError { message: format!("{name}: {}", error.message), ..error.clone() });
         }
         let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
         Err(CliError::not_found(format!("Unknown repository: {name}"))

@@ -7,7 +7,7 @@ use regatta_core::state::TaskState;
 use regatta_engine::daemon::{Presence, settled_presence};
 use regatta_engine::lanes::{Alone, Lanes, has_lane};
 use regatta_engine::session::{is_certainly_dead, node_of};
-use regatta_server::documents::{
+use regatta_ops::documents::{
     ChangedDocument, ChangesDocument, DaemonDocument, RefusedDocument, TaskDocument, UNSTARTED_QUEUE,
 };
 use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
@@ -71,7 +71,7 @@ impl Queue {
 
     /// Opens the store that is there.
     async fn open(global: &Global) -> Result<Self, CliError> {
-        let project = Project::look(global)?;
+        let project = Project::look(&global.options())?;
         let store = project.store().await?;
         Self::of(&project, store).await
     }
@@ -233,7 +233,7 @@ impl Batch {
         let refused = |(id, error): &(TaskId, CliError)| RefusedDocument {
             id: id.clone(),
             error: error.message.clone(),
-            hint: error.hint.clone(),
+            hint: error.hint().clone(),
         };
         ChangesDocument {
             tasks: self.changed.iter().map(changed).collect(),

@@ -1,9 +1,3 @@
-//! What Regatta tells programs: the documents of `--json`, and of everything that will serve them over a wire.
-//!
-//! Invariant: a type here is a promise to somebody outside. Fields may be added, never renamed or taken away; the
-//! types of the core may change behind them.
+//! How programs reach Regatta over a wire: the MCP server, on standard input and output and over HTTP.
 
-pub mod crew;
-pub mod documents;
 pub mod mcp;
-pub mod plans;

@@ -84,7 +84,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let (queue, spec, warnings) = put_in_queue(&args, prompt, project).await?;
         return tell(&queue, &[spec], &warnings, ui).await;
     }
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let (queue, spec, warnings) = put_in_queue(&args, prompt, &project).await?;
     tell(&queue, &[spec], &warnings, ui).await
 }

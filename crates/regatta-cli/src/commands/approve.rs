@@ -28,8 +28,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
-    project.require_trust_asking(ui).await?;
+    let project = Project::look(&global.options())?;
+    crate::trust::require_trust_asking(&project, ui).await?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;
     let plans = Plans::of(&project.repo.state_dir);

@@ -9,11 +9,11 @@ use regatta_engine::agents::{AgentProfile, by_hand, find_program};
 use regatta_engine::git::Oid;
 use regatta_engine::lanes::Lane;
 use regatta_engine::profiles::with_home;
-use regatta_server::documents::AttachDocument;
+use regatta_ops::documents::AttachDocument;
 use regatta_store::{Store, TaskRecord};
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::queue::Queue;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let document = document(&project, store, &task, args.restore).await?;
@@ -187,7 +187,7 @@ fn editor(project: &Project) -> Result<Vec<String>, CliError> {
         return match find_program(&words[0], &project.repo.toplevel) {
             Some(_) => Ok(words),
             None => Err(CliError::new(
-                Exit::CannotWork,
+                RefusalKind::CannotWork,
                 format!("${name} names {:?}, which is not a program that can be found", words[0]),
             )
             .hinted("name one that is on PATH, or by its whole path")),
@@ -195,7 +195,7 @@ fn editor(project: &Project) -> Result<Vec<String>, CliError> {
     }
     let found = EDITORS.into_iter().find(|name| find_program(name, &project.repo.toplevel).is_some());
     found.map(|name| vec![name.to_owned()]).ok_or_else(|| {
-        CliError::new(Exit::CannotWork, "there is no editor: neither code nor cursor is on PATH")
+        CliError::new(RefusalKind::CannotWork, "there is no editor: neither code nor cursor is on PATH")
             .hinted("name yours: REGATTA_EDITOR=vim regatta attach --open ID")
     })
 }
@@ -205,7 +205,9 @@ fn open(editor: &[String], lane: &Path) -> Result<Exit, CliError> {
     let status = Command::new(&editor[0]).args(&editor[1..]).arg(lane).current_dir(lane).status();
     match status {
         Ok(status) if status.success() => Ok(Exit::Ok),
-        Ok(status) => Err(CliError::new(Exit::CannotWork, format!("{} ended with {status}", editor[0]))),
-        Err(error) => Err(CliError::new(Exit::CannotWork, format!("starting {}: {error}", editor[0]))),
+        Ok(status) => {
+            Err(CliError::new(RefusalKind::CannotWork, format!("{} ended with {status}", editor[0])))
+        }
+        Err(error) => Err(CliError::new(RefusalKind::CannotWork, format!("starting {}: {error}", editor[0]))),
     }
 }

@@ -1,12 +1,12 @@
 //! `regatta broadcast "PROMPT"`: says something more to every agent that can still hear it.
 
 use regatta_core::state::TaskState;
-use regatta_server::documents::{BroadcastDocument, RefusedDocument};
+use regatta_ops::documents::{BroadcastDocument, RefusedDocument};
 use regatta_store::{TaskQuery, TaskRecord};
 
 use super::send::{Said, When, line, send};
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::Queue;
@@ -39,7 +39,7 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let queue = Queue::of(&project, project.store().await?).await?;
     let query = TaskQuery { states: states(&args), ..TaskQuery::default() };
     let (mut results, mut refused) = (Vec::new(), Vec::new());
@@ -50,10 +50,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         match send(&queue, &task, &text, &project.config).await {
             Ok(sent) => results.push(sent),
             // It ended in the moment between.
-            Err(error) if error.exit == Exit::Refused => refused.push(RefusedDocument {
+            Err(error) if error.kind == RefusalKind::Refused => refused.push(RefusedDocument {
                 id: task.spec.id.clone(),
+                hint: error.hint(),
                 error: error.message,
-                hint: error.hint,
             }),
             Err(error) => return Err(error),
         }

@@ -11,7 +11,7 @@ use regatta_store::{
 
 use crate::cli::Global;
 use crate::commands::msg::post::post;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::queue::{Batch, Changed, Queue, Which, who};
 use crate::render::shown::clean_line;
@@ -160,14 +160,14 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), CliError> {
                 _ => {}
             }
             if changes.changed().await.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             }
         }
     };
     match tokio::time::timeout(PATIENCE, settled).await {
         Ok(settled) => settled,
         Err(_) => Err(CliError::new(
-            Exit::TimedOut,
+            RefusalKind::TimedOut,
             format!("{id} has not ended within {} s; the wish to cancel it stays", PATIENCE.as_secs()),
         )
         .hinted(format!("`regatta logs -f {id}` shows what it does; {again}"))),

@@ -88,7 +88,7 @@ pub(crate) struct IdsArgs {}
 const MOST_IDS: usize = 500;
 
 pub(crate) async fn ids(_: IdsArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let Ok(project) = Project::look(global) else { return Ok(Exit::Ok) };
+    let Ok(project) = Project::look(&global.options()) else { return Ok(Exit::Ok) };
     if !project.has_store() {
         return Ok(Exit::Ok);
     }

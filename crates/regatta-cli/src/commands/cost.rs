@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regatta_core::budget::{Account, Scope, Spent, dollars};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock::{self, Day};
-use regatta_server::documents::{BudgetDocument, CostDocument, CostRow};
+use regatta_ops::documents::{BudgetDocument, CostDocument, CostRow};
 use regatta_store::{QUARTER, SpendBy, SpendQuery, Spending, Store};
 
 use crate::cli::Global;
@@ -60,7 +60,7 @@ fn date(text: &str) -> Result<Timestamp, String> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let (rows, budgets) = match project.has_store() {
         true => {
             let store = project.store().await?;

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::lines::Lines;
@@ -136,9 +136,9 @@ async fn serve_here(
         let _ = rustix::process::setsid();
     }
     let ui = Ui { outlives_reader: true, ..ui.clone() };
-    let mut project = Project::open(global)?;
+    let mut project = Project::open(&global.options())?;
     project.choose_profiles(profiles)?;
-    project.require_trust_asking(&ui).await?;
+    crate::trust::require_trust_asking(&project, &ui).await?;
     project.make_state_dir()?;
     let lock = match DaemonLock::take(&project.repo) {
         Ok(Ok(lock)) => lock,
@@ -272,8 +272,9 @@ fn obey_signals(
     state_dir: std::path::PathBuf,
 ) -> Result<(), CliError> {
     use tokio::signal::unix::{SignalKind, signal};
-    let watch =
-        |kind| signal(kind).map_err(|error| CliError::new(Exit::CannotWork, format!("signals: {error}")));
+    let watch = |kind| {
+        signal(kind).map_err(|error| CliError::new(RefusalKind::CannotWork, format!("signals: {error}")))
+    };
     let (mut int, mut term, mut hup) =
         (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
     tokio::spawn(async move {
@@ -285,7 +286,7 @@ fn obey_signals(
                 _ = hup.recv() => {
                     notify_systemd("RELOADING=1");
                     let reloaded = async {
-                        let mut project = Project::open(&settings.global)?;
+                        let mut project = Project::open(&settings.global.options())?;
                         project.choose_profiles(settings.profiles.as_deref())?;
                         keep_target(&mut project, &settings.target, &notices);
                         for note in project.require_trust().await? {
@@ -403,7 +404,7 @@ fn already(held: &Presence) -> CliError {
 }
 
 async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let mut project = Project::open(global)?;
+    let mut project = Project::open(&global.options())?;
     project.choose_profiles(profiles)?;
     let (pid, log) = launch(&project, profiles, &[], global).await?;
     say(ui, &json!({ "state": "started", "pid": pid, "log": log }), || {
@@ -458,11 +459,14 @@ pub(crate) async fn launch(
             return Ok((info.identity.pid, path));
         }
         if let Ok(Some(status)) = child.try_wait() {
-            return Err(CliError::new(Exit::CannotWork, format!("the daemon ended at once ({status})"))
-                .hinted(format!("{} says why", path.display())));
+            return Err(CliError::new(
+                RefusalKind::CannotWork,
+                format!("the daemon ended at once ({status})"),
+            )
+            .hinted(format!("{} says why", path.display())));
         }
         if begun.elapsed() > PATIENCE {
-            return Err(CliError::new(Exit::TimedOut, "the daemon did not come up")
+            return Err(CliError::new(RefusalKind::TimedOut, "the daemon did not come up")
                 .hinted(format!("{} may say why", path.display())));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -470,7 +474,7 @@ pub(crate) async fn launch(
 }
 
 async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let dir = &project.repo.state_dir;
     let found = presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
     let (word, info) = match &found {
@@ -547,7 +551,7 @@ async fn with_agents(project: &Project) -> Result<u64, CliError> {
 }
 
 async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let dir = &project.repo.state_dir;
     let found = settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
     let info = match found {
@@ -566,7 +570,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
     let note = dir.join("daemon.stop");
     std::fs::write(&note, word).map_err(|error| CliError::io("writing", &note, &error))?;
     info.identity.signal(rustix::process::Signal::TERM).map_err(|error| {
-        CliError::new(Exit::CannotWork, format!("signalling process {}: {error}", info.identity.pid))
+        CliError::new(RefusalKind::CannotWork, format!("signalling process {}: {error}", info.identity.pid))
     })?;
     let patience = match (timeout, end) {
         (Some(seconds), _) => Duration::from_secs(seconds),
@@ -576,7 +580,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
     };
     if !patience.is_zero() && !info.identity.wait_gone(patience).unwrap_or(false) {
         return Err(CliError::new(
-            Exit::TimedOut,
+            RefusalKind::TimedOut,
             format!("process {} has not ended yet", info.identity.pid),
         )
         .hinted("`regatta daemon status` looks again; `regatta daemon stop --kill` stops its agents too"));

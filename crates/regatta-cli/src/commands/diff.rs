@@ -48,7 +48,7 @@ struct Sides {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let attempts = store.attempts(&task.spec.id).await?;

@@ -18,8 +18,8 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown, start_dir};
-use crate::target::Target;
 use crate::ui::{Style, Ui};
+use regatta_ops::target::Target;
 
 /// Look at git, configuration, store, agents, lanes and disk, and say what to do about each trouble.
 ///
@@ -71,7 +71,7 @@ impl Finding {
 
     /// An error of a part, with the next step it came with.
     fn from_error(check: &'static str, error: CliError) -> Self {
-        Self { hint: Some(error.hint), ..Self::error(check, error.message) }
+        Self { hint: Some(error.hint()), ..Self::error(check, error.message) }
     }
 
     fn hinted(self, hint: impl Into<String>) -> Self {
@@ -110,7 +110,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
             return Ok(found);
         }
     }
-    let repo = match Repo::discover(&start_dir(global)?, None) {
+    let repo = match Repo::discover(&start_dir(&global.options())?, None) {
         Ok(repo) => repo,
         Err(error) => {
             found.push(Finding::from_error("repository", error.into()));
@@ -119,7 +119,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
     };
     found.push(repository(&repo));
     found.push(identity(&repo));
-    let project = match Project::open(global) {
+    let project = match Project::open(&global.options()) {
         Ok(project) => project,
         Err(error) => {
             let told: Vec<String> = error.diagnostics.iter().map(ToString::to_string).collect();

@@ -11,7 +11,7 @@ use regatta_core::part::Part;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
-use regatta_server::documents::{ChangedDocument, ChangesDocument};
+use regatta_ops::documents::{ChangedDocument, ChangesDocument};
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery, TaskRecord};
 
 use super::requeue::clear_lane;
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let mut loaded = parsed(&project, &args).await?;
     let (queue, warnings) = put_in_queue(&args, &project, &mut loaded).await?;
     tell(&queue, &loaded.tasks, &warnings, ui).await

@@ -9,7 +9,7 @@ use regatta_engine::redact::Redactor;
 use regatta_store::Store;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{clean_line, redactor};
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = match args.follow && args.task.is_none() {
         true => project.create_store().await?,
         false if args.task.is_none() && !project.has_store() => return Ok(Exit::Ok),
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             return Ok(Exit::Ok);
         }
         if changes.changed().await.is_err() {
-            return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+            return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
         }
     }
 }

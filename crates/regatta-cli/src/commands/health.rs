@@ -1,6 +1,6 @@
 //! `regatta status` without an id: whether all is there that tasks need.
 
-use regatta_server::documents::SummaryDocument;
+use regatta_ops::documents::SummaryDocument;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -12,7 +12,7 @@ use crate::render::state::mark;
 use crate::ui::Ui;
 
 pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = project.create_store().await?;
     let counts = store.counts(None).await?;
     let summary = SummaryDocument::new(counts.clone());

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if args.discover_from.is_some() || global.root.is_some() {
         return registry(args.discover_from.as_deref(), global, ui).await;
     }
-    let repo = Repo::discover(&start_dir(global)?, None)?;
+    let repo = Repo::discover(&start_dir(&global.options())?, None)?;
     let config = repo.toplevel.join(CONFIG_FILE);
     if config.symlink_metadata().is_ok() {
         return Err(taken(&[config])
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         create(&example, &example_text())?;
         made.push(example.clone());
     }
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     project.create_store().await?;
     project.trust_file()?;
     made.push(project.repo.state_dir.clone());
@@ -89,7 +89,7 @@ async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exi
     if state_created {
         registry.save_state(&lock)?;
     }
-    if let Ok(repo) = Repo::discover(&start_dir(global)?, None) {
+    if let Ok(repo) = Repo::discover(&start_dir(&global.options())?, None) {
         regatta_engine::trust::state_dir::make(&repo)?;
         repo.exclude(&["/.regatta/"])?;
     }

@@ -28,7 +28,7 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::daemon::assemble;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::{Batch, Changed, Queue, dependencies_first, refused};
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 /// Accepts the target as the user has left it.
 fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let target = project.target()?;
     let Some((stopped, tip)) = target::resume(&project.repo, &target)? else {
         let error = CliError::refused(format!("there is no branch {target} to land on"));
@@ -135,8 +135,8 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
 }
 
 async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
-    project.require_trust_asking(ui).await?;
+    let project = Project::open(&global.options())?;
+    crate::trust::require_trust_asking(&project, ui).await?;
     let store = project.store().await?;
     let queue = Queue::of(&project, store.clone()).await?;
     let (mut sent, mut batch) = (Vec::new(), Batch::default());
@@ -269,7 +269,7 @@ async fn accept(project: &Project, queue: &Queue, task: &TaskRecord) -> Result<(
     let (notices, _) = notices();
     let ctx = assemble(project, queue.store.clone(), session, Purpose::Start, notices).await?;
     let taken = by_hand::take(ctx, task, made.clone()).await;
-    let (base, head) = match taken.map_err(|error| CliError::new(Exit::Git, with_causes(&error)))? {
+    let (base, head) = match taken.map_err(|error| CliError::new(RefusalKind::Git, with_causes(&error)))? {
         Taken::Work { base, head } => (base, head),
         Taken::Nothing => {
             return Err(CliError::refused(format!("{id}: it changed nothing, so there is nothing to land"))
@@ -352,7 +352,7 @@ async fn wait_for_the_train(
     telling.abort();
     match ended? {
         Ended::Interrupted => {
-            Err(CliError::new(Exit::Interrupted, "interrupted; what was sent stays in the train")
+            Err(CliError::new(RefusalKind::Interrupted, "interrupted; what was sent stays in the train")
                 .hinted("`regatta land status` shows it; a daemon or the next `regatta land ID` goes on"))
         }
         Ended::Settled | Ended::Left => Ok(()),

@@ -40,7 +40,7 @@ pub(crate) enum LaneCommand {
 }
 
 pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     match command {
         LaneCommand::List { pooled } => list(&project, pooled, ui).await,
         LaneCommand::Path { task } => path(&project, &task, ui).await,

@@ -16,11 +16,11 @@ use regatta_engine::landing::picture::{TestNow, trains_now};
 use regatta_engine::radar::last_sighting;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
-use regatta_server::documents::{MarkDocument, TaskDocument};
+use regatta_ops::documents::{MarkDocument, TaskDocument};
 use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::activity::{Activity, glance};
@@ -58,7 +58,7 @@ fn words() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
     let query = TaskQuery { states: states(&args.status), limit, latest: true, ..TaskQuery::default() };
     if args.watch {
@@ -194,7 +194,7 @@ async fn watch(
         }
         tokio::select! {
             told = changes.changed() => if told.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
         }

@@ -20,7 +20,7 @@ use heading::Heading;
 use super::events::show_after;
 use super::list::why;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::queue::Queue;
@@ -76,7 +76,7 @@ struct Show<'a> {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let redactor = redactor(&project.config);
@@ -408,7 +408,7 @@ async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
 }
 
 fn silent(_: tokio::sync::watch::error::RecvError) -> CliError {
-    CliError::new(Exit::CannotWork, "the store stopped telling of changes")
+    CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes")
 }
 
 /// The agent of this attempt is gone, so its log is whole.

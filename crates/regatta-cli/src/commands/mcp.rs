@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use super::crew::register::role;
 use crate::cli::Global;
 use crate::crew::{member_name, open};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::mcp::{Commands, door};
 use crate::ui::Ui;
@@ -83,7 +83,7 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
     };
     commands.leave().await;
     served.map(|()| Exit::Ok).map_err(|why| {
-        CliError::new(Exit::CannotWork, why)
+        CliError::new(RefusalKind::CannotWork, why)
             .hinted("start it from an agent: it speaks a protocol, not with people")
     })
 }
@@ -94,10 +94,11 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
     let token_file = args.token_file.unwrap_or_else(|| project.repo.state_dir.join("mcp.token"));
     let token = door::token(&token_file)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        CliError::new(Exit::CannotWork, format!("listening on {address}: {error}"))
+        CliError::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
             .hinted("choose another port; 0 is one that is free")
     })?;
-    let bound = listener.local_addr().map_err(|error| CliError::new(Exit::CannotWork, error.to_string()))?;
+    let bound =
+        listener.local_addr().map_err(|error| CliError::new(RefusalKind::CannotWork, error.to_string()))?;
     let url = format!("http://{bound}{}", http::PATH);
     match ui.json {
         true => ui.object(&json!({ "url": url, "token_file": token_file })),
@@ -113,7 +114,7 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
     watching.abort();
     served
         .map(|()| Exit::Ok)
-        .map_err(|error| CliError::new(Exit::CannotWork, format!("serving {url}: {error}")))
+        .map_err(|error| CliError::new(RefusalKind::CannotWork, format!("serving {url}: {error}")))
 }
 
 /// Sees who has left.

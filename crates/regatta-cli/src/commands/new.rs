@@ -45,7 +45,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliEr
     let id = TaskId::parse(&args.id).map_err(|error| {
         CliError::usage(format!("{:?} {error}", args.id)).hinted("for example: regatta new add-oauth-flow")
     })?;
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let agent = args.agent.clone().unwrap_or_else(|| project.config.default_agent.clone());
     let kind = project.config.agents.get(&agent).map_or(AgentKind::Claude, |agent| agent.kind);
     let title = args.title.as_deref().map(one_line).filter(|title| !title.is_empty());

@@ -9,7 +9,7 @@ use super::{crew, ctx, msg, task};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, member_name};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
@@ -194,7 +194,7 @@ fn command_line(text: &str) -> Result<Vec<String>, CliError> {
         return Err(CliError::usage("--command is empty").hinted("for example: --command claude"));
     };
     if regatta_engine::agents::find_program(program, std::path::Path::new(".")).is_none() {
-        return Err(CliError::new(Exit::CannotWork, format!("the program {program:?} was not found"))
+        return Err(CliError::new(RefusalKind::CannotWork, format!("the program {program:?} was not found"))
             .hinted("install it, or name another with --command"));
     }
     words.push("-p".to_owned());

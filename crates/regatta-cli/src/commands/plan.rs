@@ -84,8 +84,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             CliError::usage("the goal is empty").hinted("say what is to be reached: regatta plan \"…\"")
         );
     }
-    let project = Project::open(global)?;
-    project.require_trust_asking(ui).await?;
+    let project = Project::open(&global.options())?;
+    crate::trust::require_trust_asking(&project, ui).await?;
     let spec = planner::order(&project, &args, &goal)?;
     let store = project.create_store().await?;
     let plans = Plans::of(&project.repo.state_dir);

@@ -10,7 +10,7 @@ use regatta_core::state::{ParkReason, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
 use regatta_engine::profiles::with_home;
-use regatta_server::documents::{AccountDocument, ProfileDocument};
+use regatta_ops::documents::{AccountDocument, ProfileDocument};
 use regatta_store::{AccountRecord, Store, TaskQuery};
 use serde_json::json;
 
@@ -58,7 +58,7 @@ enum Action {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     match args.command {
         None => list(&project, ui).await,
         Some(Action::Warm { names }) => warm(&project, &names, ui).await,

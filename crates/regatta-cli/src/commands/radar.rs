@@ -9,12 +9,12 @@ use regatta_core::id::TaskId;
 use regatta_core::radar::{Finding, Kind, Sighting};
 use regatta_engine::lanes::Lanes;
 use regatta_engine::radar::{RadarError, last_sighting, look};
-use regatta_server::documents::RadarDocument;
+use regatta_ops::documents::RadarDocument;
 use regatta_store::Store;
 
 use super::lane::lanes;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     if !project.has_store() && !args.watch {
         return nothing(ui);
     }
@@ -95,7 +95,7 @@ pub(crate) async fn look_now(
             CliError::not_found(format!("the target branch {branch} is not there"))
                 .hinted("name another: `target:` in regatta.yaml, or REGATTA_TARGET")
         }
-        RadarError::GivenUp => CliError::new(Exit::Interrupted, "given up"),
+        RadarError::GivenUp => CliError::new(RefusalKind::Interrupted, "given up"),
     })
 }
 
@@ -138,7 +138,7 @@ async fn watch(
         tokio::select! {
             changed = changes.changed() => {
                 if changed.is_err() {
-                    return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                    return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
                 }
             }
             () = tokio::time::sleep(interval - PAUSE) => {}

@@ -32,7 +32,7 @@ struct Outcome {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let mut outcomes = Vec::new();
     for info in store.sessions().await? {

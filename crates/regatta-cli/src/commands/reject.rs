@@ -26,8 +26,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     // Only a planner that works on another proposal needs git.
     let project = match args.why {
-        Some(_) => Project::open(global)?,
-        None => Project::look(global)?,
+        Some(_) => Project::open(&global.options())?,
+        None => Project::look(&global.options())?,
     };
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;

@@ -6,7 +6,7 @@ use regatta_engine::git::Repo;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::{Entry, Registry};
 use crate::parallel::siblings;
@@ -73,7 +73,7 @@ pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Resul
 pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     let from = match args.from {
         Some(dir) => dir,
-        None => start_dir(global)?,
+        None => start_dir(&global.options())?,
     };
     ui.document(&json!({ "siblings": siblings(&from)? }));
     Ok(())
@@ -95,7 +95,7 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     };
     let repo = Repo::discover(&path, None).ok().filter(|repo| repo.toplevel == path);
     let Some(repo) = repo else {
-        return Err(CliError::new(Exit::Git, format!("Not a git repo: {}", path.display()))
+        return Err(CliError::new(RefusalKind::Git, format!("Not a git repo: {}", path.display()))
             .hinted("name the top of a checkout, or make one: git init"));
     };
     let branch = &args.default_branch;
@@ -133,6 +133,6 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
 }
 
 fn no_branch(branch: &str, path: &std::path::Path) -> CliError {
-    CliError::new(Exit::Git, format!("{} has no branch {branch:?}", path.display()))
+    CliError::new(RefusalKind::Git, format!("{} has no branch {branch:?}", path.display()))
         .hinted("name the one that work starts from: --default-branch BRANCH; it needs a first commit")
 }

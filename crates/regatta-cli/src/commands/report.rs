@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let mut specs = Vec::new();
     for text in &args.tasks {
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let report = build(store.as_ref(), &plan, &target, &specs, 0, &redactor(&project.config)).await?;
     match &args.output {
         Some(path) => write(path, &report)?,
-        None if ui.json => ui.document(&regatta_server::documents::report_document(&report)),
+        None if ui.json => ui.document(&regatta_ops::documents::report_document(&report)),
         None => ui.out(&report.markdown()),
     }
     Ok(Exit::Ok)
@@ -142,7 +142,7 @@ pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let text = match json {
         true => {
-            serde_json::to_string_pretty(&regatta_server::documents::report_document(report))
+            serde_json::to_string_pretty(&regatta_ops::documents::report_document(report))
                 .expect("our own values serialise")
                 + "\n"
         }

@@ -24,7 +24,7 @@ use regatta_store::{SessionId, Store};
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, require_writable, shown};
 use crate::render::dashboard::Dashboard;
@@ -105,14 +105,14 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let ui = &Ui { outlives_reader: true, ..ui.clone() };
-    let mut project = Project::open_for(global, &args.plans)?;
+    let mut project = Project::open_for(&global.options(), &args.plans)?;
     apply_flags(&mut project, &args)?;
     let loaded = load(&project, &args, ui)?;
     if args.dry_run {
         dry_run(&loaded, &project, ui);
         return Ok(Exit::Ok);
     }
-    project.require_trust_asking(ui).await?;
+    crate::trust::require_trust_asking(&project, ui).await?;
     preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
     if let Some(path) = &args.report {
         // It may be the place of the report.
@@ -143,7 +143,7 @@ pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, Cl
     let mut files = Vec::new();
     for path in &args.plans {
         let bytes = std::fs::read(path).map_err(|error| {
-            CliError::new(Exit::Usage, format!("reading {}: {error}", path.display()))
+            CliError::new(RefusalKind::Usage, format!("reading {}: {error}", path.display()))
                 .hinted("give the path of a plan or task file; `regatta new ID` makes one")
         })?;
         files.push((path.clone(), bytes));
@@ -204,7 +204,7 @@ pub(crate) fn preflight(
 ) -> Result<(), CliError> {
     if let Head::Unborn(branch) = &project.repo.head {
         return Err(CliError::new(
-            Exit::Git,
+            RefusalKind::Git,
             format!("the repository is empty: branch {branch} has no commit yet"),
         )
         .hinted("make a first commit: git commit --allow-empty -m init"));
@@ -214,7 +214,7 @@ pub(crate) fn preflight(
         let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
         if let Some(program) = missing_program(project, spec, claude_exe) {
             return Err(CliError::new(
-                Exit::CannotWork,
+                RefusalKind::CannotWork,
                 format!("task {} needs the agent {}, but its program {program:?} was not found", spec.id, spec.agent),
             )
             .hinted(match (agent.kind, agent.kind.install()) {
@@ -471,8 +471,9 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
 /// Ctrl-C and SIGTERM once: stop cleanly. Twice: kill.
 fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
-    let watch =
-        |kind| signal(kind).map_err(|error| CliError::new(Exit::CannotWork, format!("signals: {error}")));
+    let watch = |kind| {
+        signal(kind).map_err(|error| CliError::new(RefusalKind::CannotWork, format!("signals: {error}")))
+    };
     let (mut int, mut term, mut hup) =
         (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
     let (send, receive) = mpsc::unbounded_channel();
@@ -504,7 +505,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
 /// The graph, the sums, and what to do next.
 fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
     if ui.json {
-        ui.document(&regatta_server::documents::report_document(report));
+        ui.document(&regatta_ops::documents::report_document(report));
         return;
     }
     if !ui.quiet {

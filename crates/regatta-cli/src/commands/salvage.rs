@@ -35,7 +35,7 @@ pub(crate) struct Which {
 }
 
 pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     match command {
         SalvageCommand::List => list(&project, ui),
         SalvageCommand::Show(which) => show(&project, &find(&project, &which).await?, ui),

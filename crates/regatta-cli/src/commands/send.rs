@@ -7,7 +7,7 @@ use regatta_core::config::{AgentKind, Config};
 use regatta_core::prompt::{MAX_PROMPT, PromptState};
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
-use regatta_server::documents::SentDocument;
+use regatta_ops::documents::SentDocument;
 use regatta_store::{MAIN_QUEUE, NewPrompt, RequestId, StoreError, TaskRecord};
 
 use crate::cli::Global;
@@ -61,7 +61,7 @@ pub(crate) struct Said {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let queue = Queue::of(&project, store).await?;

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 /// The store, and the templates as they are built in, to be edited; joining is `register`, as there.
 async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     project.create_store().await?;
     let templates = project.repo.state_dir.join("templates");
     std::fs::create_dir_all(&templates).map_err(|error| CliError::io("making", &templates, &error))?;
@@ -85,7 +85,7 @@ fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Cli
     let home = variable("HOME")
         .ok_or_else(|| CliError::usage("HOME is not set").hinted("it is where your own settings are"))?;
     let repository = match scope {
-        Scope::Project => Project::open(global)?.repo.toplevel,
+        Scope::Project => Project::open(&global.options())?.repo.toplevel,
         Scope::User => home.clone(),
     };
     let place = place(agent, scope, &repository, &home, &variable);

@@ -22,7 +22,7 @@ use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::suspicions::open_suspicions;
-use regatta_server::documents::{
+use regatta_ops::documents::{
     BudgetDocument, MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
 };
 use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
@@ -132,7 +132,7 @@ pub(crate) async fn document(
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let Some(task) = &args.task else { return super::health::run(global, ui).await };
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), task).await?;
     show(&project, &store, &task, ui).await

@@ -1,6 +1,6 @@
 //! `regatta summary`: how many tasks are in each state.
 
-use regatta_server::documents::SummaryDocument;
+use regatta_ops::documents::SummaryDocument;
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -14,7 +14,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let counts = match project.has_store() {
         true => project.store().await?.counts(None).await?,
         false => Vec::new(),

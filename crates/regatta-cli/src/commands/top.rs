@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if !args.once {
         refuse_without_terminal()?;
     }
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let store = project.create_store().await?;
     let led = match &args.name {
         Some(name) if !args.once => super::crew::register::take(store.as_ref(), name).await?,

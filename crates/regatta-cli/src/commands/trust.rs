@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use regatta_engine::git::Difference;
 use regatta_engine::trust::state_dir::{self, Standing};
 use regatta_engine::trust::{Aside, Book, TrustError};
+use regatta_ops::secrets::masked;
 use serde::Serialize;
 
-use super::config::masked;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -47,7 +47,7 @@ struct Item {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     if args.revoke {
         return revoke(&project, ui);
     }

@@ -6,7 +6,7 @@ use regatta_core::diagnostic::has_errors;
 use regatta_core::taskfile::{self, LoadSettings, Loaded, Source};
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::ui::Ui;
@@ -23,11 +23,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open_for(global, &args.files)?;
+    let project = Project::open_for(&global.options(), &args.files)?;
     let mut files = Vec::new();
     for path in args.files {
-        let bytes = std::fs::read(&path)
-            .map_err(|error| CliError { exit: Exit::Usage, ..CliError::io("reading", &path, &error) })?;
+        let bytes = std::fs::read(&path).map_err(|error| CliError {
+            kind: RefusalKind::Usage,
+            ..CliError::io("reading", &path, &error)
+        })?;
         files.push((path, bytes));
     }
     let loaded = parse_files(&project, &files, |settings| settings.strict = args.strict);

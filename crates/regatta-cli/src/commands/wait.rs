@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::park::waits_for_a_word;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::started_pid;
 use crate::project::Project;
@@ -65,10 +65,10 @@ impl Granularity {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let patience = args.timeout.as_deref().map(patience).transpose()?.flatten();
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let found = find(&args, global).await;
     let (queue, tasks) = found.inspect_err(|error| {
-        let reason = if error.exit == Exit::NotFound { "not_found" } else { error.message.as_str() };
+        let reason = if error.kind == RefusalKind::NotFound { "not_found" } else { error.message.as_str() };
         let named = args.which.names().join(",");
         let line = format!("ERROR task={named} reason={reason}");
         say(ui, json!({ "event": "error", "error": error.message }), &line);
@@ -246,7 +246,7 @@ impl Watch {
                         feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
                     }
                     more = changes.changed() => {
-                        more.map_err(|_| CliError::new(Exit::CannotWork, "the store stopped telling of changes"))?;
+                        more.map_err(|_| CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"))?;
                         break;
                     }
                 }
@@ -331,7 +331,7 @@ async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
 }
 
 fn unreadable(error: std::io::Error) -> CliError {
-    CliError::new(Exit::CannotWork, format!("reading its log: {error}"))
+    CliError::new(RefusalKind::CannotWork, format!("reading its log: {error}"))
 }
 
 /// The process of the agent that runs now.

@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use regatta_engine::git::Repo;
-use regatta_server::documents::PullRequestDocument;
+use regatta_ops::documents::PullRequestDocument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::cli::Global;
-use crate::error::CliError;
-use crate::exit::Exit;
+use crate::error::{CliError, RefusalKind};
 use crate::project::start_dir;
 
 /// Where parallel-agents keeps them, below its project.
@@ -94,7 +93,7 @@ impl Registry {
         let dir = match &global.root {
             Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
             None => {
-                let start = start_dir(global)?;
+                let start = start_dir(&global.options())?;
                 let start =
                     fs::canonicalize(&start).map_err(|error| CliError::io("finding", &start, &error))?;
                 usual(&start)
@@ -228,7 +227,7 @@ fn parsed<T: for<'de> Deserialize<'de>>(
 }
 
 fn wrong(path: &Path, why: &str) -> CliError {
-    CliError::new(Exit::Usage, format!("{}: {why}", path.display()))
+    CliError::new(RefusalKind::Usage, format!("{}: {why}", path.display()))
         .hinted("put it right, or move it away and register the repositories anew: regatta repo add --help")
 }
 

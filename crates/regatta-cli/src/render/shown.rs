@@ -1,25 +1,8 @@
 //! Text that others wrote, made fit to be shown: without secrets, and without anything a terminal would obey.
 
-use regatta_core::config::Config;
 pub(crate) use regatta_core::plain::{clean, clean_line};
 use regatta_core::time::Timestamp;
-use regatta_engine::context::config_secrets;
-use regatta_engine::redact::Redactor;
-
-/// Takes out the secrets of this environment and of the configured agents.
-pub(crate) fn redactor(config: &Config) -> Redactor {
-    let inherited = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Redactor::new(inherited.chain(config_secrets(config)).collect::<Vec<_>>())
-}
-
-/// The same, for what somebody writes who works in this directory: its `.env` files count too.
-pub(crate) fn redactor_here(config: &Config) -> Redactor {
-    let inherited = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let here = std::env::current_dir().unwrap_or_default();
-    Redactor::for_worker(inherited.chain(config_secrets(config)).collect::<Vec<_>>(), [here.as_path()])
-}
+pub(crate) use regatta_ops::secrets::{redactor, redactor_here};
 
 /// How long ago, in one short word: `now`, `12s`, `3m`, `2h`, `5d`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {

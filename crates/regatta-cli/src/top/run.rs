@@ -24,7 +24,7 @@ use super::screen::{PageKind, Screen, Wish};
 use super::terminal::Borrowed;
 use super::view::draw;
 use crate::crew::As;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::{Style, Ui};
@@ -143,7 +143,7 @@ pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Resu
 }
 
 fn lost(error: &io::Error) -> CliError {
-    CliError::new(Exit::CannotWork, format!("the terminal cannot be used: {error}"))
+    CliError::new(RefusalKind::CannotWork, format!("the terminal cannot be used: {error}"))
         .hinted("`regatta list -w` shows the same without one, `regatta top --once` a single picture")
 }
 
@@ -273,7 +273,7 @@ impl Top<'_> {
                 }
                 told = changes.changed() => {
                     if told.is_err() {
-                        return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                        return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
                     }
                     refresh_at.get_or_insert_with(|| Instant::now() + GATHER);
                 }
@@ -408,12 +408,15 @@ impl Top<'_> {
         match job {
             Some(Finished::Read(kind, task, Ok(lines))) => self.screen.fill(kind, &task, lines),
             Some(Finished::Read(kind, task, Err(error))) => {
-                let lines = vec![(Style::Bad, error.message), (Style::Dim, format!("hint: {}", error.hint))];
+                let lines = vec![
+                    (Style::Bad, error.message.clone()),
+                    (Style::Dim, format!("hint: {}", error.hint())),
+                ];
                 self.screen.fill(kind, &task, lines);
             }
             Some(Finished::Changed(Ok(text))) => self.screen.say(Style::Good, text),
             Some(Finished::Changed(Err(error))) => {
-                self.screen.say(Style::Bad, format!("{}; {}", error.message, error.hint));
+                self.screen.say(Style::Bad, format!("{}; {}", error.message, error.hint()));
             }
             Some(Finished::Broken) => {
                 self.screen

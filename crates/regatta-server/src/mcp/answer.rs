@@ -93,3 +93,14 @@ impl IntoCallToolResult for Refusal {
         Ok(CallToolResult::error(vec![ContentBlock::text(self.to_string())]).into())
     }
 }
+
+impl From<regatta_ops::Refusal> for Refusal {
+    fn from(refusal: regatta_ops::Refusal) -> Self {
+        let hint = refusal.hint();
+        let mut why = refusal.message;
+        for diagnostic in refusal.diagnostics.iter().take(20) {
+            why.push_str(&format!("\n{diagnostic}"));
+        }
+        Refusal::new(why, hint)
+    }
+}

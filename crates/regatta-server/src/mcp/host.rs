@@ -9,8 +9,10 @@ use regatta_store::{Author, Message, MessageKind, Recipients, Word};
 use serde_json::Value;
 
 use super::Refusal;
-use crate::crew::{BoardTaskDocument, ClaimDocument, ContextDocument, MemberDocument, PostedDocument};
-use crate::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
+use regatta_ops::documents::crew::{
+    BoardTaskDocument, ClaimDocument, ContextDocument, MemberDocument, PostedDocument,
+};
+use regatta_ops::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
 
 /// For whom somebody speaks: a member by name, or whoever this process speaks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

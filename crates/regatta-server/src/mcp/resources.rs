@@ -8,7 +8,7 @@ use rmcp::model::{
 };
 
 use super::{Refusal, Server};
-use crate::crew::ContextDocument;
+use regatta_ops::documents::crew::ContextDocument;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";

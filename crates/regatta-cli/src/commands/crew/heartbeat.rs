@@ -3,7 +3,7 @@
 use regatta_core::attempt::Attempt;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
-use regatta_server::crew::MemberDocument;
+use regatta_ops::documents::crew::MemberDocument;
 use regatta_store::{LEADER_ROLE, Member, RequestId, Step, Store};
 
 use crate::cli::Global;

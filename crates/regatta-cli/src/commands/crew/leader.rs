@@ -1,6 +1,6 @@
 //! `regatta crew leader`: who leads.
 
-use regatta_server::crew::{LeaderDocument, MemberDocument};
+use regatta_ops::documents::crew::{LeaderDocument, MemberDocument};
 use regatta_store::LEADER_ROLE;
 
 use crate::cli::Global;

@@ -1,8 +1,8 @@
 //! `regatta crew list`: who is there, and at what.
 
 use regatta_engine::clock;
-use regatta_server::crew::MemberDocument;
-pub(crate) use regatta_server::crew::crew;
+use regatta_ops::documents::crew::MemberDocument;
+pub(crate) use regatta_ops::documents::crew::crew;
 
 use crate::cli::Global;
 use crate::crew::open;

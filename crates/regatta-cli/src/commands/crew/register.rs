@@ -8,13 +8,13 @@ use regatta_engine::clock;
 use regatta_engine::crew::Watch;
 use regatta_engine::process::Identity;
 use regatta_engine::session::{node_name, node_of};
-use regatta_server::crew::MemberDocument;
+use regatta_ops::documents::crew::MemberDocument;
 use regatta_store::{LEADER_ROLE, NewMember, NodeInfo, SessionId, Store, StoreError};
 
 use super::stay::{Hands, Keep, stay};
 use crate::cli::Global;
 use crate::crew::{member_name, open};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
@@ -122,7 +122,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), CliE
         }
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::commands::msg::post::unusable;
 use crate::commands::msg::show::{one, shown, turn};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
@@ -76,7 +76,7 @@ async fn work(
         }
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(BEAT) => {}
         }

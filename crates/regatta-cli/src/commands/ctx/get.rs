@@ -1,6 +1,6 @@
 //! `regatta ctx get`: reads a value.
 
-use regatta_server::crew::ContextDocument;
+use regatta_ops::documents::crew::ContextDocument;
 
 use super::missing;
 use crate::cli::Global;

@@ -1,7 +1,7 @@
 //! `regatta ctx list`: what is known.
 
 use regatta_engine::clock;
-use regatta_server::crew::ContextDocument;
+use regatta_ops::documents::crew::ContextDocument;
 use regatta_store::ContextQuery;
 
 use crate::cli::Global;

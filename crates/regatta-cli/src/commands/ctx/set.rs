@@ -1,7 +1,7 @@
 //! `regatta ctx set`: writes a value.
 
 use regatta_engine::clock;
-use regatta_server::crew::ContextDocument;
+use regatta_ops::documents::crew::ContextDocument;
 use regatta_store::{ContextWrite, RequestId, Store};
 
 use super::{as_leader, missing, refused};

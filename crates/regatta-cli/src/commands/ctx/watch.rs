@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use regatta_server::crew::ContextDocument;
+use regatta_ops::documents::crew::ContextDocument;
 use regatta_store::{ContextEntry, ContextQuery};
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         first = false;
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }

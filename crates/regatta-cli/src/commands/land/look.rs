@@ -28,7 +28,7 @@ const RECENT: usize = 5;
 const MOST_EVENTS: usize = 100_000;
 
 pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), task).await?;
     let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
@@ -115,7 +115,7 @@ pub(crate) async fn train(project: &Project) -> Result<Value, CliError> {
 }
 
 pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     if ui.json {
         ui.document(&train(&project).await?);
         return Ok(Exit::Ok);

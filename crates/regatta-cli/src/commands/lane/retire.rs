@@ -11,7 +11,7 @@ use regatta_engine::lanes::{Alone, Lanes, RetireMode, Retired};
 use regatta_store::{RequestId, Store, StoreError, TaskRecord};
 use serde_json::json;
 
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::ui::Ui;
@@ -34,7 +34,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
     let salvaged = match one(project, store.as_ref(), &id, args.force_salvage).await {
         Ok(salvaged) => salvaged,
         // It is gone already, as asked.
-        Err(error) if error.exit == Exit::NotFound => {
+        Err(error) if error.kind == RefusalKind::NotFound => {
             match ui.json {
                 true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),
                 false => ui.line(format!("{id} has no lane any more")),
@@ -116,7 +116,7 @@ async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn 
         Err(error) => {
             let id = TaskId::parse(text).ok();
             let lane = match (&id, super::lanes(project)?) {
-                (Some(id), Some(lanes)) if error.exit == Exit::NotFound => lanes.find(id)?,
+                (Some(id), Some(lanes)) if error.kind == RefusalKind::NotFound => lanes.find(id)?,
                 _ => None,
             };
             lane.map(|lane| (lane.task, store)).ok_or(error)

@@ -1,6 +1,6 @@
 //! `regatta msg inbox`: what was written to you.
 
-use regatta_server::crew::MessageDocument;
+use regatta_ops::documents::crew::MessageDocument;
 use regatta_store::InboxQuery;
 
 use super::show::{line, shown, turn};

@@ -6,7 +6,7 @@ use regatta_core::causes::with_causes;
 use regatta_engine::clock;
 use regatta_engine::redact::Redactor;
 use regatta_engine::templates::TemplateFault;
-use regatta_server::crew::PostedDocument;
+use regatta_ops::documents::crew::PostedDocument;
 use regatta_store::{Author, MessageKind, NewMessage, Posted, Recipients, RequestId, Store, StoreError};
 
 use crate::crew::As;

@@ -1,6 +1,6 @@
 //! `regatta msg read`: shows messages again, and marks them as read.
 
-use regatta_server::crew::MessageDocument;
+use regatta_ops::documents::crew::MessageDocument;
 use regatta_store::InboxQuery;
 
 use super::show::{line, shown};

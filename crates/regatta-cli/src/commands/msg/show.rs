@@ -4,7 +4,7 @@ use std::fs::File;
 
 use regatta_core::crew::MemberName;
 use regatta_engine::clock;
-use regatta_server::crew::MessageDocument;
+use regatta_ops::documents::crew::MessageDocument;
 use regatta_store::{Mark, Message, MessageKind, Store};
 
 use crate::error::CliError;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::show::{one, shown, turn};
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
@@ -80,12 +80,15 @@ pub(crate) async fn until(
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            return Err(CliError::new(Exit::TimedOut, format!("no message for {reader} came in time"))
-                .hinted("`regatta msg inbox --all` shows what came before"));
+            return Err(CliError::new(
+                RefusalKind::TimedOut,
+                format!("no message for {reader} came in time"),
+            )
+            .hinted("`regatta msg inbox --all` shows what came before"));
         }
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
         }

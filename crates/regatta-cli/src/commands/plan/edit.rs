@@ -6,7 +6,7 @@ use regatta_engine::plans::Plans;
 
 use super::view;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::open(global)?;
+    let project = Project::open(&global.options())?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;
     let (state, _) = view::state(&project, store.as_ref(), &id).await?;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, C
         .find_map(|name| std::env::var(name).ok().filter(|words| !words.trim().is_empty()));
     let file = Plans::of(&project.repo.state_dir).file(&id);
     let Some(editor) = editor else {
-        return Err(CliError::new(Exit::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
+        return Err(CliError::new(RefusalKind::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
             .hinted(format!("edit {} by any means; `regatta approve {id}` checks it", file.display())));
     };
     open(&editor, &file)?;
@@ -49,10 +49,10 @@ fn open(editor: &str, file: &Path) -> Result<(), CliError> {
     let ended = std::process::Command::new(program).args(words).arg(file).status();
     match ended {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(CliError::new(Exit::CannotWork, format!("{editor:?} ended with {status}"))
+        Ok(status) => Err(CliError::new(RefusalKind::CannotWork, format!("{editor:?} ended with {status}"))
             .hinted("the proposal is as the editor left it")),
         Err(error) => {
-            Err(CliError::new(Exit::CannotWork, format!("{editor:?} could not be started: {error}"))
+            Err(CliError::new(RefusalKind::CannotWork, format!("{editor:?} could not be started: {error}"))
                 .hinted("name an editor that is there: EDITOR=vi regatta plan edit ID"))
         }
     }

@@ -14,7 +14,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {}
 
 pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let plans = Plans::of(&project.repo.state_dir);
     let ids = plans.ids().map_err(|error| CliError::io("reading", &project.repo.state_dir, &error))?;
     let mut documents = Vec::new();

@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let project = Project::look(global)?;
+    let project = Project::look(&global.options())?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;
     view::show(&project, store.as_ref(), &id, ui).await

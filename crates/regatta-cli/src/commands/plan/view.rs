@@ -9,7 +9,7 @@ use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
 use regatta_core::time::counted;
 use regatta_engine::plans::{PREFIX, Plans};
-use regatta_server::plans::PlanDocument;
+use regatta_ops::documents::plans::PlanDocument;
 use regatta_store::{Store, StoreError, TaskQuery};
 
 use crate::commands::enqueue::parse_for_daemon;

@@ -9,7 +9,7 @@ use regatta_core::id::TaskId;
 use regatta_engine::clock;
 use regatta_engine::context::{fresh_token, token_hash};
 use regatta_engine::crew::Watch;
-use regatta_server::crew::{BoardTaskDocument, ClaimDocument};
+use regatta_ops::documents::crew::{BoardTaskDocument, ClaimDocument};
 use regatta_store::{BOARD_QUEUE, Claim, ClaimRequest, Member, ReadyKey, RequestId, Store, StoreError};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use super::held::not_held;
 use super::lane;
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::ui::Ui;
@@ -212,11 +212,11 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            return Err(CliError::new(Exit::TimedOut, nothing(member).message));
+            return Err(CliError::new(RefusalKind::TimedOut, nothing(member).message));
         }
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
         }

@@ -4,14 +4,14 @@ use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
-use regatta_server::documents::UNSTARTED_QUEUE;
+use regatta_ops::documents::UNSTARTED_QUEUE;
 use regatta_store::{IfPresent, NewTask, Operation, RequestId, Store, StoreError};
 use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::add::{generic, plain_order};
 use crate::commands::park::FOREVER;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, Repository, kind};
@@ -152,7 +152,7 @@ async fn put_numbered(
         let spec = plain_order(&repository.project, &id, description, description)?;
         match put(store, &spec, IfPresent::Refuse).await {
             Ok(()) => return Ok((id, n)),
-            Err(error) if error.exit == Exit::Refused => {}
+            Err(error) if error.kind == RefusalKind::Refused => {}
             Err(error) => return Err(error),
         }
     }

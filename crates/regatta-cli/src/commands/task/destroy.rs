@@ -156,7 +156,7 @@ pub(crate) async fn cleanup(args: CleanupArgs, global: &Global, ui: &Ui) -> Resu
             match destroy(&mut found, true, false, global).await {
                 Ok(detail) => json!({ "task_id": id, "action": "destroyed", "pr": pr, "detail": detail }),
                 Err(error) => {
-                    json!({ "task_id": id, "action": "error", "error": error.message, "hint": error.hint, "pr": pr })
+                    json!({ "task_id": id, "action": "error", "error": error.message, "hint": error.hint(), "pr": pr })
                 }
             }
         });

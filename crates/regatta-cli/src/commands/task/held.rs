@@ -6,7 +6,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_engine::context::token_hash;
-use regatta_server::crew::BoardTaskDocument;
+use regatta_ops::documents::crew::BoardTaskDocument;
 use regatta_store::{
     Claim, Member, Outcome, RequestId, Step, Store, StoreError, TaskRecord, Word, WorkerReport,
 };

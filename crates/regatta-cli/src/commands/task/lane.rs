@@ -14,8 +14,7 @@ use regatta_store::{Claim, Member, Outcome, Store};
 
 use super::held::{record, settle};
 use crate::commands::daemon::assemble;
-use crate::error::CliError;
-use crate::exit::Exit;
+use crate::error::{CliError, RefusalKind};
 use crate::project::Project;
 
 /// What the engine's parts need, in the member's name.
@@ -29,7 +28,7 @@ async fn context(
 }
 
 fn failed(error: &WorkerError) -> CliError {
-    CliError::new(Exit::Git, with_causes(error))
+    CliError::new(RefusalKind::Git, with_causes(error))
         .hinted("`regatta doctor` looks at the repository and its lanes")
 }
 

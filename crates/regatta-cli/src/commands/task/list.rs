@@ -2,8 +2,8 @@
 
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
-use regatta_server::crew::BoardTaskDocument;
-pub(crate) use regatta_server::crew::board;
+use regatta_ops::documents::crew::BoardTaskDocument;
+pub(crate) use regatta_ops::documents::crew::board;
 use regatta_store::TaskRecord;
 
 use super::parallel;

@@ -35,10 +35,10 @@ pub(super) async fn list(
             }
         }
         for (name, error) in &repositories.unreadable {
-            errors.push(json!({ "repo": name, "error": error.message, "hint": error.hint }));
+            errors.push(json!({ "repo": name, "error": error.message, "hint": error.hint() }));
         }
     }
-    let board = match Project::open(global) {
+    let board = match Project::open(&global.options()) {
         Ok(project) if project.has_store() => board(project.store().await?.as_ref(), None).await?,
         _ => Vec::new(),
     };

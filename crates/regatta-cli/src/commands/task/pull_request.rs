@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use regatta_server::documents::PullRequestDocument;
+use regatta_ops::documents::PullRequestDocument;
 use serde_json::{Value, json};
 
 use crate::cli::Global;

@@ -110,7 +110,7 @@ pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> 
             Ok(result) => results.push(result),
             Err(error) => {
                 refused.push(
-                    json!({ "task_id": found.task.spec.id, "error": error.message, "hint": error.hint }),
+                    json!({ "task_id": found.task.spec.id, "error": error.message, "hint": error.hint() }),
                 );
             }
         }

@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::commands::add::plain_order;
 use crate::commands::run::{missing_hint, missing_program};
 use crate::commands::send::send;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{ClaudeBin, Found, Repositories, session_name, started_pid};
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     drop(lock);
     wait_for_process(&mut found).await?;
     if let TaskState::Blocked { detail, .. } = &found.task.state {
-        return Err(CliError::new(Exit::CannotWork, format!("Task {id} did not start: {detail}"))
+        return Err(CliError::new(RefusalKind::CannotWork, format!("Task {id} did not start: {detail}"))
             .hinted(format!("`regatta status {id}` shows what can be done with it")));
     }
     ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
@@ -95,7 +95,7 @@ async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), Cl
         return Ok(());
     }
     let message = format!("Task {} cannot start: its agent's program {program:?} was not found", spec.id);
-    Err(CliError::new(Exit::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
+    Err(CliError::new(RefusalKind::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
 }
 
 /// Program and arguments, as they would be now. The prompt goes to standard input.
@@ -197,7 +197,7 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
                 _ => return Ok(()),
             }
             if changes.changed().await.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             }
         }
     };

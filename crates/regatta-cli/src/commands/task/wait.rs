@@ -8,7 +8,7 @@ use regatta_core::config::parse_duration;
 use super::start::wait_for_process;
 use crate::cli::Global;
 use crate::commands::wait::{Granularity, Watch, Wording};
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, started_pid};
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             error("not_found");
             return Ok(NOT_FOUND);
         }
-        Err(why) if [Exit::NotFound, Exit::Usage].contains(&why.exit) => {
+        Err(why) if [RefusalKind::NotFound, RefusalKind::Usage].contains(&why.kind) => {
             error("not_found");
             return Ok(NOT_FOUND);
         }

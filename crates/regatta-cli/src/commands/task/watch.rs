@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_engine::crew::Watch;
-use regatta_server::crew::BoardTaskDocument;
+use regatta_ops::documents::crew::BoardTaskDocument;
 
 use super::list::board;
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
+use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         first = false;
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(Exit::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }

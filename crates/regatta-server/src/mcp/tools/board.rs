@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::crew::board;
 use crate::mcp::answer::{Answer, Told};
 use crate::mcp::{ClaimOrder, CompleteOrder, PushOrder, Refusal, Server, input};
+use regatta_ops::documents::crew::board;
 
 /// So many tasks are listed where nothing else is said, and at most.
 const LISTED: usize = 100;

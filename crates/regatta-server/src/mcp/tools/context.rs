@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::crew::ContextDocument;
 use crate::mcp::answer::{Answer, Told};
 use crate::mcp::{ContextOrder, Refusal, Server, input};
+use regatta_ops::documents::crew::ContextDocument;
 
 /// So many keys are listed.
 const MOST_KEYS: usize = 1000;

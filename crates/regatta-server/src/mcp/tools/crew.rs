@@ -6,9 +6,9 @@ use rmcp::{tool, tool_router};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::crew::crew;
 use crate::mcp::answer::{Answer, Told};
 use crate::mcp::{Authority, Refusal, Server, input};
+use regatta_ops::documents::crew::crew;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

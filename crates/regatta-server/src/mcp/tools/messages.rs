@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::crew::count;
-use crate::crew::MessageDocument;
 use crate::mcp::answer::{Answer, Told};
 use crate::mcp::{InboxOrder, PostOrder, Refusal, Server, input};
+use regatta_ops::documents::crew::MessageDocument;
 
 /// Who waits looks by itself this often; a message wakes it before.
 const LOOK: Duration = Duration::from_secs(5);

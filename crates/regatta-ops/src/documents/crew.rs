@@ -11,7 +11,7 @@ use regatta_store::{
 };
 use serde::Serialize;
 
-use crate::documents::TaskDocument;
+use super::TaskDocument;
 
 /// Somebody of the crew, as `crew list --json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,16 +10,15 @@ use regatta_core::config::Origin;
 use regatta_engine::daemon::{Presence, presence};
 use regatta_engine::git::{BranchTip, Head};
 
-use crate::error::CliError;
-use crate::exit::Exit;
 use crate::project::Project;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The longest name that a decision is read as.
 const LONGEST: u64 = 1024;
 
 /// A target branch, and who chose it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub enum Target {
     /// Named by a flag, a variable or regatta.yaml.
     Configured(String),
     /// Decided by an earlier run.
@@ -38,12 +37,12 @@ impl Target {
 
 impl Project {
     /// The branch work lands on. Looks only.
-    pub(crate) fn target(&self) -> Result<String, CliError> {
+    pub fn target(&self) -> Result<String, Refusal> {
         Ok(self.choice()?.branch())
     }
 
     /// The branch work lands on, and who chose it.
-    pub(crate) fn choice(&self) -> Result<Target, CliError> {
+    pub fn choice(&self) -> Result<Target, Refusal> {
         if let Some(target) = &self.config.target {
             return Ok(Target::Configured(target.clone()));
         }
@@ -51,14 +50,14 @@ impl Project {
             return Ok(Target::Decided(branch));
         }
         let branch = self.repo.default_branch().ok_or_else(|| {
-            CliError::new(Exit::Git, "HEAD is detached, so there is no branch to land on")
+            Refusal::new(RefusalKind::Git, "HEAD is detached, so there is no branch to land on")
                 .hinted("name one: --target BRANCH, or `target:` in regatta.yaml, or check a branch out: git switch main")
         })?;
         Ok(Target::Proposed(branch))
     }
 
     /// The branch work lands on, decided for good where nothing had decided it yet.
-    pub(crate) fn decide_target(&self) -> Result<String, CliError> {
+    pub fn decide_target(&self) -> Result<String, Refusal> {
         match self.choice()? {
             Target::Configured(branch) => Ok(branch),
             // An empty repository has nothing to decide between yet.
@@ -72,7 +71,7 @@ impl Project {
     }
 
     /// The branch that the train of this project lands on now: the one of its daemon, unless this command named one.
-    pub(crate) fn train_target(&self) -> Result<String, CliError> {
+    pub fn train_target(&self) -> Result<String, Refusal> {
         let named_here = matches!(self.config.origin("target"), Origin::Flag | Origin::Env);
         let serving = match presence(&self.repo) {
             Ok(Presence::Alive(info) | Presence::Stalled(info)) if !named_here => info.target,
@@ -82,18 +81,18 @@ impl Project {
     }
 
     /// Refuses a target that is not there.
-    pub(crate) fn require_branch(&self, choice: &Target) -> Result<(), CliError> {
+    pub fn require_branch(&self, choice: &Target) -> Result<(), Refusal> {
         let branch = choice.clone().branch();
         let found = self.repo.branch_tip(&branch)?;
         match choice {
             // A new branch can begin where the remote's is, if somebody named it.
             Target::Configured(_) | Target::Proposed(_) if found.is_some() => Ok(()),
             Target::Configured(_) | Target::Proposed(_) => {
-                Err(CliError::new(Exit::Git, format!("there is no branch {branch} to land on"))
+                Err(Refusal::new(RefusalKind::Git, format!("there is no branch {branch} to land on"))
                     .hinted("name another: --target BRANCH, or `target:` in regatta.yaml"))
             }
             Target::Decided(_) if matches!(found, Some(BranchTip::Local(_))) => Ok(()),
-            Target::Decided(_) => Err(CliError::refused(format!(
+            Target::Decided(_) => Err(Refusal::refused(format!(
                 "this project lands on {branch}, and there is no branch {branch} any more"
             ))
             .hinted(format!(
@@ -103,7 +102,7 @@ impl Project {
     }
 
     /// Where work lands, for somebody who has another branch checked out and did not choose it.
-    pub(crate) fn lands_elsewhere(&self) -> Result<Option<String>, CliError> {
+    pub fn lands_elsewhere(&self) -> Result<Option<String>, Refusal> {
         let (Target::Decided(target) | Target::Proposed(target)) = self.choice()? else { return Ok(None) };
         Ok(match &self.repo.head {
             Head::Branch(branch) if *branch != target => Some(format!(
@@ -117,7 +116,7 @@ impl Project {
         self.repo.state_dir.join("target")
     }
 
-    fn decided(&self) -> Result<Option<String>, CliError> {
+    fn decided(&self) -> Result<Option<String>, Refusal> {
         use std::io::Read;
         let path = self.target_file();
         let mut text = String::new();
@@ -125,12 +124,12 @@ impl Project {
         match read {
             Ok(_) => Ok(Some(text.trim().to_owned()).filter(|branch| !branch.is_empty())),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-            Err(error) => Err(CliError::io("reading", &path, &error)),
+            Err(error) => Err(Refusal::io("reading", &path, &error)),
         }
     }
 
     /// Writes the decision, durably, unless another process was faster. The one that counts.
-    pub(crate) fn record_target(&self, branch: &str) -> Result<String, CliError> {
+    pub fn record_target(&self, branch: &str) -> Result<String, Refusal> {
         self.make_state_dir()?;
         let path = self.target_file();
         let fresh = self.repo.state_dir.join(format!(".target.{}", std::process::id()));
@@ -144,7 +143,7 @@ impl Project {
             std::fs::File::open(&self.repo.state_dir)?.sync_all()
         });
         let _ = std::fs::remove_file(&fresh);
-        written.map_err(|error| CliError::io("writing", &path, &error))?;
+        written.map_err(|error| Refusal::io("writing", &path, &error))?;
         Ok(self.decided()?.unwrap_or_else(|| branch.to_owned()))
     }
 }

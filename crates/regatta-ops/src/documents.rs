@@ -1,6 +1,8 @@
 //! Tasks and attempts as documents. The names of their fields are published; see the test at the end.
 
+pub mod crew;
 mod parallel;
+pub mod plans;
 mod prompts;
 
 pub use parallel::*;

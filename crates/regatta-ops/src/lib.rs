@@ -1,0 +1,16 @@
+//! Everything a person or a program can do with Regatta, as functions: a typed request in, a typed result or a
+//! [`Refusal`] out. The command line, the MCP server and `top` are thin layers over it.
+//!
+//! Invariant: nothing here prints, parses arguments or decides by the text of a message.
+
+pub mod documents;
+pub mod project;
+pub mod refusal;
+pub mod secrets;
+pub mod step;
+pub mod target;
+pub mod trust;
+
+pub use project::{Project, ProjectOptions};
+pub use refusal::{Refusal, RefusalKind};
+pub use step::{Act, Step};

@@ -1,0 +1,414 @@
+//! A repository with its settings and its store, as every command needs them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use regatta_core::config::{self, Config};
+use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
+use regatta_core::id::TaskId;
+use regatta_engine::git::{GitError, Repo, Work};
+use regatta_engine::trust::{self, Purpose, state_dir};
+use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
+
+use crate::refusal::{Refusal, RefusalKind};
+
+/// The name of the configuration file.
+pub const CONFIG_FILE: &str = "regatta.yaml";
+/// Read where there is no other.
+pub const ROOKERY_FILE: &str = "rookery.yaml";
+
+/// Those who only look do not wait longer for git.
+const GIT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Where a project is, and what its caller said about it.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectOptions {
+    /// The repository; without one, the current directory's.
+    pub project: Option<PathBuf>,
+    /// The configuration file; without one, `regatta.yaml` at the repository root.
+    pub config: Option<PathBuf>,
+    /// The store; without one, what the configuration says.
+    pub store: Option<String>,
+    /// The caller agrees to whatever the repository runs.
+    pub trust: bool,
+}
+
+/// An opened project.
+#[derive(Clone)]
+pub struct Project {
+    pub repo: Repo,
+    pub config: Config,
+    /// What the file alone says.
+    pub file_config: Config,
+    /// The user named the file: `--config`.
+    pub config_is_named: bool,
+    /// The user agrees to whatever the repository runs: `--trust`.
+    pub trust_given: bool,
+    /// Where the configuration came from, if from a file.
+    pub config_file: Option<PathBuf>,
+    /// What the configuration was warned about.
+    pub warnings: Vec<Diagnostic>,
+    pub store_url: String,
+}
+
+impl Project {
+    /// Finds the repository, reads its settings.
+    pub fn open(options: &ProjectOptions) -> Result<Self, Refusal> {
+        Self::open_by(options, |start| Repo::discover(start, None))
+    }
+
+    /// The same for those who only look at the store and at files: no git is run where that can be helped, so they work
+    /// while git hangs.
+    pub fn look(options: &ProjectOptions) -> Result<Self, Refusal> {
+        Self::open_by(options, Repo::find)
+    }
+
+    fn open_by(
+        options: &ProjectOptions,
+        discover: impl Fn(&Path) -> Result<Repo, GitError>,
+    ) -> Result<Self, Refusal> {
+        let start = start_dir(options)?;
+        let repo = match (discover(&start), &options.config) {
+            // Supervisors start daemons anywhere: the file then says where the project is.
+            (Err(GitError::NotARepository { .. }), Some(file)) if options.project.is_none() => {
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                discover(file.parent().unwrap_or(&start))?
+            }
+            (found, _) => found?,
+        };
+        let ReadConfig { config, alone, file, warnings } = load_config(options, &repo.toplevel)?;
+        let store_url = store_url(options, &config, &repo);
+        Ok(Self {
+            repo,
+            config,
+            file_config: alone,
+            config_is_named: options.config.is_some(),
+            trust_given: options.trust,
+            config_file: file,
+            warnings,
+            store_url,
+        })
+    }
+
+    /// The same for somebody who names files. Outside of any repository, the first file says where the project is: in
+    /// its own directory, or where a plan of parallel-orchestra has its `cwd`.
+    pub fn open_for(options: &ProjectOptions, files: &[PathBuf]) -> Result<Self, Refusal> {
+        let opened = Self::open(options);
+        let (None, Err(error), Some(file)) = (&options.project, &opened, files.first()) else {
+            return opened;
+        };
+        if error.kind != RefusalKind::Git {
+            return opened;
+        }
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let cwd = regatta_core::taskfile::orchestra_cwd(&text).unwrap_or_default();
+        let dir = file.parent().unwrap_or(Path::new("")).join(cwd);
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        match Repo::discover(&dir, None) {
+            Ok(_) => Self::open(&ProjectOptions { project: Some(dir), ..options.clone() }),
+            Err(_) => opened,
+        }
+    }
+
+    /// What the configuration was warned about, where nobody has been shown that yet.
+    pub fn new_warnings(&self) -> &[Diagnostic] {
+        if self.warnings.is_empty() {
+            return &[];
+        }
+        let text: Vec<String> = self.warnings.iter().map(ToString::to_string).collect();
+        let (text, shown) = (text.join("\n"), self.repo.state_dir.join("shown-warnings"));
+        if std::fs::read_to_string(&shown).is_ok_and(|before| before == text) {
+            return &[];
+        }
+        // Where it cannot be kept they are shown again.
+        let _ = std::fs::write(&shown, text);
+        &self.warnings
+    }
+
+    /// What git says, or `None` if it does not say anything for a while.
+    pub fn ask_git<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Repo) -> Result<T, GitError> + Send + 'static,
+    ) -> Result<Option<T>, Refusal> {
+        let (send, answer) = std::sync::mpsc::channel();
+        let repo = self.repo.clone();
+        // Not one of the runtime's threads: those are waited for at the end.
+        std::thread::spawn(move || send.send(ask(&repo)));
+        match answer.recv_timeout(GIT_PATIENCE) {
+            Ok(answer) => Ok(Some(answer?)),
+            Err(_late) => Ok(None),
+        }
+    }
+
+    /// Opens the store, making it if it is not there.
+    pub async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
+        self.make_state_dir()?;
+        open_store(&self.store_url).await
+    }
+
+    /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there, and so is one that
+    /// cannot be looked for: to open it says why.
+    pub fn has_store(&self) -> bool {
+        let there = |path: &str| Path::new(path).try_exists().unwrap_or(true);
+        self.store_url.strip_prefix("sqlite:").is_none_or(there)
+    }
+
+    /// Opens the store if there is one.
+    pub async fn store(&self) -> Result<Arc<dyn Store>, Refusal> {
+        if let Some(path) = self.store_url.strip_prefix("sqlite:") {
+            match Path::new(path).try_exists() {
+                Ok(true)
+                    if Path::new(path) == self.repo.state_dir.join("regatta.db")
+                        && Path::new(path).is_dir() =>
+                {
+                    return Err(Refusal::new(
+                        RefusalKind::CannotWork,
+                        format!("{path} is a directory and no store"),
+                    )
+                    .hinted("look at it, and move it away: the next run makes a new store"));
+                }
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(Refusal::not_found(format!("there is no store at {path} yet"))
+                        .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
+                }
+                Err(error) => {
+                    let dir = Path::new(path).parent().unwrap_or(Path::new("."));
+                    return Err(Refusal::io("reading the store at", Path::new(path), &error).hinted(
+                        format!("`ls -ld {}` shows whose it is and who may read it", dir.display()),
+                    ));
+                }
+            }
+        }
+        // An agent may see another home, and with it another record.
+        if !claims_attempt() {
+            state_dir::check(&self.repo)?;
+        }
+        open_store(&self.store_url).await
+    }
+
+    /// `.regatta`, private to the user and kept out of git.
+    pub fn make_state_dir(&self) -> Result<(), Refusal> {
+        if !claims_attempt() {
+            state_dir::make(&self.repo)?;
+        }
+        self.repo.exclude(&["/.regatta/"])?;
+        Ok(())
+    }
+
+    /// Git on content for commands that only look: it obeys the settings that are trusted.
+    pub fn work(&self) -> Result<Work, Refusal> {
+        self.make_state_dir()?;
+        let in_force = trust::git(&self.repo, Purpose::Look)?;
+        Ok(Work::new(&self.repo, in_force.snapshot))
+    }
+
+    /// Where lanes are, relative settings anchored at the configuration file's directory or the repository root.
+    pub fn lanes_root(&self) -> PathBuf {
+        let name = self.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        let text = self.config.lanes_root.replace("{repo}", &name.unwrap_or_else(|| "repo".to_owned()));
+        let anchor = match self.config.origin("lanes_root") {
+            // The file of a linked worktree means what the main one's means: all of them share their lanes.
+            config::Origin::File => self
+                .config_file
+                .as_deref()
+                .and_then(Path::parent)
+                .filter(|dir| **dir != self.repo.toplevel)
+                .map(Path::to_owned),
+            _ => None,
+        };
+        normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
+    }
+
+    /// Takes the profiles that `--profiles` names, where it was given. Whoever is chosen has to be there.
+    pub fn choose_profiles(&mut self, names: Option<&str>) -> Result<(), Refusal> {
+        let mut diagnostics = match names {
+            Some(names) => self.config.apply_flag("--profiles", "profiles", names),
+            None => Vec::new(),
+        };
+        let home = std::env::var("HOME").unwrap_or_default();
+        for profile in self.config.profiles.iter().filter(|profile| profile.implied) {
+            if Path::new(&home).join(format!(".claude-{}", profile.name)).is_dir() {
+                continue;
+            }
+            let source = match self.config.origin("profiles") {
+                config::Origin::Flag => "--profiles",
+                _ => "$REGATTA_PROFILES",
+            };
+            let (message, hint) = self.config.no_such_profile(profile);
+            diagnostics.push(Diagnostic::error(source, Pos::NOWHERE, message).hinted(hint));
+        }
+        if has_errors(&diagnostics) { Err(Refusal::diagnosed(diagnostics)) } else { Ok(()) }
+    }
+}
+
+/// Where this program is. One that was replaced while it runs, by an upgrade, is where the new one is.
+pub fn this_program() -> std::io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let text = path.to_string_lossy();
+    let replaced = text.strip_suffix(" (deleted)").map(PathBuf::from).filter(|new| new.is_file());
+    Ok(replaced.unwrap_or(path))
+}
+
+/// The directory a command starts from.
+pub fn start_dir(options: &ProjectOptions) -> Result<PathBuf, Refusal> {
+    match &options.project {
+        Some(dir) if dir.is_dir() => Ok(dir.clone()),
+        Some(dir) => Err(Refusal::not_found(format!("there is no directory {}", dir.display()))
+            .hinted("--project (-C) names the directory of a repository")),
+        None => std::env::current_dir().map_err(|error| Refusal::io("reading", Path::new("."), &error)),
+    }
+}
+
+/// A configuration, and the file it came from.
+pub struct ReadConfig {
+    /// With what the environment says.
+    pub config: Config,
+    /// What the file alone says.
+    pub alone: Config,
+    pub file: Option<PathBuf>,
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Flag over environment over file over default.
+pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, Refusal> {
+    let file = match &options.config {
+        Some(file) => Some(file.clone()),
+        None => {
+            [CONFIG_FILE, ROOKERY_FILE].map(|name| root.join(name)).into_iter().find(|file| file.exists())
+        }
+    };
+    let (mut config, mut diagnostics) = match &file {
+        None => (Config::default(), Vec::new()),
+        Some(path) => {
+            let text = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+            let shown = shown(path);
+            let text = String::from_utf8(text).map_err(|error| {
+                Refusal::usage(format!("{shown} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+                    .hinted("save it as UTF-8")
+            })?;
+            match path.file_name() == Some(ROOKERY_FILE.as_ref()) {
+                true => config::parse_rookery(&shown, &text),
+                false => config::parse(&shown, &text),
+            }
+        }
+    };
+    let alone = config.clone();
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    diagnostics.extend(config.apply_env(variables));
+    match has_errors(&diagnostics) {
+        true => Err(Refusal::diagnosed(diagnostics)),
+        false => Ok(ReadConfig { config, alone, file, warnings: diagnostics }),
+    }
+}
+
+async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
+    let opened = regatta_store::open(url).await;
+    let store = opened.map_err(|error| match error {
+        StoreError::Invalid(_) => Refusal::from(error).hinted(
+            "leave --store, $REGATTA_STORE and `store:` out to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
+        ),
+        error => Refusal::from(error),
+    })?;
+    // Members whose processes are gone hold nothing any more, and nobody is told otherwise.
+    regatta_engine::crew::bury(store.as_ref()).await?;
+    Ok(store)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "--config or $REGATTA_CONFIG named it; without them regatta.yaml at the repository root is read, if it is there"
+        }
+        _ => "make it readable, or name another with --config",
+    };
+    Refusal::io("reading", path, error).hinted(hint)
+}
+
+fn store_url(options: &ProjectOptions, config: &Config, repo: &Repo) -> String {
+    let wanted = options.store.clone().unwrap_or_else(|| config.store.clone());
+    let plain = |path: &str| format!("sqlite:{}", normal(&repo.root.join(expand_home(path))).display());
+    match wanted.as_str() {
+        "sqlite" => format!("sqlite:{}", repo.state_dir.join("regatta.db").display()),
+        url if url.contains("://") => url.to_owned(),
+        url => plain(url.strip_prefix("sqlite:").unwrap_or(url)),
+    }
+}
+
+/// A path as a person would write it from where they stand.
+pub fn shown(path: &Path) -> String {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&cwd).unwrap_or(path).display().to_string()
+}
+
+pub fn expand_home(text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => PathBuf::from(text),
+    }
+}
+
+/// Without `.` and `..`, by the text alone.
+fn normal(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+    }
+    clean
+}
+
+/// The variables that every attempt has, and no person.
+const ATTEMPT_VARIABLES: [&str; 4] =
+    ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", regatta_engine::process::MARKER];
+
+/// Whether this process has the environment of an attempt.
+pub fn claims_attempt() -> bool {
+    ATTEMPT_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// The task that `text` names: by its id, or by the only id that begins with it.
+pub async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, Refusal> {
+    if let Ok(id) = TaskId::parse(text) {
+        match store.task(&id).await {
+            Err(StoreError::NotFound(_)) => {}
+            other => return Ok(other?),
+        }
+    }
+    let query = TaskQuery { prefix: Some(text.to_owned()), limit: 6, ..TaskQuery::default() };
+    let mut found = if text.is_empty() { Vec::new() } else { store.tasks(&query).await? };
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(Refusal::not_found(format!("there is no task {text:?}"))
+            .hinted("`regatta list --status all` shows what there is")),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|record| record.spec.id.as_str()).collect();
+            Err(Refusal::usage(format!("{text:?} could be {}", names.join(", ")))
+                .hinted("give more of the id"))
+        }
+    }
+}
+
+/// A directory that files are to be made in, now or when it is first needed: it has to be possible before anything
+/// starts. `what` is the flag or the setting that names it.
+pub fn require_writable(dir: &Path, what: &str) -> Result<(), Refusal> {
+    let refused = |place: &Path, error: &std::io::Error| {
+        Refusal::usage(format!("{what}: no files can be made in {}: {error}", place.display()))
+            .hinted(format!("name another directory with {what}, or make {} writable", place.display()))
+    };
+    let existing = dir.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(dir);
+    if !existing.is_dir() {
+        return Err(refused(existing, &std::io::ErrorKind::NotADirectory.into()));
+    }
+    let probe = existing.join(format!(".regatta-probe-{}", std::process::id()));
+    std::fs::create_dir(&probe).map_err(|error| refused(existing, &error))?;
+    let _ = std::fs::remove_dir(&probe);
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Why an operation was not done: what kind of refusal, the state that was in the way, and the next steps, as data.
+
+use regatta_core::causes::with_causes;
+use regatta_core::diagnostic::Diagnostic;
+use regatta_core::id::TaskId;
+use regatta_engine::engine::EngineError;
+use regatta_engine::git::GitError;
+use regatta_engine::landing::train::LandError;
+use regatta_engine::trust::TrustError;
+use regatta_store::{StoreError, TaskRecord};
+
+use crate::step::{Act, Step};
+
+/// The kind of a refusal. Each has an exit code of its own on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The request itself is wrong: a value, a file, a setting.
+    Usage,
+    /// Regatta could not do its job: a program is missing, the store is unreachable, the disk is full.
+    CannotWork,
+    /// There is no such task, member, message, file.
+    NotFound,
+    /// It did not happen in time.
+    TimedOut,
+    /// The state, a conflict or a policy forbids it.
+    Refused,
+    /// Git or a lane failed.
+    Git,
+    /// The caller interrupted it.
+    Interrupted,
+}
+
+/// What an operation ends with when it does not do what it was asked. It always has a next step.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// What kind.
+    pub kind: RefusalKind,
+    /// What is in the way, in one sentence.
+    pub message: String,
+    /// The task it is about, and the name of the state it was in.
+    pub task: Option<(TaskId, &'static str)>,
+    /// What can be done next; never empty.
+    pub next: Vec<Step>,
+    /// Mistakes in files, with file, line and column.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Refusal {
+    /// A refusal with the usual next step of its kind.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        let next = vec![Step::Advice(usual_step(kind).to_owned())];
+        Self { kind, message: message.into(), task: None, next, diagnostics: Vec::new() }
+    }
+
+    /// The request is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Usage, message)
+    }
+
+    /// It is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::NotFound, message)
+    }
+
+    /// The state forbids it.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Refused, message)
+    }
+
+    /// Names the task it is about, in the state it has.
+    pub fn about(mut self, task: &TaskRecord) -> Self {
+        self.task = Some((task.spec.id.clone(), task.state.name()));
+        self
+    }
+
+    /// Offers these acts on the task as the next steps.
+    pub fn offering(mut self, task: &TaskId, acts: impl IntoIterator<Item = Act>) -> Self {
+        self.next = acts.into_iter().map(|act| Step::Act { act, task: task.clone() }).collect();
+        self
+    }
+
+    /// Says the next step in a sentence.
+    pub fn hinted(mut self, hint: impl Into<String>) -> Self {
+        self.next = vec![Step::Advice(hint.into())];
+        self
+    }
+
+    /// The next steps in one line for people.
+    pub fn hint(&self) -> String {
+        let steps: Vec<String> = self.next.iter().map(ToString::to_string).collect();
+        steps.join("; ")
+    }
+
+    /// Files could not be understood; the diagnostics say where.
+    pub fn diagnosed(diagnostics: Vec<Diagnostic>) -> Self {
+        let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        let plural = if errors == 1 { "" } else { "s" };
+        let mut error = Self::usage(format!("{errors} mistake{plural} found; nothing was changed"));
+        let wrong = |part: fn(&str) -> bool| {
+            diagnostics.iter().filter(|found| found.is_error()).all(|found| part(&found.file))
+        };
+        let hint = if wrong(|source| source.starts_with('$')) {
+            "correct the environment variable; `regatta config` shows what holds and who said so"
+        } else if wrong(|source| source.starts_with('-')) {
+            "correct the flag; `--help` behind the command says what it takes"
+        } else if wrong(|source| source.ends_with("regatta.yaml") || source.ends_with("rookery.yaml")) {
+            "correct it; `regatta config` reads it again and changes nothing"
+        } else {
+            "correct them; `regatta validate FILE` checks again without running anything"
+        };
+        error.diagnostics = diagnostics;
+        error.hinted(hint)
+    }
+
+    /// A file could not be read or written.
+    pub fn io(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => RefusalKind::NotFound,
+            _ => RefusalKind::CannotWork,
+        };
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "look at the path: nothing is there",
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "give this user the right to it, or work in another place"
+            }
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                "make room on that disk: `regatta lane sweep` takes away what nobody needs"
+            }
+            std::io::ErrorKind::IsADirectory => "that is a directory; name a file",
+            _ => usual_step(RefusalKind::CannotWork),
+        };
+        Self::new(kind, format!("{doing} {}: {error}", path.display())).hinted(hint)
+    }
+}
+
+/// Where to look when nobody knows better.
+fn usual_step(kind: RefusalKind) -> &'static str {
+    match kind {
+        RefusalKind::Usage => "`regatta --help` lists commands, `regatta COMMAND --help` what each takes",
+        RefusalKind::NotFound => "`regatta list --status all` shows what there is",
+        RefusalKind::Refused => "`regatta status ID` says what can be done now",
+        RefusalKind::TimedOut => "`regatta list` shows how far it is",
+        RefusalKind::CannotWork | RefusalKind::Git | RefusalKind::Interrupted => {
+            "`regatta doctor` looks at git, the store, the agents and the disk"
+        }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::NotFound(_) => RefusalKind::NotFound,
+            StoreError::Fenced(_)
+            | StoreError::Conflict(_)
+            | StoreError::Refused(_)
+            | StoreError::Held(_) => RefusalKind::Refused,
+            StoreError::Invalid(_) => RefusalKind::Usage,
+            StoreError::SessionExpired
+            | StoreError::Busy(_)
+            | StoreError::Unavailable(_)
+            | StoreError::Corrupt(_) => RefusalKind::CannotWork,
+        };
+        let made = Refusal::new(kind, with_causes(&error));
+        match error {
+            StoreError::NotFound(_) => made.hinted("`regatta list --status all` shows what there is"),
+            StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
+                made.hinted("`regatta doctor` looks at the store")
+            }
+            StoreError::Busy(_) => made.hinted(
+                "nothing was changed: try again when it lets go; `lsof` on .regatta/regatta.db shows who it is",
+            ),
+            StoreError::Fenced(_) => made.hinted("this attempt is over; what it says no longer counts"),
+            _ => made,
+        }
+    }
+}
+
+impl From<GitError> for Refusal {
+    fn from(error: GitError) -> Self {
+        let text = format!("could not {}", with_causes(&error));
+        match &error {
+            GitError::NotInstalled(_) | GitError::TooOld { .. } => {
+                Refusal::new(RefusalKind::CannotWork, text).hinted("install git 2.40 or newer")
+            }
+            GitError::NotARepository { path } => {
+                let text = format!("{} is not in a git repository", path.display());
+                Refusal::new(RefusalKind::Git, text).hinted("go to a git repository, or make one: git init")
+            }
+            GitError::Bare { .. } => {
+                Refusal::new(RefusalKind::Git, text).hinted("work from a checkout: git worktree add ../work")
+            }
+            _ => Refusal::new(RefusalKind::Git, text)
+                .hinted("`regatta doctor` looks at the repository and its lanes"),
+        }
+    }
+}
+
+impl From<TrustError> for Refusal {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Refused { message, hint } => Refusal::refused(message).hinted(hint),
+            TrustError::NoHome(text) => Refusal::new(RefusalKind::CannotWork, text)
+                .hinted("set HOME, or XDG_STATE_HOME, to a directory that you can write"),
+            TrustError::Git(error) => error.into(),
+        }
+    }
+}
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Git(error) => error.into(),
+            EngineError::Trust(error) => error.into(),
+            EngineError::Refused(why) | EngineError::Repeats(why) => Refusal::refused(why)
+                .hinted("`regatta list` shows what there is, `regatta status ID` what to do about it"),
+            EngineError::Landing(LandError::Store(error)) => error.into(),
+            error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
+                .hinted("`regatta doctor` looks at the state directory and the disk"),
+            EngineError::CutOff(_) => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
+                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+            other => Refusal::new(RefusalKind::Git, with_causes(&other))
+                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+        }
+    }
+}
