@@ -1,30 +1,110 @@
 //! `regatta cancel`.
 
+use regatta_testkit::daemon::is_alive;
+use regatta_testkit::world::{Barrier, World as TestWorld, task};
 use serde_json::Value;
 
+use crate::REGATTA;
 use crate::world::World;
 
+/// Starts what an agent might start and lose sight of, in a lane or not; each says its pid in a file of its name below
+/// `pids`, and has the world in its arguments. Returns when all have said it.
+fn brood(world: &TestWorld, pids: &str) -> String {
+    let (dir, forever) = (world.outside(pids), world.outside("forever"));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(&forever, "").unwrap();
+    let one = |name: &str, before: &str| {
+        let file = dir.join(name);
+        let body = format!(
+            "{before}echo $$ >{0}.new; mv {0}.new {0}; exec tail -f {1}",
+            file.display(),
+            forever.display()
+        );
+        (file, body)
+    };
+    let deaf = "trap \"\" INT TERM HUP QUIT; ";
+    let [plain, session, forked, cleared] =
+        [one("plain", deaf), one("session", deaf), one("forked", deaf), one("cleared", deaf)];
+    let waits: String = [&plain, &session, &forked, &cleared]
+        .map(|(file, _)| format!("until [ -e {} ]; do sleep 0.02; done\n", file.display()))
+        .concat();
+    // The shell in between is gone at once: whose they are is known by the tree alone, or not at all.
+    format!(
+        "sh -c '{}' >/dev/null 2>&1 &\n\
+         setsid sh -c '{}' >/dev/null 2>&1 &\n\
+         (setsid sh -c '(cd / && exec sh -c \"$0\" >/dev/null 2>&1) & exit' '{}' &)\n\
+         (cd / && setsid env -i PATH=\"$PATH\" sh -c '{}' </dev/null >/dev/null 2>&1 &)\n\
+         {waits}",
+        plain.1, session.1, forked.1, cleared.1
+    )
+}
+
+/// The pids that a brood has said, by name.
+fn said(world: &TestWorld, pids: &str) -> Vec<(String, u32)> {
+    let mut said: Vec<(String, u32)> = std::fs::read_dir(world.outside(pids))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let pid = std::fs::read_to_string(&path).unwrap().trim().parse().unwrap();
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), pid)
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+fn alive(brood: &[(String, u32)]) -> Vec<&str> {
+    brood.iter().filter(|(_, pid)| is_alive(*pid)).map(|(name, _)| name.as_str()).collect()
+}
+
 #[test]
-fn a_running_agent_is_ended_before_the_state_says_cancelled() {
-    let world = World::new();
-    let pid = world.outside().join("pid");
-    let plan = format!(
-        "---\nregatta: 1\ntasks:\n  - id: hangs\n    agent: sh\n    prompt: |\n      echo work > work.txt; echo $$ > {}; exec sleep 600\n---\n",
-        pid.display()
-    );
-    let path = world.plan_file(&plan);
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
-    events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
-    let cancelled = world.run(["cancel", "hangs", "--json"]).exits(0).json();
+fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_and_nobody_else_is() {
+    let mut world = TestWorld::new(REGATTA);
+    world.env("USER", "ada");
+    let barriers = [world.barrier("hangs"), world.barrier("stays")];
+    let plan: String = ["hangs", "stays"]
+        .iter()
+        .zip(&barriers)
+        .map(|(id, barrier)| {
+            let script = format!("echo work >{id}.txt\n{}{}", brood(&world, id), barrier.script());
+            task(id, "", &script)
+        })
+        .collect();
+    let run = world.start(&world.plan(&plan), &["--no-dashboard"]);
+    barriers.iter().for_each(Barrier::arrived);
+    let mut bystander = std::process::Command::new("tail")
+        .arg("-f")
+        .arg(world.outside("forever"))
+        .current_dir(world.root())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let all = ["cleared", "forked", "plain", "session"];
+    let (ended, kept) = (said(&world, "hangs"), said(&world, "stays"));
+    assert_eq!((alive(&ended), alive(&kept)), (all.to_vec(), all.to_vec()));
+    let agents = ["hangs", "stays"].map(|id| world.agent_pid(id, 1));
+    assert_eq!(agents.map(is_alive), [true, true]);
+
+    let cancelled = world.regatta(["cancel", "hangs", "--json"]).exited(0).stdout;
+    // Looked at now: nothing is waited for after the answer.
+    let (left, others, agents) = (alive(&ended), alive(&kept), agents.map(is_alive));
+    assert_eq!(left, [""; 0], "what the agent started is gone");
+    assert_eq!((others, agents), (all.to_vec(), [false, true]), "others go on");
+    assert!(bystander.try_wait().unwrap().is_none(), "a process of somebody else goes on");
+    let cancelled: Value = serde_json::from_str(&cancelled).unwrap();
     let cancelled = &cancelled["tasks"][0];
     assert_eq!((&cancelled["state"], &cancelled["reason"]), (&"cancelled".into(), &"by ada".into()));
-    if let Ok(pid) = std::fs::read_to_string(pid) {
-        assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "its process is gone");
-    }
-    assert_eq!(run.rest().1, 1);
-    let again = world.run(["cancel", "hangs", "--json"]).exits(6).error();
-    assert!(again["error"].as_str().unwrap().contains("hangs is cancelled"), "{again}");
+
+    barriers[1].open();
+    run.wait().exited(1);
+    assert_eq!(alive(&kept), [""; 0], "nor does anything outlive an attempt that ends by itself");
+    assert!(bystander.try_wait().unwrap().is_none());
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+    world.assert_states(["hangs cancelled", "stays landed"]);
+    world.assert_no_process();
+    let again = world.regatta(["cancel", "hangs", "--json"]).exited(6).stderr;
+    assert!(again.contains("hangs is cancelled"), "{again}");
 }
 
 #[test]
