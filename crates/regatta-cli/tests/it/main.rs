@@ -60,6 +60,7 @@ mod run_repositories;
 mod run_retries;
 mod run_scheduling;
 mod run_stops;
+mod run_target_moves;
 mod run_train;
 mod run_watch;
 mod salvage;

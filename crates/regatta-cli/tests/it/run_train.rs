@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use regatta_testkit::daemon::is_alive;
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
 use serde_json::Value;
@@ -340,31 +341,55 @@ fn a_car_waits_for_what_it_builds_on_and_the_train_is_shown_as_it_is() {
 }
 
 #[test]
-fn two_gates_run_at_once() {
+fn as_many_gates_as_are_allowed_run_at_once_and_no_more() {
     let world = World::new(REGATTA);
-    let (meeting, first, second) =
-        (world.outside("meeting"), world.outside("first"), world.outside("second"));
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &meeting,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    // All three together are red, so that shorter lists are tested. The first of those gates waits for the second one to
-    // come, and the second for the first.
+    let (meeting, log) = (world.outside("meeting"), world.outside("times.log"));
+    fs::create_dir(&meeting).unwrap();
+    let (all, barrier) = (world.barrier("all"), world.barrier("both"));
+    // All of them together are red, so that the target and shorter lists are tested. The first two of those gates each
+    // leave a file and wait for the other's: one at a time would wait for ever. Then one of them says so.
     let test = format!(
-        "[ $(ls *.txt | wc -l) -lt 3 ] || exit 1; if mkdir '{1}' 2>/dev/null; then read _ <'{0}'; elif mkdir '{2}' 2>/dev/null; then echo met >'{0}'; fi",
+        "me=$(git rev-parse HEAD); echo \"+$me\" >>'{1}'\n\
+         if [ $(ls *.txt | wc -l) = 5 ]; then {3}; echo \"-$me\" >>'{1}'; exit 1; fi\n\
+         echo $$ >'{0}'/$me\n\
+         until [ $(ls '{0}' | wc -l) -ge 2 ]; do sleep 0.02; done\n\
+         if mkdir '{0}.told' 2>/dev/null; then {2}; touch '{0}.told/go'; fi\n\
+         until [ -e '{0}.told/go' ]; do sleep 0.02; done\n\
+         echo \"-$me\" >>'{1}'; [ ! -e e.txt ]",
         meeting.display(),
-        first.display(),
-        second.display()
+        log.display(),
+        barrier.script(),
+        all.script()
     );
     gate(&world, &test);
-    let names = ["a", "b", "c"];
+    let settings = fs::read_to_string(world.root().join("regatta.yaml")).unwrap();
+    world.config(&settings.replace("parallel: 4", "parallel: 2"));
+    let names = ["a", "b", "c", "d", "e"];
     made_ready(&world, &names);
-    // One at a time would wait for ever.
-    land(&world, &names).exited(1);
-    world.assert_states(["a landed", "b landed", "c blocked"]);
-    assert!(second.is_dir(), "the two have met");
+    let landing = world.begin(["land"].iter().chain(&names));
+    all.arrived();
+    let busy = status(&world)["tests"].as_array().unwrap().len();
+    assert!(busy <= 2, "{busy} gates at once");
+    all.open();
+    barrier.arrived();
+    let pids: Vec<u32> = fs::read_dir(&meeting)
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap().trim().parse().unwrap())
+        .collect();
+    let alive: Vec<bool> = pids.into_iter().map(is_alive).collect();
+    assert_eq!(alive, [true, true], "both are at work, and nobody else");
+    let shown = status(&world);
+    assert_eq!((&shown["slots"], shown["tests"].as_array().unwrap().len()), (&2.into(), 2), "{shown:#}");
+    world.regatta(["land", "status"]).exited(0).says(", 2 of 2 slots busy");
+    barrier.open();
+    landing.wait().exited(1);
+    world.assert_states(["a landed", "b landed", "c landed", "d landed", "e blocked"]);
+    let log = fs::read_to_string(&log).unwrap();
+    let (mut now, mut most) = (0, 0);
+    for line in log.lines() {
+        now += if line.starts_with('+') { 1 } else { -1 };
+        most = most.max(now);
+    }
+    assert_eq!((now, most), (0, 2), "{log}");
+    world.assert_tidy();
 }
