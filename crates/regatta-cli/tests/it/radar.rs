@@ -2,6 +2,7 @@
 
 mod engine;
 mod hostile;
+mod steering;
 
 use std::collections::BTreeMap;
 use std::fs;
