@@ -49,9 +49,7 @@ fn an_agent_is_started_with_its_rules_and_servers() {
     assert!(world.landed("servers").unwrap().contains(r#""DOCS_TOKEN":"tok-4711-tok""#));
     assert_eq!(world.landed("mode").as_deref(), Some("-rw-------\n"));
     let file = world.root().join(".regatta/runs/a/1/mcp.json");
-    if let Ok(meta) = fs::metadata(&file) {
-        assert_eq!(meta.permissions().mode() & 0o777, 0o600);
-    }
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let shown = world.regatta(["config", "show"]);
     assert!(!format!("{}{}", shown.stdout, shown.stderr).contains("tok-4711"), "{}", shown.stdout);
 }

@@ -24,6 +24,139 @@ fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
     assert!(pictures <= 1, "{pictures} pictures are in the history:\n{history}");
 }
 
+/// The whole screen without what differs from one run to the next: times, hashes, the world's directory. Lines that the
+/// terminal cut are whole again.
+fn masked(world: &crate::world::World, pane: &Pane<'_>) -> String {
+    let screen = pane.tmux(["capture-pane", "-p", "-J"]);
+    let screen = screen.replace(&world.outside().display().to_string(), "DIR");
+    let is_hash = |word: &str| (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_time = |word: &str| word.strip_suffix('s').is_some_and(|seconds| seconds.parse::<f64>().is_ok());
+    let mask = |word: &str| match word.trim_end_matches(',') {
+        bare if is_hash(bare) => word.replace(bare, "HASH"),
+        bare if is_time(bare) => word.replace(bare, "TIME"),
+        _ => word.to_owned(),
+    };
+    let line = |line: &str| {
+        let line = line.split(' ').map(mask).collect::<Vec<_>>().join(" ").trim_end().to_owned();
+        // How much room is left beside a time is its own affair.
+        match line.split_once(" TIME ") {
+            Some((before, after)) => format!("{} TIME {}", before.trim_end(), after.trim_start()),
+            None => line,
+        }
+    };
+    screen.lines().map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+#[test]
+fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
+    let world = crate::world::World::new();
+    let fifo = world.fifo();
+    let plan = world.plan_file(&format!(
+        "---\nregatta: 1\nname: screen\ndefaults: {{ agent: sh, max_attempts: 1 }}\ntasks:\n\
+         \x20 - id: broken\n    title: Break something\n    prompt: exit 3\n\
+         \x20 - id: waiter\n    title: Wait for a word\n    prompt: |\n      echo hello from the lane; read go < {}; echo x > x.txt\n\
+         \x20 - id: next\n    title: Go on\n    deps: [waiter]\n    prompt: echo next > next.txt\n\
+         \x20 - id: never\n    deps: [broken]\n    prompt: echo never\n---\n",
+        fifo.display()
+    ));
+    let pane = Pane::of(&world, (80, 24), "", &format!("run {}", plan.display()));
+    pane.until(|screen| screen.contains("hello from the lane") && screen.contains("2 of 4 settled"));
+    insta::assert_snapshot!(masked(&world, &pane), @r"
+    screen → main · 2 of 4 settled · 1 running · TIME
+    ✕ broken failed                          failed: the agent failed (exit 3)
+    ● waiter running TIME hello from the lane
+    ○ next   pending                         waits for waiter
+    – never  skipped                         skipped, broken will not come
+    ");
+    crate::world::let_go(&fifo);
+    pane.ended(1);
+    insta::assert_snapshot!(masked(&world, &pane), @r"
+    screen → main · 4 of 4 settled · 0 running · TIME
+    ✕ broken failed                          failed: the agent failed (exit 3)
+    ✓ waiter landed                          landed on main as HASH
+    ✓ next   landed                          landed on main as HASH
+    – never  skipped                         skipped, broken will not come
+
+    ✕ broken failed
+    └─ – never skipped
+    ✓ waiter landed HASH
+    └─ ✓ next landed HASH
+
+    ✕ broken failed: the agent failed (exit 3)
+    – never skipped: dependency broken
+    1 failed, 2 landed, 1 skipped in TIME on main
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` tries again
+    ended 1
+    ");
+}
+
+#[test]
+fn the_demo_in_a_terminal_shows_what_it_promises() {
+    let world = crate::world::World::new();
+    let kept = world.outside().join("demo");
+    let pane = Pane::of(&world, (110, 70), "", &format!("demo --keep {}", kept.display()));
+    pane.until(|screen| screen.contains(" of 10 settled"));
+    pane.ended(0);
+    let screen = masked(&world, &pane);
+    let (screen, rest) = screen.split_once("git log of the scratch repository:\n").unwrap();
+    // Who is done first lands first.
+    let (log, rest) = rest.split_once("\n\n").unwrap();
+    let mut log: Vec<&str> = log.lines().collect();
+    log.sort_unstable();
+    insta::assert_snapshot!(format!("{screen}git log, sorted:\n{}\n\n{rest}", log.join("\n")), @r"
+    A scratch repository: DIR/demo/scratch
+    Its plan.md has ten tasks for the simulated agent. What you will see:
+      flaky        fails at first and succeeds on its retry
+      menu-left    and menu-right change the same line: one lands, the other is blocked with the file named
+      broken       fails for good, so announce, which depends on it, is skipped
+
+    demo → main · 10 of 10 settled · 0 running · TIME · $0.17
+    ✓ schema     landed                  $0.02   landed on main as HASH
+    ✓ api        landed                  $0.05   landed on main as HASH
+    ✓ seed       landed                  $0.01   landed on main as HASH
+    ✓ docs       landed                  $0.02   landed on main as HASH
+    ✓ flaky      landed    #2            $0.03   landed on main as HASH
+    ✓ menu-left  landed                  $0.01   landed on main as HASH
+    ⚠ menu-right blocked                 $0.01   blocked (conflict): it conflicts with main in greeting.txt; its…
+    ✕ broken     failed                          failed: the worker said block: The oven is cold
+    – announce   skipped                         skipped, broken will not come
+    ✓ release    landed                  $0.02   landed on main as HASH
+
+    ✓ schema landed HASH
+    ├─ ✓ api landed HASH
+    │  └─ ✓ release landed HASH (also after seed, docs)
+    └─ ✓ seed landed HASH
+    ✓ docs landed HASH
+    ✓ flaky landed HASH
+    ✓ menu-left landed HASH
+    ⚠ menu-right blocked
+    ✕ broken failed
+    └─ – announce skipped
+
+    ⚠ menu-right blocked: conflict: it conflicts with main in greeting.txt; its work is on regatta/menu-right
+    ✕ broken failed: the worker said block: The oven is cold
+    – announce skipped: dependency broken
+    1 blocked, 1 failed, 7 landed, 1 skipped in TIME, $0.1700 on main
+    report: DIR/demo/scratch/.regatta/report.md
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/demo/scratch/plan.md` tries again
+
+    git log, sorted:
+      HASH Begin
+      HASH feat(api): Serve the menu over HTTP
+      HASH feat(docs): Document the menu
+      HASH feat(flaky): Work on the second attempt
+      HASH feat(menu-left): Greet with soup
+      HASH feat(release): Write the release notes
+      HASH feat(schema): Create the menu table
+      HASH feat(seed): Seed two dishes
+
+    Everything is still there: cd DIR/demo/scratch
+      regatta list --status all · regatta status flaky · regatta logs flaky · regatta diff menu-right
+      remove it with: rm -r DIR/demo
+    ended 0
+    ");
+}
+
 #[test]
 fn directories_that_cannot_be_written_are_refused_before_anything_starts() {
     let world = World::new(REGATTA);
