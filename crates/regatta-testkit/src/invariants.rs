@@ -81,40 +81,21 @@ fn written_twice(world: &World) -> Vec<String> {
     added.filter(|line| !seen.insert(*line)).map(|line| format!("written twice: the line {line}")).collect()
 }
 
-/// Task and attempt of every commit on the target, the last first; empty where nobody wrote them.
-fn told_by_commits(world: &World) -> Vec<(String, String)> {
-    let value = |key: &str| format!("%(trailers:key={key},valueonly,separator=%x2C)");
-    let format = format!("--format=.{} {}", value("Regatta-Task"), value("Regatta-Attempt"));
-    let log = world.repo().git(["log", &format, "main", "--"]);
-    let of = |line: &str| {
-        let (task, attempt) = line.trim_start_matches('.').split_once(' ').unwrap_or_default();
-        (task.trim().to_owned(), attempt.trim().to_owned())
-    };
-    log.lines().map(of).collect()
+/// The task of every commit on the target, the last first; empty where nobody wrote one.
+fn told_by_commits(world: &World) -> Vec<String> {
+    let format = "--format=.%(trailers:key=Regatta-Task,valueonly,separator=%x2C)";
+    let log = world.repo().git(["log", format, "main", "--"]);
+    log.lines().map(|line| line.trim_start_matches('.').trim().to_owned()).collect()
 }
 
-/// How often each task landed, and how many commits are no task's. An attempt that was interrupted after its commit
-/// leaves it to the next one, and both land together: commits of several attempts, one directly on the other, are one
-/// landing. Two of the same attempt are two.
-fn landings(commits: &[(String, String)]) -> (BTreeMap<String, usize>, usize) {
+/// How often each task landed, and how many commits are no task's.
+fn landings(commits: &[String]) -> (BTreeMap<String, usize>, usize) {
     let mut landed: BTreeMap<String, usize> = BTreeMap::new();
-    let mut others = 0;
-    let mut together: Vec<&(String, String)> = Vec::new();
-    for commit in commits {
-        if commit.0.is_empty() {
-            others += 1;
-            together.clear();
-            continue;
-        }
-        let is_earlier =
-            together.last().is_some_and(|above| above.0 == commit.0) && !together.contains(&commit);
-        if !is_earlier {
-            *landed.entry(commit.0.clone()).or_default() += 1;
-            together.clear();
-        }
-        together.push(commit);
+    let (of_tasks, others): (Vec<&String>, Vec<&String>) = commits.iter().partition(|task| !task.is_empty());
+    for task in of_tasks {
+        *landed.entry(task.clone()).or_default() += 1;
     }
-    (landed, others)
+    (landed, others.len())
 }
 
 /// Lanes are those of tasks that may need them again; git and the disk agree about them.
@@ -353,22 +334,10 @@ fn reachable(world: &World) -> Vec<u8> {
 mod tests {
     use super::landings;
 
-    fn count(commits: &[(&str, &str)]) -> Vec<(String, usize)> {
-        let commits: Vec<(String, String)> =
-            commits.iter().map(|(task, attempt)| ((*task).to_owned(), (*attempt).to_owned())).collect();
-        landings(&commits).0.into_iter().collect()
-    }
-
     #[test]
-    fn attempts_that_land_together_are_one_landing() {
-        assert_eq!(count(&[("a", "3"), ("a", "1"), ("", "")]), [("a".to_owned(), 1)]);
-        assert_eq!(count(&[("a", "2"), ("b", "1"), ("b", "2")]), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    }
-
-    #[test]
-    fn the_same_attempt_once_more_or_elsewhere_is_another() {
-        assert_eq!(count(&[("a", "1"), ("a", "1")]), [("a".to_owned(), 2)]);
-        assert_eq!(count(&[("a", "2"), ("b", "1"), ("a", "1")]), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
-        assert_eq!(count(&[("a", "2"), ("", ""), ("a", "1")]), [("a".to_owned(), 2)]);
+    fn every_commit_of_a_task_is_a_landing() {
+        let (landed, others) = landings(&["a", "", "b", "a"].map(str::to_owned));
+        assert_eq!(landed, [("a".to_owned(), 2), ("b".to_owned(), 1)].into());
+        assert_eq!(others, 1);
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use regatta_testkit::daemon::within;
-use regatta_testkit::invariants::{history, lost_lines, pen};
+use regatta_testkit::daemon::{until, within};
+use regatta_testkit::invariants::{LEDGER, history, lost_lines, pen};
 use regatta_testkit::repo::write;
 use regatta_testkit::world::{World, task};
 
@@ -38,20 +38,6 @@ fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("modes can be set");
 }
 
-/// Removes what killed git processes left locked: with nobody alive, that is safe.
-fn unlock(dir: &Path) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if entry.file_name() != "objects" {
-                unlock(&path);
-            }
-        } else if path.extension().is_some_and(|end| end == "lock") {
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
 #[test]
 fn nothing_lands_twice_when_git_itself_is_killed() {
     let mut dice = Dice::new();
@@ -62,7 +48,7 @@ fn nothing_lands_twice_when_git_itself_is_killed() {
 }
 
 fn storm(dice: &mut Dice) {
-    let n_tasks = short_or_long(16, 40);
+    let n_tasks = 40;
     let started = Instant::now();
     let (seed, on) = (dice.below(1 << 30), Duration::from_secs(short_or_long(8, 25)));
     println!("killed git: seed {} ({seed})", dice.seed);
@@ -94,7 +80,6 @@ fn storm(dice: &mut Dice) {
     let during = landed();
     fs::remove_file(&switch).expect("the storm is over");
     let settled = within(Duration::from_secs(240), || {
-        unlock(&world.root().join(".git"));
         let stored = world.stored();
         if stored.iter().any(|(_, state)| state == "parked" || state == "blocked") {
             world.regatta(["unpark", "--all"]);
@@ -106,6 +91,11 @@ fn storm(dice: &mut Dice) {
     drop(daemon.kill());
     let mut wrong = history(&world, 2);
     wrong.extend(lost_lines(&world));
+    // Every start writes one line.
+    let starts = fs::read_to_string(world.outside(LEDGER)).unwrap_or_default().lines().count();
+    if starts != n_tasks {
+        wrong.push(format!("{starts} starts of the agents of {n_tasks} tasks:\n{}", handed_back(&world)));
+    }
     if settled.is_none() {
         wrong.push(format!("it did not settle: {:?}\n{}", world.stored(), world.log()));
     }
@@ -116,4 +106,62 @@ fn storm(dice: &mut Dice) {
         "killed git: {n_tasks} tasks, {during} landed in the storm, each is there once: {:.1} s",
         started.elapsed().as_secs_f64()
     );
+}
+
+/// What was handed back to the queue, and why.
+fn handed_back(world: &World) -> String {
+    let db = world.database();
+    let sql = "select t.id, e.body from event e join task t on t.seq = e.task
+               where e.body ->> 'kind' in ('parked', 'retrying', 'released', 'blocked', 'following-up') order by e.seq";
+    let mut query = db.prepare(sql).expect("the schema is known");
+    let rows =
+        query.query_map([], |row| Ok(format!("{} {}", row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    rows.expect("events can be read").flatten().collect::<Vec<_>>().join("\n")
+}
+
+/// A task whose agent writes down that it was started, makes a file and, as its last act, the switch.
+fn switching(world: &World, id: &str, switch: &Path, starts: &Path) -> PathBuf {
+    let act =
+        format!("echo {id} >>'{}'; echo {id} >{id}.txt; touch '{}'", starts.display(), switch.display());
+    world.plan(&task(id, "max_attempts: 9", &act))
+}
+
+#[test]
+fn an_agent_is_not_started_again_because_git_was_killed_when_it_had_ended() {
+    let mut world = World::new(REGATTA);
+    let [switch, starts, killed] = ["switch", "starts", "killed"].map(|name| world.outside(name));
+    // A command is tried four times before it counts as killed: several steps of settling fail one after the other.
+    wrap_git(
+        &mut world,
+        &format!(
+            "if [ -e '{}' ]; then echo x >>'{1}'; [ $(wc -l <'{1}') -gt 16 ] || kill -9 $$; fi\nexec \"$real\" \"$@\"",
+            switch.display(),
+            killed.display()
+        ),
+    );
+    world.run(&switching(&world, "a", &switch, &starts), &[]).exited(0);
+    world.assert_states(["a landed"]);
+    assert!(fs::read_to_string(&killed).unwrap().lines().count() > 16, "git was not killed so often");
+    assert_eq!(fs::read_to_string(&starts).unwrap(), "a\n");
+    assert_eq!(world.attempts("a").0, 1);
+    assert_eq!(world.commits_of("a.txt"), 1);
+}
+
+#[test]
+fn an_attempt_that_has_ended_is_only_settled_after_git_and_the_engine_were_killed() {
+    let mut world = World::new(REGATTA);
+    let [switch, starts] = ["switch", "starts"].map(|name| world.outside(name));
+    wrap_git(&mut world, &format!("[ ! -e '{}' ] || kill -9 $$\nexec \"$real\" \"$@\"", switch.display()));
+    let plan = switching(&world, "a", &switch, &starts);
+    let run = world.start(&plan, &[]);
+    until("the agent has ended", || switch.exists().then_some(()));
+    world.wait_state("a", "judging");
+    drop(run.kill());
+    assert_eq!(world.stored(), [("a".to_owned(), "judging".to_owned())]);
+    fs::remove_file(&switch).unwrap();
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed"]);
+    assert_eq!(fs::read_to_string(&starts).unwrap(), "a\n");
+    assert_eq!(world.attempts("a").0, 1);
+    assert_eq!(world.commits_of("a.txt"), 1);
 }

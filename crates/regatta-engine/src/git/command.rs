@@ -249,6 +249,9 @@ impl GitCommand {
                 std::thread::sleep(jittered(FIRST_WAIT));
                 continue;
             }
+            if output.status.code().is_none() && !self.only_once {
+                return Err(GitError::Killed { command: self.shown() });
+            }
             if output.status.success() || !is_lock_trouble(&stderr) {
                 let (code, stdout) = (output.status.code(), output.stdout);
                 return Ok(Ran { code, stdout, stderr, command: self.shown() });
@@ -282,8 +285,14 @@ impl GitCommand {
 
 impl Ran {
     pub(crate) fn into_error(self) -> GitError {
-        let status = self.code.map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit {code}"));
-        GitError::Failed { command: self.command, status, stderr: self.stderr }
+        match self.code {
+            Some(code) => GitError::Failed {
+                command: self.command,
+                status: format!("exit {code}"),
+                stderr: self.stderr,
+            },
+            None => GitError::Killed { command: self.command },
+        }
     }
 }
 

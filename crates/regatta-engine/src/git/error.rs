@@ -29,6 +29,9 @@ pub enum GitError {
     /// A command ended badly; the end of what it said is kept.
     #[error("run `{command}` ({status})\n{stderr}")]
     Failed { command: String, status: String, stderr: String },
+    /// Something ended git itself: a signal of somebody else's, or the kernel for want of memory.
+    #[error("run `{command}`: it was killed")]
+    Killed { command: String },
     /// A lock file stayed for as long as we were ready to wait.
     #[error("run `{command}`: {stderr}")]
     Locked { command: String, stderr: String },
@@ -92,11 +95,11 @@ impl GitError {
         matches!(self, Self::Locked { .. })
     }
 
-    /// Whether the machine is to blame: no git, a held lock, a full or failing disk.
+    /// Whether the machine is to blame: no git or a killed one, a held lock, a full or failing disk.
     pub fn is_environment(&self) -> bool {
         use std::io::ErrorKind;
         match self {
-            Self::Locked { .. } | Self::NotInstalled(_) | Self::TooOld { .. } => true,
+            Self::Locked { .. } | Self::Killed { .. } | Self::NotInstalled(_) | Self::TooOld { .. } => true,
             Self::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::StorageFull
@@ -145,6 +148,16 @@ const LOST: &[&str] = &[
     "bad object",
     "unable to write file",
     "failed to insert into database",
+    "nonexistent object",
+    "Could not read ",
+    "could not parse",
+    "unable to parse",
+    "unable to find",
+    "failed to unpack tree",
+    "missing blob",
+    "missing tree",
+    "Needed a single revision",
+    "not a tree",
 ];
 
 #[cfg(test)]

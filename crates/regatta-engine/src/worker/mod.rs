@@ -13,6 +13,7 @@ mod gather;
 mod link;
 mod mail;
 mod marks;
+mod patience;
 mod planner;
 mod prepare;
 mod run;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 use crate::context::Context;
 pub(crate) use prepare::reopen;
 
+use crate::landing::gc::GcWatch;
 use crate::lanes::Lane;
 use crate::meter::Meter;
 use crate::persist::until_answered;
@@ -43,6 +45,7 @@ use crate::process::hold::{self, Vacated};
 use crate::process::{Found, LaunchError, OVERDUE, Shim, StopRequest, find, sweep};
 use crate::redact::Redactor;
 use crate::{clock, failpoint, leftovers};
+use patience::Patience;
 
 /// A task during whose preparation so many engines in a row have ended is blocked.
 const NEVER_BEGAN: usize = 20;
@@ -136,6 +139,10 @@ pub(crate) struct Worker {
     pub(crate) next: Choice,
     /// Takes the secrets of the task's own variables out of what is kept and shown.
     own_secrets: Redactor,
+    /// Whether a `git gc` was at work meanwhile.
+    gc: GcWatch,
+    /// The agent had the target itself checked out; its lane has been taken off it.
+    had_the_target: bool,
 }
 
 /// Where an attempt works and what was ordered there.
@@ -198,7 +205,8 @@ impl Worker {
         let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
-        Self { ctx, claim, record, stop, meter, history, next, own_secrets }
+        let gc = GcWatch::new(&ctx.repo.common_dir);
+        Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target: false }
     }
 
     /// From now on knows the secrets of its lane, and its own token where it is at hand.
@@ -243,7 +251,14 @@ impl Worker {
         let mut history = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
         history.retain(|attempt| attempt.n < self.claim.attempt);
         self.history = history;
-        let Some(site) = self.site_of_record(run_dir).await? else {
+        let mut patience = Patience::new();
+        let site = loop {
+            match self.site_of_record(run_dir.clone()).await {
+                Err(error) if patience.allows(self, &error).await => {}
+                site => break site?,
+            }
+        };
+        let Some(site) = site else {
             // Claimed, and nothing more; or somebody took the lane away under the agent.
             self.end_tree().await;
             self.vacate(None).await?;
@@ -313,7 +328,14 @@ impl Worker {
         exit: &Exit,
         heard: gather::Heard,
     ) -> Result<(), WorkerError> {
-        self.settle(site, exit, heard).await?;
+        // All of it can be done again, up to the step that settles the task.
+        let (mut patience, before) = (Patience::new(), self.record.clone());
+        loop {
+            match self.settle(site, exit, &heard).await {
+                Err(error) if patience.allows(self, &error).await => self.record = before.clone(),
+                settled => break settled?,
+            }
+        }
         if self.claim.spec.read_only
             && let Err(error) =
                 self.git(site, |ctx, lane| ctx.lanes.give_back_reader(lane, clock::now())).await
@@ -354,7 +376,7 @@ impl Worker {
                 Outcome::Block { reason: BlockReason::Policy, detail: why.clone() }
             }
             // By positive signs only: what git cannot do in a lane after an agent was there is that agent's work.
-            WorkerError::Git(git) if self.record.exit.is_some() && !git.is_environment() => {
+            WorkerError::Git(_) if self.record.exit.is_some() && !self.may_pass(&error) => {
                 self.work_failure(&with_causes(&error))
             }
             other => self.environment_failure(&with_causes(other)),

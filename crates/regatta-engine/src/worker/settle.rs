@@ -41,13 +41,18 @@ pub(super) enum Proven {
 
 impl Worker {
     /// Judges the attempt and carries the outcome out.
-    pub(crate) async fn settle(&mut self, site: &Site, exit: &Exit, heard: Heard) -> Result<(), WorkerError> {
+    pub(crate) async fn settle(
+        &mut self,
+        site: &Site,
+        exit: &Exit,
+        heard: &Heard,
+    ) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
         let harm = self.mend(site).await?;
         self.keep_stashes(site).await?;
         let mut reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
         if reported == Reported::default() {
-            reported.statement = self.said_before_it_was_cut_short(&heard).await?;
+            reported.statement = self.said_before_it_was_cut_short(heard).await?;
         }
         let marker = gather::marker(&site.lane.path, spec.id.as_str());
         let facts = Facts {
@@ -74,7 +79,7 @@ impl Worker {
             let why = "it says that it lacks a conversation which it was to begin".to_owned();
             judgement = Judgement::Environment(why);
         }
-        if let Some(why) = self.sandbox_failed(site, &judgement, &heard).await? {
+        if let Some(why) = self.sandbox_failed(site, &judgement, heard).await? {
             judgement = Judgement::Permanent(why);
         }
         self.heard_of_account(&judgement, heard.rejected.as_deref()).await?;
@@ -212,16 +217,14 @@ impl Worker {
     }
 
     /// Whether the agent has the target branch itself checked out; its lane is taken off it.
-    pub(super) async fn took_the_target(&self, site: &Site) -> Result<bool, WorkerError> {
+    pub(super) async fn took_the_target(&mut self, site: &Site) -> Result<bool, WorkerError> {
         let target = self.ctx.target.clone();
-        self.git(site, move |ctx, lane| {
-            let took = lane.branch()?.as_deref() == Some(&*target);
-            if took {
-                ctx.lanes.detach(lane)?;
-            }
-            Ok(took)
-        })
-        .await
+        let took = self.git(site, move |_, lane| Ok(lane.branch()?.as_deref() == Some(&*target))).await?;
+        self.had_the_target |= took;
+        if took {
+            self.git(site, |ctx, lane| ctx.lanes.detach(lane)).await?;
+        }
+        Ok(self.had_the_target)
     }
 
     /// Whether this attempt went on with a conversation of an earlier one.
