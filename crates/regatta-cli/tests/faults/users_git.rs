@@ -212,13 +212,10 @@ fn gc_beside_agents_at_work_is_harmless() {
         over.store(true, Ordering::Relaxed);
         ran
     });
-    // A train that gc never lets finish may pause; the work of every task is there, and lands when it is resumed.
-    let ended = |(_, state): &(String, String)| !["landed", "landing"].contains(&state.as_str());
-    assert_eq!(world.stored().iter().find(|task| ended(task)), None, "{}", world.log());
-    if ran.code != 0 {
-        world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
-    }
+    ran.exited(0);
     for n in 0..TASKS {
+        // What gc took was made again: no agent was started for it a second time.
+        assert_eq!(world.attempts(&format!("t{n}")).0, 1, "t{n}: {}", world.log());
         assert_eq!(world.commits_of(&format!("t{n}.txt")), 1, "t{n}: {}", world.log());
     }
     let fsck = world.repo().try_git(world.root(), &["fsck", "--full", "--no-dangling"]);

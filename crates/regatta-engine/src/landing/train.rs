@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use super::chain::{Approval, Chain, Refusal, approval};
 use super::gate::{self, Gate};
-use super::gc::GcGuard;
+use super::gc::{self, Gc, GcGuard};
 pub(crate) use super::ledger::Memory;
 use super::ledger::{Decision, Situation, Tested, UnderWay};
 use super::order::{Deps, in_order};
@@ -124,6 +124,7 @@ struct Test {
     since: Instant,
     since_at: regatta_core::time::Timestamp,
     stop: watch::Sender<Option<Stop>>,
+    gc: Gc,
 }
 
 /// One round.
@@ -146,7 +147,7 @@ pub(super) struct Train {
     pub(super) remote: Option<(String, Option<Oid>)>,
     /// Cars that were looked at and may land.
     pub(super) fit: HashSet<Approval>,
-    /// Troubles with git in a row.
+    /// Troubles with git in a row that no `git gc` explains.
     stumbles: u32,
     /// Dependencies that are done or landed.
     met: BTreeSet<TaskId>,
@@ -187,6 +188,7 @@ impl Train {
             changed.mark_unchanged();
             look |= self.load_cars().await?;
             if look {
+                let gc = self.gc();
                 let stepped = self.step().await;
                 if stepped.is_ok() {
                     self.nobody_collects = None;
@@ -198,7 +200,7 @@ impl Train {
                         true
                     }
                     Ok(Went::Nowhere) => false,
-                    Err(LandError::Git(error)) if self.gets_up(&error).await? => true,
+                    Err(LandError::Git(error)) if self.gets_up(&error, &gc).await? => true,
                     // Git's trouble is nobody's fault: cars keep their places and say what they wait for.
                     Err(LandError::Git(error)) => {
                         let why = self.ctx.redact(&with_causes(&error));
@@ -290,15 +292,27 @@ impl Train {
         }
     }
 
+    fn gc(&self) -> Gc {
+        Gc::beside(self.nobody_collects.as_ref(), &self.ctx.repo.common_dir)
+    }
+
     /// Git could not do something. A `git gc --prune=now` may have taken what was built and no ref reached: all of that is
-    /// made again, and at once for the first few times. A car whose own work is gone leaves. Whether to try again.
-    async fn gets_up(&mut self, error: &GitError) -> Result<bool, LandError> {
-        self.stumbles += 1;
+    /// made again, while no `git gc` can begin, as often as one was in the way, and otherwise the first few times. A car
+    /// whose own work is gone leaves. Whether to try again.
+    async fn gets_up(&mut self, error: &GitError, gc: &Gc) -> Result<bool, LandError> {
         self.ctx.train.ledger().chains.forget();
         self.ctx.work.forget_trees();
-        if self.stumbles > MOST_STUMBLES
-            || matches!(error, GitError::Locked { .. } | GitError::NotInstalled(_))
-        {
+        let mut explained = gc.explains(error);
+        if !explained && matches!(error, GitError::Locked { .. } | GitError::NotInstalled(_)) {
+            return Ok(false);
+        }
+        if self.nobody_collects.is_none() {
+            let taken = self.ctx.blocking(|ctx| Ok::<_, GitError>(GcGuard::take(&ctx.repo.common_dir)));
+            self.nobody_collects = taken.await?;
+            explained &= self.nobody_collects.is_some() || gc::is_at_work(&self.ctx.repo.common_dir);
+        }
+        self.stumbles += u32::from(!explained);
+        if self.stumbles > MOST_STUMBLES {
             return Ok(false);
         }
         let needed = self.cars.iter().flat_map(|car| [&car.request.base, &car.request.head]);
@@ -307,10 +321,6 @@ impl Train {
             Ok(gone) => gone,
             Err(_) => return Ok(false),
         };
-        if self.nobody_collects.is_none() {
-            let taken = self.ctx.blocking(|ctx| Ok::<_, GitError>(GcGuard::take(&ctx.repo.common_dir)));
-            self.nobody_collects = taken.await?;
-        }
         let is_gone = |oid: &str| gone.iter().any(|gone| gone.as_str() == oid);
         let lost: Vec<Car> = self
             .cars
@@ -535,6 +545,7 @@ impl Train {
             since: Instant::now(),
             since_at: clock::now(),
             stop,
+            gc: self.gc(),
         });
         Ok(())
     }
@@ -604,13 +615,14 @@ impl Train {
             Ok(Gate::Stopped) => return Ok(()),
             Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
             Err(LandError::Git(error)) => {
-                return match self.gets_up(&error).await? {
+                return match self.gets_up(&error, &test.gc).await? {
                     true => Ok(()),
                     false => self.trouble(&with_causes(&error)).await,
                 };
             }
             Err(error) => return Err(error),
         };
+        self.stumbles = 0;
         let took = test.since.elapsed();
         let (note, failure) = (self.ctx.redact(&note), failure.map(|detail| self.ctx.redact(&detail)));
         if failure.is_none()
