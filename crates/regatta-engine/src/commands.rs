@@ -187,6 +187,7 @@ impl Shell {
             run_id: self.run_id.clone(),
             limit: Some(limit),
             grace: ctx.options.grace,
+            log_limit: Some(ctx.config.limits.log_bytes()),
             hold: self.hold.clone(),
         };
         let asked = async {

@@ -29,6 +29,7 @@ fn launch_and_hang(mut args: Vec<OsString>) -> ExitCode {
         run_id: args[1].clone().into_string().expect("a UTF-8 run id"),
         limit: None,
         grace: std::time::Duration::from_secs(5),
+        log_limit: None,
         hold: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

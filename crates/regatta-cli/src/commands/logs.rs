@@ -136,7 +136,7 @@ impl<'a> Show<'a> {
         loop {
             let seen = self.seen;
             self.show_events(&mut reading, n, false).await?;
-            let begin = if self.args.lines.is_some() { back.begin().map_err(failed)? } else { 0 };
+            let begin = if self.goes_back() { back.begin().map_err(failed)? } else { 0 };
             let mut tail = open_at(&path, begin.max(reading.begin()))?;
             drain(&mut reading, &mut tail, &path)?;
             if begin == 0 || reading.is_full() {
@@ -235,9 +235,9 @@ impl<'a> Show<'a> {
         let path = self.log(n).await?;
         let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
-        let begin = match self.args.lines {
-            Some(_) => Back::new(&path).and_then(|back| back.begin()).map_err(failed)?,
-            None => 0,
+        let begin = match self.goes_back() {
+            true => Back::new(&path).and_then(|back| back.begin()).map_err(failed)?,
+            false => 0,
         };
         let mut tail = open_at(&path, begin.max(reading.begin()))?;
         let mut stderr: Option<Tail> = None;
@@ -283,6 +283,11 @@ impl<'a> Show<'a> {
                 }
             }
         }
+    }
+
+    /// Where to begin is found out by trying; of a raw log its last lines are counted.
+    fn goes_back(&self) -> bool {
+        self.args.lines.is_some() && !self.args.raw
     }
 
     async fn begin(&self, n: u32) -> Result<Reading<'a>, CliError> {

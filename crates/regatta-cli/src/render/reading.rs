@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use regatta_core::event::Event;
 use regatta_core::report::describe;
 use regatta_engine::agents::{self, Decoder, Kind};
-use regatta_engine::process::Line;
+use regatta_engine::process::{Line, before_holes, dropped_line, read_past_holes};
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Transcript};
 use serde_json::json;
@@ -99,8 +99,15 @@ impl<'a> Reading<'a> {
     /// Some more lines of the log.
     pub(crate) fn lines(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.mode == Mode::Raw {
-            let end = lines.last().map_or(0, |line| line.end);
-            return self.copy_to(end);
+            let mut read = self.copied;
+            for line in lines {
+                if line.dropped > 0 {
+                    self.copy_to(read)?;
+                    self.dropped(line.end);
+                }
+                read = line.end;
+            }
+            return self.copy_to(read);
         }
         let mut text = Vec::new();
         let now = self.live.map(|since| since.elapsed());
@@ -216,12 +223,24 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Says that everything up to `end` is missing.
+    fn dropped(&mut self, end: u64) {
+        let n_bytes = end.saturating_sub(self.copied);
+        self.ui.foreign(format!("{}\n", dropped_line(n_bytes)).as_bytes());
+        self.copied = end;
+    }
+
     /// Copies the file as it is, up to `end`.
     fn copy_to(&mut self, end: u64) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         while self.copied < end {
             let wanted = usize::try_from(end - self.copied).unwrap_or(CHUNK).min(CHUNK);
-            let n = self.file.read_at(&mut chunk[..wanted], self.copied)?;
+            let (from, n) = read_past_holes(&self.file, &mut chunk[..wanted], self.copied)?;
+            if from != self.copied {
+                // It was dropped since the line was read.
+                self.dropped(from.min(end));
+                continue;
+            }
             if n == 0 {
                 break;
             }
@@ -263,7 +282,8 @@ impl Back {
         }
         let mut chunk = vec![0; CHUNK];
         loop {
-            let n = self.file.read_at(&mut chunk, at)?;
+            let (from, n) = read_past_holes(&self.file, &mut chunk, at)?;
+            at = from;
             if n == 0 {
                 return Ok(0);
             }
@@ -285,6 +305,12 @@ fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
     let mut found = 0;
     let mut chunk = vec![0; CHUNK];
     while end > 0 {
+        let whole = before_holes(file, end)?;
+        if whole < end {
+            // The line that it cut off, on both sides of it, counts as one.
+            end = whole;
+            continue;
+        }
         let begin = end.saturating_sub(CHUNK as u64);
         let part = &mut chunk[..usize::try_from(end - begin).unwrap_or(CHUNK)];
         file.read_exact_at(part, begin)?;

@@ -95,3 +95,77 @@ fn a_status_costs_the_same_whatever_the_log_is() {
     world.regatta(["list"]).exited(0).says("landed");
     world.regatta(["wait", "a"]).exited(0).says("EXITED task=a state=landed");
 }
+
+const MB: u64 = 1 << 20;
+
+/// Lines of about a hundred bytes, each with its number.
+fn flood(n_lines: u32) -> String {
+    format!("seq -f 'line %092g' 1 {n_lines}")
+}
+
+#[test]
+fn a_flood_leaves_its_beginning_its_end_and_a_line_that_says_what_is_missing() {
+    use std::os::unix::fs::MetadataExt as _;
+    let world = World::new(REGATTA);
+    let barrier = world.barrier("on");
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"Finished","session_id":"5f3a0000-0000-4000-8000-000000000000","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":3}}"#;
+    let play = world.outside("claude");
+    regatta_testkit::repo::script(
+        &play,
+        &format!(
+            "cat >/dev/null\n\
+             printf '%s\\n' '{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"5f3a0000-0000-4000-8000-000000000000\",\"model\":\"m\"}}'\n\
+             {flood}\n{flood} >&2\necho x >x.txt\nregatta done --verdict pass --summary 'Did it' >/dev/null\n{wait}\n\
+             printf '%s\\n' '{result}'",
+            flood = flood(300_000),
+            wait = barrier.script()
+        ),
+    );
+    world.config(&format!(
+        "version: 1\nlimits: {{ max_log_mb: 4 }}\nagents: {{ claude: {{ exe: {} }} }}\n",
+        play.display()
+    ));
+    let plan = world.plan(&task("a", "agent: claude", "flood"));
+    let run = world.start(&plan, &[]);
+    barrier.arrived();
+    // Its engine dies: what the next one reads is what is on disk.
+    run.kill();
+    barrier.open();
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed"]);
+    let record = world.task("a");
+    assert_eq!(record["attempts"][0]["cost_usd"], 0.5, "{record:#}");
+
+    let logs = world.root().join(".regatta/logs/a");
+    for name in ["1.jsonl", "1.stderr"] {
+        let found = fs::metadata(logs.join(name)).unwrap();
+        assert!(found.len() > 28 * MB, "{name} is as long as what was written: {}", found.len());
+        assert!(found.blocks() * 512 <= 5 * MB, "{name} takes {} bytes", found.blocks() * 512);
+    }
+    let raw = world.regatta(["logs", "a", "--raw"]).exited(0).stdout;
+    let lines: Vec<&str> = raw.lines().collect();
+    let is_marker = |line: &&str| line.starts_with("[regatta: ");
+    assert_eq!(lines.iter().filter(|line| is_marker(line)).count(), 1);
+    let at = lines.iter().position(|line| is_marker(&line)).unwrap();
+    let dropped: u64 = lines[at].split(' ').nth(1).unwrap().parse().unwrap();
+    let expected = format!("[regatta: {dropped} bytes of this log were dropped here, see limits.max_log_mb]");
+    assert_eq!(lines[at], expected);
+    // The count is exact, and every other line is whole.
+    let shown = raw.len() as u64 - (expected.len() as u64 + 1);
+    assert_eq!(shown + dropped, fs::metadata(logs.join("1.jsonl")).unwrap().len());
+    assert!(lines[0].starts_with("{\"type\":\"system\"") && lines.last() == Some(&result));
+    for pair in lines[1..at].windows(2).chain(lines[at + 1..lines.len() - 1].windows(2)) {
+        let number = |line: &str| line.strip_prefix("line ").unwrap().parse::<u32>().unwrap();
+        assert_eq!(number(pair[0]) + 1, number(pair[1]));
+    }
+    let transcript = world.regatta(["logs", "a"]).exited(0).stdout;
+    assert!(transcript.contains(&expected) && transcript.contains("Finished"));
+    // More lines than the end has: through what is missing, to the beginning.
+    let many = lines.len().to_string();
+    assert!(world.regatta(["logs", "a", "--raw", "-n", &many]).exited(0).stdout == raw);
+    let fewer = (lines.len() - at).to_string();
+    let end = world.regatta(["logs", "a", "--raw", "-n", &fewer]).exited(0).stdout;
+    assert!(end == raw[raw.find(&expected).unwrap()..]);
+    let few = world.regatta(["logs", "a", "--raw", "-n", "1"]).exited(0).stdout;
+    assert_eq!(few, format!("{result}\n"));
+}

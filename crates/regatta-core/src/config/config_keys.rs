@@ -285,6 +285,12 @@ static LIMIT_KEYS: &[Key] = &[
     )
     .example("5"),
     Key::new(
+        "max_log_mb",
+        Kind::Int { min: 4, max: 1_000_000 },
+        "256",
+        "How many megabytes of disk each log of an attempt takes at most, one for standard output and one for standard error. Of a longer one the beginning and the end stay.",
+    ),
+    Key::new(
         "budget_usd",
         Kind::Number,
         "none",

@@ -134,6 +134,7 @@ impl Config {
             ("limits.min_free_memory_gb", Value::Number(n)) => limits.min_free_memory_gb = Some(*n),
             ("limits.max_load", Value::Number(n)) => limits.max_load = Some(*n),
             ("limits.min_free_disk_gb", Value::Number(n)) => limits.min_free_disk_gb = Some(*n),
+            ("limits.max_log_mb", Value::Int(n)) => limits.max_log_mb = count(*n),
             ("limits.budget_usd", Value::Number(number)) => limits.budget_usd = Some(*number),
             ("budget.task.usd", Value::Number(n)) => self.budget.task.usd = Some(*n),
             ("budget.task.tokens", Value::Int(n)) => self.budget.task.tokens = u64::try_from(*n).ok(),

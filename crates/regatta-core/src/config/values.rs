@@ -368,7 +368,7 @@ pub struct Watch {
 }
 
 /// What may happen at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limits {
     /// How many tasks of each group may run at once.
     pub groups: BTreeMap<String, u32>,
@@ -381,8 +381,31 @@ pub struct Limits {
     pub max_load: Option<f64>,
     /// Start nothing while less disk is free where lanes are made.
     pub min_free_disk_gb: Option<f64>,
+    /// How much disk each log of an attempt takes at most.
+    pub max_log_mb: u32,
     /// What all attempts together may cost: those of a run, or those of the daemon in one day.
     pub budget_usd: Option<f64>,
+}
+
+impl Limits {
+    /// How many bytes each log of an attempt takes at most.
+    pub fn log_bytes(&self) -> u64 {
+        u64::from(self.max_log_mb) << 20
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            stagger: None,
+            min_free_memory_gb: None,
+            max_load: None,
+            min_free_disk_gb: None,
+            max_log_mb: 256,
+            budget_usd: None,
+        }
+    }
 }
 
 /// What agents may use.

@@ -91,6 +91,7 @@ fn prepare(
         run_id: format!("notify.{run_id}"),
         limit: Some(LIMIT),
         grace: GRACE,
+        log_limit: Some(ctx.config.limits.log_bytes()),
         hold: None,
     })
 }

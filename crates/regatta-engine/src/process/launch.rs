@@ -61,6 +61,8 @@ pub struct Launch {
     pub limit: Option<Duration>,
     /// How long the tree may take to end by itself once it was interrupted.
     pub grace: Duration,
+    /// About how many bytes of each stream stay on disk: of more than that the middle is dropped.
+    pub log_limit: Option<u64>,
     /// The lock that the tree holds for as long as one of its processes lives, see `process::hold`.
     pub hold: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
-//! **Every byte an agent wrote comes out once, in whole lines, in bounded memory.** A [`Tail`] follows a file
+//! **Every byte of a log comes out once, in whole lines, in bounded memory.** A [`Tail`] follows a file
 //! that grows; it sleeps until the file changes, and it can be reopened at the [`offset`](Tail::offset) that
-//! was reached, by another engine too.
+//! was reached, by another engine too. Where the log was too long and its middle was dropped, one line says so.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::closing;
+use super::holes::read_past_holes;
 use super::wakeup::Wakeup;
 
 /// The longest line that is kept whole. Agents print single lines of more than a megabyte.
@@ -31,6 +31,8 @@ pub struct Line {
     pub cut: bool,
     /// True if the file ends in it without a line feed. Only [`Tail::drain`] gives such a line.
     pub torn: bool,
+    /// How many bytes were dropped from the log here; `bytes` then says so, in place of what was there.
+    pub dropped: u64,
     /// Where the next line begins: the offset at which to reopen once this line is dealt with.
     pub end: u64,
 }
@@ -47,6 +49,13 @@ pub struct Tail {
     partial: Vec<u8>,
     /// It is longer than that.
     cut: bool,
+    /// What is being read is the rest of a line whose beginning was dropped.
+    behind_hole: bool,
+}
+
+/// The line that stands for what was dropped.
+pub fn dropped_line(n_bytes: u64) -> String {
+    format!("[regatta: {n_bytes} bytes of this log were dropped here, see limits.max_log_mb]")
 }
 
 impl Tail {
@@ -61,6 +70,7 @@ impl Tail {
             begin: offset,
             partial: Vec::new(),
             cut: false,
+            behind_hole: false,
         })
     }
 
@@ -95,13 +105,20 @@ impl Tail {
         // For this call only: a node follows hundreds of files, most of them silent.
         let mut chunk = vec![0; CHUNK];
         while given < BATCH {
-            let n = match self.file.read_at(&mut chunk, self.read) {
-                Ok(n) => n,
+            let (from, n) = match read_past_holes(&self.file, &mut chunk, self.read) {
+                Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return if lines.is_empty() { Err(error) } else { Ok(lines) },
             };
             if n == 0 {
                 break;
+            }
+            if from != self.read {
+                // The line that the hole cut off goes with it.
+                self.read = from;
+                self.behind_hole = true;
+                self.partial = Vec::new();
+                self.cut = false;
             }
             given += self.take_in(&chunk[..n], &mut lines);
         }
@@ -114,7 +131,8 @@ impl Tail {
     pub fn drain(&mut self) -> io::Result<Vec<Line>> {
         let mut lines = self.ready_lines()?;
         if lines.is_empty() && self.begin < self.read {
-            lines.push(self.take_line(self.read, true));
+            let line = if self.behind_hole { self.take_dropped() } else { self.take_line(self.read, true) };
+            lines.push(line);
         }
         Ok(lines)
     }
@@ -128,6 +146,15 @@ impl Tail {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
+            if self.behind_hole && whole {
+                let line = self.take_dropped();
+                given += line.bytes.len() + size_of::<Line>();
+                lines.push(line);
+                continue;
+            }
+            if self.behind_hole {
+                continue;
+            }
             self.collect(text);
             if whole {
                 let line = self.take_line(self.read, false);
@@ -148,12 +175,24 @@ impl Tail {
         }
     }
 
+    fn take_dropped(&mut self) -> Line {
+        let dropped = self.read - std::mem::replace(&mut self.begin, self.read);
+        self.behind_hole = false;
+        Line { bytes: dropped_line(dropped).into_bytes(), cut: false, torn: false, dropped, end: self.read }
+    }
+
     fn take_line(&mut self, end: u64, torn: bool) -> Line {
         self.begin = end;
         // A line that nobody finished says nothing, however long it is.
         if self.cut && !torn {
             closing::close(&mut self.partial);
         }
-        Line { bytes: std::mem::take(&mut self.partial), cut: std::mem::take(&mut self.cut), torn, end }
+        Line {
+            bytes: std::mem::take(&mut self.partial),
+            cut: std::mem::take(&mut self.cut),
+            torn,
+            dropped: 0,
+            end,
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Args {
     pub(crate) run_id: String,
     pub(crate) limit: Option<Duration>,
     pub(crate) grace: Duration,
+    /// About how many bytes stay of each stream.
+    pub(crate) log_limit: Option<u64>,
     /// The lock that the tree holds.
     pub(crate) hold: Option<PathBuf>,
     /// The engine that launches: the shim starts nothing for one that has died.
@@ -42,6 +44,7 @@ impl Args {
             run_id: launch.run_id.clone(),
             limit: launch.limit,
             grace: launch.grace,
+            log_limit: launch.log_limit,
             hold: launch.hold.as_deref().map(absolute).transpose()?,
             launcher: std::process::id(),
             argv: launch.argv.clone(),
@@ -63,6 +66,9 @@ impl Args {
             option("--limit-ms", limit.as_millis().to_string().into());
         }
         option("--grace-ms", self.grace.as_millis().to_string().into());
+        if let Some(limit) = self.log_limit {
+            option("--log-limit", limit.to_string().into());
+        }
         if let Some(hold) = &self.hold {
             option("--hold", hold.clone().into());
         }
@@ -75,7 +81,7 @@ impl Args {
     pub(crate) fn decode(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut run_dir, mut cwd, mut stdout, mut stderr) = (None, None, None, None);
         let (mut stdin, mut run_id, mut limit) = (Stdin::Null, None, None);
-        let (mut grace, mut launcher, mut hold) = (None, None, None);
+        let (mut grace, mut launcher, mut hold, mut log_limit) = (None, None, None, None);
         loop {
             let name = args.next().ok_or("no `--` before the command")?;
             let name = name.to_str().ok_or("an option that is not UTF-8")?;
@@ -92,6 +98,7 @@ impl Args {
                 "--run-id" => run_id = Some(value.into_string().map_err(|_| "--run-id is not UTF-8")?),
                 "--limit-ms" => limit = Some(Duration::from_millis(number(name, value)?)),
                 "--grace-ms" => grace = Some(Duration::from_millis(number(name, value)?)),
+                "--log-limit" => log_limit = Some(number(name, value)?),
                 "--hold" => hold = Some(PathBuf::from(value)),
                 "--launcher" => launcher = u32::try_from(number(name, value)?).ok(),
                 _ => return Err(format!("unknown option {name}")),
@@ -110,6 +117,7 @@ impl Args {
             run_id: run_id.filter(|id| !id.is_empty()).ok_or("no --run-id")?,
             limit,
             grace: grace.ok_or("no --grace-ms")?,
+            log_limit,
             hold,
             launcher: launcher.ok_or("no --launcher")?,
             argv,
@@ -136,6 +144,7 @@ mod tests {
             run_id: "--run-id".into(),
             limit: Some(Duration::from_millis(1500)),
             grace: Duration::ZERO,
+            log_limit: Some(9),
             hold: Some("/--hold".into()),
             launcher: 7,
             argv: vec!["--".into(), "--cwd".into(), "".into()],

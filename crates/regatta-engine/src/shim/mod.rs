@@ -116,7 +116,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
     drop(command);
     // Not reaped yet, so its pid is its own even if it has ended already.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
-    let recorded = Recorder::start(pipes, redactor).and_then(|recorder| {
+    let recorded = Recorder::start(pipes, redactor, args.log_limit).and_then(|recorder| {
         let agent = Identity::of(child.id())?;
         let record = ShimRecord {
             shim: ready.identity.clone(),

@@ -2,6 +2,7 @@
 //! one thread beside the shim's own takes the secrets out and appends to the files, so that neither a slow disk
 //! nor a flood keeps the shim from noticing that the tree is to end.
 //!
+//! The files stay within their limit: of a longer one the beginning and the end are kept (`process::holes`).
 //! Memory stays the same however much is written: who reads slower than the agent writes makes the agent wait.
 //! What could still become a secret is held back until it is decided, and no longer.
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
+use crate::process::Bound;
 use crate::redact::{RedactStream, Redactor};
 
 const CHUNK: usize = 64 * 1024;
@@ -54,12 +56,12 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn start(pipes: Pipes, redactor: Redactor) -> io::Result<Self> {
+    pub(super) fn start(pipes: Pipes, redactor: Redactor, limit: Option<u64>) -> io::Result<Self> {
         let (over, going) = io::pipe()?;
         let thread = std::thread::Builder::new()
             .name("recorder".into())
             .stack_size(128 * 1024)
-            .spawn(move || record(pipes, &over, &redactor))?;
+            .spawn(move || record(pipes, &over, &redactor, limit))?;
         Ok(Self { going, thread })
     }
 
@@ -76,6 +78,9 @@ impl Recorder {
 struct Stream<'r> {
     pipe: PipeReader,
     file: Option<File>,
+    /// How long the file is.
+    size: u64,
+    bound: Option<Bound>,
     masked: RedactStream<'r>,
 }
 
@@ -87,8 +92,14 @@ enum Came {
     End,
 }
 
-fn record(pipes: Pipes, over: &PipeReader, redactor: &Redactor) {
-    let open = |(pipe, file)| Stream { pipe, file: Some(file), masked: redactor.stream() };
+fn record(pipes: Pipes, over: &PipeReader, redactor: &Redactor, limit: Option<u64>) {
+    let open = |(pipe, file): (PipeReader, File)| Stream {
+        pipe,
+        size: file.metadata().map_or(0, |found| found.len()),
+        file: Some(file),
+        bound: limit.map(Bound::new),
+        masked: redactor.stream(),
+    };
     let mut streams: Vec<Stream<'_>> = pipes.0.into_iter().map(open).collect();
     let (mut chunk, mut out) = (vec![0; CHUNK], Vec::with_capacity(CHUNK));
     while !streams.is_empty() {
@@ -157,7 +168,11 @@ impl Stream<'_> {
             && !bytes.is_empty()
         {
             match file.write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
+                Ok(n) => {
+                    bytes = &bytes[n..];
+                    self.size += n as u64;
+                    self.keep_within_bound();
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_full(&error) && tries > 0 => {
                     let mut watched = [PollFd::new(over, PollFlags::IN)];
@@ -168,13 +183,31 @@ impl Stream<'_> {
                 }
                 Err(error) => {
                     // The agent's work goes on without a record.
-                    let line = format!("recording ends: {error}\n");
-                    let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+                    note(&format!("recording ends: {error}"));
                     self.file = None;
                 }
             }
         }
     }
+
+    fn keep_within_bound(&mut self) {
+        let (Some(bound), Some(file)) = (&mut self.bound, &self.file) else { return };
+        match bound.keep(file, self.size) {
+            Ok(()) => {}
+            // Some network file systems cannot.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+                note(&format!("the log is not bounded: {error}"));
+                self.bound = None;
+            }
+            // Tried again with what comes next.
+            Err(_) => {}
+        }
+    }
+}
+
+/// A line in the shim's own log.
+fn note(text: &str) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), format!("{text}\n").as_bytes());
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -96,6 +96,7 @@ impl Worker {
             run_id: ctx.run_id(&self.claim),
             limit: spec.limits.total,
             grace: ctx.options.grace,
+            log_limit: Some(ctx.config.limits.log_bytes()),
             hold: Some(ctx.hold_of(&self.claim.task)),
         };
         self.note_stashes(site).await?;

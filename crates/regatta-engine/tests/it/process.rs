@@ -54,6 +54,7 @@ impl Scratch {
             run_id: self.run_id.clone(),
             limit: None,
             grace: Duration::from_secs(20),
+            log_limit: None,
             hold: None,
         }
     }
