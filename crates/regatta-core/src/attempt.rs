@@ -63,6 +63,9 @@ pub struct Attempt {
     /// Why it failed, where it did.
     #[serde(default)]
     pub class: Option<FailureClass>,
+    /// A digest of how the work failed and of the work itself: attempts that have the same failed alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// What was said about it, in one or two sentences.
     #[serde(default)]
     pub summary: String,
@@ -119,6 +122,7 @@ impl Attempt {
             exit: None,
             verdict: None,
             class: None,
+            failure: None,
             summary: String::new(),
             evidence: Vec::new(),
             cost_usd: None,

@@ -40,6 +40,28 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
 }
 
 #[test]
+fn commits_in_a_worktree_on_no_branch_are_found() {
+    let world = World::new(REGATTA);
+    // One of the user's own, at a commit that a branch has, is nobody's business.
+    world.repo().git(&["worktree", "add", "-q", "--detach", text_of(&world.outside("users"))]);
+    let body = format!(
+        "git worktree add -q --detach \"$REGATTA_LANE/../mine\" >/dev/null 2>&1\n\
+         cd \"$REGATTA_LANE/../mine\" && echo made >made.txt && git add made.txt && git commit -qm mine\n\
+         cd \"$REGATTA_LANE\" && {DONE}"
+    );
+    let plan = world.plan(&task("a", "agent: sh", &body));
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a done"]);
+    let told = notes(&world, "a");
+    assert!(told.contains("no branch, at ") && told.contains("/mine"), "{told}");
+    assert!(!told.contains("users"), "{told}");
+}
+
+fn text_of(path: &std::path::Path) -> &str {
+    path.to_str().expect("a path that is text")
+}
+
+#[test]
 fn an_agent_whose_lane_was_taken_away_is_not_asked_for_a_verdict() {
     let world = World::new(REGATTA);
     let plan = world.plan(&task("a", "agent: sh\nmax_attempts: 1", "cd / && rm -rf \"$REGATTA_LANE\""));

@@ -156,3 +156,23 @@ fn a_check_that_passed_on_the_same_tree_is_not_run_again() {
     assert!(task.to_string().contains("\"passed_in\":1"), "{task:#}");
     world.regatta(["report"]).exited(0).says("not run again, it passed in attempt 1 on the same tree");
 }
+
+#[test]
+fn the_same_failure_over_the_same_work_is_not_paid_for_again_and_again() {
+    let world = World::new(REGATTA);
+    let script = "echo same >made.txt; regatta done --verdict pass --summary 'Did it'";
+    let stuck = "max_attempts: 9\nchecks:\n  - echo took $$; test -e never";
+    // Its agent changes something each time, so that each is worth a try.
+    let moving = "echo $REGATTA_ATTEMPT >tried.txt; regatta done --verdict block --summary 'Not yet'";
+    let plan = world.plan(&[task("a", stuck, script), task("b", "max_attempts: 4", moving)].concat());
+    world.run(&plan, &[]).exited(1);
+    world.assert_states(["a blocked", "b failed"]);
+    let (a, b) = (world.task("a"), world.task("b"));
+    assert_eq!((attempts(&a).len(), attempts(&b).len()), (3, 4));
+    insta::assert_snapshot!(a["reason"].as_str().unwrap(), @"policy: it failed in the same way 3 times in a row, with the same work: the check `echo took $$; test -e never` ended with exit 1; change the task, its checks or its agent, then `regatta retry a`");
+    // A person who tries again gets the same number of tries.
+    world.regatta(["retry", "a"]).exited(0);
+    world.run(&plan, &["--resume"]).exited(1);
+    let a = world.task("a");
+    assert_eq!(attempts(&a).len(), 6, "{a:#}");
+}

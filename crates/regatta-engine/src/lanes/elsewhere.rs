@@ -4,14 +4,14 @@
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::GitError;
+use crate::git::{Checkout, GitError, HeadRef, load_head};
 
 /// Branches that are looked at, and places that are told.
 const MOST: usize = 100;
 const TOLD: usize = 3;
 
 impl Lanes {
-    /// Branches with commits that were made since then and that `lane` does not have, with where they are checked out.
+    /// Branches, and worktrees on no branch, with commits that were made since then and that `lane` does not have.
     /// Regatta's own branches and the target are not among them.
     pub(crate) fn left_elsewhere(
         &self,
@@ -39,7 +39,22 @@ impl Lanes {
                 None => format!("branch {branch}"),
             });
         }
+        for checkout in checkouts.iter().filter(|checkout| !checkout.is_lane && checkout.on.is_none()) {
+            if checkout.git_dir != self.repo.common_dir && self.has_stray(lane, checkout, since)? {
+                found.push(format!("no branch, at {}", checkout.path.display()));
+            }
+        }
         found.truncate(TOLD);
         Ok(found)
+    }
+
+    /// Whether a worktree that is on no branch has a commit that was made since then and that no branch has.
+    fn has_stray(&self, lane: &Lane, checkout: &Checkout, since: i64) -> Result<bool, GitError> {
+        // One that is taken away at this moment has nothing that could be looked at.
+        let Ok(HeadRef::Detached(head)) = load_head(&self.repo, &checkout.git_dir) else { return Ok(false) };
+        let listed =
+            self.repo.real().args(["log", "-1", "--format=%ct"]).arg(&head).args(["--not", "--branches"]);
+        let newest = listed.arg(&lane.head()?).text()?;
+        Ok(newest.trim().parse::<i64>().is_ok_and(|made_at| made_at >= since))
     }
 }

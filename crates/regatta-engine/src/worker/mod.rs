@@ -16,6 +16,7 @@ mod marks;
 mod patience;
 mod planner;
 mod prepare;
+mod repeated;
 mod run;
 mod settle;
 mod stash;

@@ -486,6 +486,7 @@ impl Worker {
             self.record.verdict = Some(*verdict);
         }
         let outcome = self.failure(judgement);
+        let outcome = self.unless_repeated(site, outcome).await;
         let why = match &outcome {
             Outcome::Retry { why, .. } | Outcome::Fail { why } | Outcome::Release { why } => why.clone(),
             Outcome::Block { detail, .. } | Outcome::Park { detail, .. } => detail.clone(),
