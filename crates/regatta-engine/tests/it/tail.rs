@@ -67,7 +67,7 @@ async fn a_torn_line_is_kept_until_it_is_completed() {
     let (lines, mut tail) = soon(waiting).await.unwrap();
     assert_eq!(texts(&lines), ["{\"half\":true}"]);
     let last = drain_all(&mut tail);
-    assert_eq!(last, [Line { bytes: b"rest".into(), cut: false, torn: true, end: 18 }]);
+    assert_eq!(last, [Line { bytes: b"rest".into(), cut: false, torn: true, dropped: 0, end: 18 }]);
     assert!(tail.drain().unwrap().is_empty());
 }
 
