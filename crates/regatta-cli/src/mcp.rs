@@ -16,6 +16,7 @@ use regatta_ops::documents::crew::{
     BoardTaskDocument, ClaimDocument, ContextDocument, MemberDocument, PostedDocument,
 };
 use regatta_ops::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
+use regatta_ops::tasks::{AddRequest, EnqueueRequest, Source};
 use regatta_server::mcp::{
     ClaimOrder, CompleteOrder, ContextOrder, EnqueueOrder, Host, InboxOrder, PostOrder, PushOrder, Refusal,
     Speaker,
@@ -31,11 +32,11 @@ use crate::commands::ctx::{delete, set};
 use crate::commands::lane::lanes;
 use crate::commands::msg::{ask, post, show};
 use crate::commands::task::{claim, complete, held, push};
-use crate::commands::{add, enqueue, land, list, radar, status, worker};
+use crate::commands::{land, list, radar, status, worker};
 use crate::crew::{As, there};
 use crate::error::CliError;
 use crate::project::{Project, find_task};
-use crate::queue::Queue;
+use crate::queue::Operator;
 
 /// The commands, on one project and one store.
 pub(crate) struct Commands {
@@ -203,18 +204,19 @@ impl Host for Commands {
     }
 
     async fn enqueue(&self, order: EnqueueOrder) -> Result<ChangesDocument, Refusal> {
-        let (ordered, replace) = match order {
-            EnqueueOrder::Plan { text, replace } => (enqueue::Ordered::Text(text), replace),
-            EnqueueOrder::Files { what, replace } => (enqueue::Ordered::Files(what), replace),
+        let (source, replace) = match order {
+            EnqueueOrder::Plan { text, replace } => (Source::Text(text), replace),
+            EnqueueOrder::Files { what, replace } => (Source::Files(what), replace),
             EnqueueOrder::Prompt { prompt, id, title, deps, agent, priority, land } => {
-                let deps: Vec<&str> = deps.iter().map(|id| id.as_str()).collect();
-                let deps = (!deps.is_empty()).then(|| deps.join(","));
-                let args = add::Args { id, deps, agent, priority, title, land, ..add::Args::default() };
-                let (queue, spec, warnings) = add::put_in_queue(&args, Some(prompt), &self.project).await?;
-                return Ok(enqueue::document(&queue, &[spec], &warnings).await?);
+                let deps: Vec<String> = deps.iter().map(ToString::to_string).collect();
+                let deps = (!deps.is_empty()).then_some(deps);
+                let request =
+                    AddRequest { prompt, id, title, deps, agent, priority, land, ..AddRequest::default() };
+                return Ok(self.project.add(&request).await?.document().await?);
             }
         };
-        Ok(enqueue::put(&self.project, ordered, replace).await?)
+        let request = EnqueueRequest { replace, ..EnqueueRequest::new(source) };
+        Ok(self.project.enqueue(&request).await?.document().await?)
     }
 
     async fn tasks(&self, status: &str, limit: usize) -> Result<Vec<TaskDocument>, Refusal> {
@@ -258,7 +260,7 @@ impl Host for Commands {
     }
 
     async fn takers(&self) -> Result<String, Refusal> {
-        let queue = Queue::of(&self.project, self.store.clone()).await?;
+        let queue = Operator::of(&self.project, self.store.clone()).await?;
         Ok(queue.takers.sentence(MAIN_QUEUE))
     }
 }

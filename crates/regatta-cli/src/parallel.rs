@@ -20,7 +20,7 @@ use crate::commands::daemon::{CLAUDE_BIN, launch};
 use crate::commands::events::show_after;
 use crate::error::CliError;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::render::shown::redactor;
 use registry::Registry;
 
@@ -210,8 +210,8 @@ impl Repository {
     }
 
     /// Its queue, with whoever serves it now.
-    pub(crate) async fn queue(&self) -> Result<Queue, CliError> {
-        Queue::of(&self.project, self.create_store().await?).await
+    pub(crate) async fn queue(&self) -> Result<Operator, CliError> {
+        Operator::of(&self.project, self.create_store().await?).await
     }
 }
 

@@ -3,14 +3,21 @@
 //!
 //! Invariant: nothing here prints, parses arguments or decides by the text of a message.
 
+pub mod assemble;
+pub mod crew;
 pub mod documents;
+pub mod operator;
 pub mod project;
 pub mod refusal;
 pub mod secrets;
 pub mod step;
 pub mod target;
+pub mod taskfiles;
+pub mod tasks;
 pub mod trust;
+pub mod when;
 
+pub use operator::{Operator, Selection};
 pub use project::{Project, ProjectOptions};
 pub use refusal::{Refusal, RefusalKind};
 pub use step::{Act, Step};

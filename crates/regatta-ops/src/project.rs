@@ -7,6 +7,7 @@ use regatta_core::config::{self, Config};
 use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
 use regatta_core::id::TaskId;
 use regatta_engine::git::{GitError, Repo, Work};
+use regatta_engine::lanes::Lanes;
 use regatta_engine::trust::{self, Purpose, state_dir};
 use regatta_store::{Store, StoreError, TaskQuery, TaskRecord};
 
@@ -201,6 +202,15 @@ impl Project {
         self.make_state_dir()?;
         let in_force = trust::git(&self.repo, Purpose::Look)?;
         Ok(Work::new(&self.repo, in_force.snapshot))
+    }
+
+    /// The lanes of this project. `None` before the first run.
+    pub fn lanes(&self) -> Result<Option<Lanes>, Refusal> {
+        if !self.repo.state_dir.is_dir() {
+            return Ok(None);
+        }
+        let work = self.work()?;
+        Ok(Some(Lanes::new(&self.repo, &work, &self.lanes_root())?))
     }
 
     /// Where lanes are, relative settings anchored at the configuration file's directory or the repository root.

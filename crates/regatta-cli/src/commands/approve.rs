@@ -6,11 +6,13 @@ use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError, TaskQ
 
 use super::plan::view;
 use super::{enqueue, run as foreground};
+use regatta_ops::tasks::{Enqueued, there_already};
+
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::ui::Ui;
 
 /// Approve a proposal: its tasks go into the daemon's queue, or are run here.
@@ -55,8 +57,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let ids = Some(loaded.tasks.iter().map(|spec| spec.id.clone()).collect());
     let present = store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?;
     if !before && !present.is_empty() {
-        return Err(enqueue::there_already(&present)
-            .hinted(format!("give its tasks other ids: regatta plan edit {id}")));
+        return Err(
+            there_already(&present).hinted(format!("give its tasks other ids: regatta plan edit {id}"))
+        );
     }
     let file = plans.file(&id);
     if !before {
@@ -96,6 +99,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         }
         return Ok(Exit::Ok);
     }
-    let queue = Queue::of(&project, store).await?;
-    enqueue::tell(&queue, &loaded.tasks, &loaded.diagnostics, ui).await
+    let operator = Operator::of(&project, store).await?;
+    let (tasks, warnings) = (loaded.tasks, loaded.diagnostics);
+    enqueue::tell(&Enqueued { operator, tasks, warnings }, ui).await
 }

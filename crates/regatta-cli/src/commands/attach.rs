@@ -16,7 +16,7 @@ use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::ui::{Style, Ui};
 
 /// Editors that are looked for where the environment names none.
@@ -76,7 +76,7 @@ pub(crate) async fn document(
 ) -> Result<AttachDocument, CliError> {
     let id = task.spec.id.clone();
     let attempts = store.attempts(&id).await?;
-    let queue = Queue::of(project, store).await?;
+    let queue = Operator::of(project, store).await?;
     let conversed = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.session.as_deref()?)));
     let Some((attempt, session)) = conversed else { return Err(no_session(task, &attempts, project)) };
     let Some(agent) = project.config.agents.get(&attempt.agent) else {
@@ -142,7 +142,7 @@ fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Cli
 
 /// Where the attempt worked. What is gone is made again only where that was asked for.
 async fn lane(
-    queue: &Queue,
+    queue: &Operator,
     task: &TaskRecord,
     attempt: &Attempt,
     restore: bool,

@@ -1,15 +1,14 @@
 //! `regatta broadcast "PROMPT"`: says something more to every agent that can still hear it.
 
 use regatta_core::state::TaskState;
-use regatta_ops::documents::{BroadcastDocument, RefusedDocument};
-use regatta_store::{TaskQuery, TaskRecord};
+use regatta_ops::documents::BroadcastDocument;
+use regatta_ops::tasks::{BroadcastRequest, Broadcasted, When, line};
 
-use super::send::{Said, When, line, send};
+use super::send::Said;
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
+use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::operator;
 use crate::ui::Ui;
 
 /// Say something more to every task's agent, as `regatta send` does to one.
@@ -39,25 +38,9 @@ fn words() -> clap::builder::PossibleValuesParser {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::look(&global.options())?;
-    let queue = Queue::of(&project, project.store().await?).await?;
-    let query = TaskQuery { states: states(&args), ..TaskQuery::default() };
-    let (mut results, mut refused) = (Vec::new(), Vec::new());
-    for task in queue.store.tasks(&query).await? {
-        if !hears(&queue, &task, &args).await? {
-            continue;
-        }
-        match send(&queue, &task, &text, &project.config).await {
-            Ok(sent) => results.push(sent),
-            // It ended in the moment between.
-            Err(error) if error.kind == RefusalKind::Refused => refused.push(RefusedDocument {
-                id: task.spec.id.clone(),
-                hint: error.hint(),
-                error: error.message,
-            }),
-            Err(error) => return Err(error),
-        }
-    }
+    let operator = operator(global).await?;
+    let request = BroadcastRequest { text, states: args.status, landed: args.landed };
+    let Broadcasted { sent: results, refused } = operator.broadcast(&request).await?;
     if ui.json {
         ui.document(&BroadcastDocument { total: results.len(), results, refused });
         return Ok(Exit::Ok);
@@ -78,31 +61,4 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         hints.into_iter().for_each(|hint| ui.line(hint));
     }
     Ok(Exit::Ok)
-}
-
-/// The states of tasks that could be meant: what has landed is most of a long history.
-fn states(args: &Args) -> Vec<String> {
-    if !args.status.is_empty() {
-        return args.status.clone();
-    }
-    let hears = |name: &&str| match *name {
-        "cancelled" | "skipped" => false,
-        "landed" => args.landed,
-        _ => true,
-    };
-    TaskState::NAMES.into_iter().filter(hears).map(str::to_owned).collect()
-}
-
-/// Whether this task is meant.
-async fn hears(queue: &Queue, task: &TaskRecord, args: &Args) -> Result<bool, CliError> {
-    let named = args.status.iter().any(|name| name == task.state.name());
-    Ok(match &task.state {
-        TaskState::Cancelled { .. } | TaskState::Skipped { .. } => false,
-        TaskState::Landed { .. } => args.landed || named,
-        TaskState::Done { .. } | TaskState::Failed { .. } | TaskState::Blocked { .. } if !named => {
-            let attempts = queue.store.attempts(&task.spec.id).await?;
-            attempts.iter().any(|attempt| attempt.session.is_some())
-        }
-        _ => true,
-    })
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
-use regatta_engine::context::{Assembly, Context, Memory, RunOptions};
+use regatta_engine::context::Memory;
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::{Notice, Notices, Watching, notices};
@@ -17,6 +17,8 @@ use regatta_store::{SessionId, Store};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use regatta_ops::assemble::{CLAUDE_BIN, assemble, assemble_with};
+
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
@@ -24,8 +26,6 @@ use crate::project::Project;
 use crate::render::lines::Lines;
 use crate::ui::Ui;
 
-/// The program that parallel-agents starts in claude's place.
-pub(crate) const CLAUDE_BIN: &str = "PARALLEL_AGENTS_CLAUDE_BIN";
 /// How long `start` and `stop` wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -181,56 +181,6 @@ async fn serve_here(
     let _ = log.await;
     result?;
     Ok(Exit::Ok)
-}
-
-pub(crate) async fn assemble(
-    project: &Project,
-    store: Arc<dyn Store>,
-    session: SessionId,
-    trust: Purpose,
-    notices: Notices,
-) -> Result<Arc<Context>, CliError> {
-    assemble_with(project, store, session, trust, notices, Memory::default()).await
-}
-
-/// The same with what is remembered from before.
-async fn assemble_with(
-    project: &Project,
-    store: Arc<dyn Store>,
-    session: SessionId,
-    trust: Purpose,
-    notices: Notices,
-    memory: Memory,
-) -> Result<Arc<Context>, CliError> {
-    crate::project::require_writable(&project.lanes_root(), "lanes_root")?;
-    let exe = crate::project::this_program()
-        .map_err(|error| CliError::io("finding", std::path::Path::new("regatta"), &error))?;
-    let assembly = Assembly {
-        repo: project.repo.clone(),
-        lanes_root: project.lanes_root(),
-        store,
-        store_url: project.store_url.clone(),
-        session,
-        config: project.config.clone(),
-        options: RunOptions {
-            fail_fast: false,
-            resume: true,
-            trust,
-            again: false,
-            keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
-            log_dir: None,
-            no_log: false,
-            claude_exe: std::env::var_os(CLAUDE_BIN).filter(|path| !path.is_empty()).map(PathBuf::from),
-            grace: Duration::from_secs(5),
-        },
-        target: project.decide_target()?,
-        regatta_exe: exe,
-        inherited: std::env::vars_os().collect(),
-        notices,
-        memory,
-    };
-    let assembled = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
-    Ok(Arc::new(assembled.expect("assembling does not panic")?))
 }
 
 /// The same before there is a store.

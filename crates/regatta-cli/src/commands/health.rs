@@ -7,7 +7,7 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::render::state::mark;
 use crate::ui::Ui;
 
@@ -16,7 +16,7 @@ pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let store = project.create_store().await?;
     let counts = store.counts(None).await?;
     let summary = SummaryDocument::new(counts.clone());
-    let queue = Queue::of(&project, store).await?;
+    let queue = Operator::of(&project, store).await?;
     if ui.json {
         ui.document(&json!({
             "store": project.store_url,

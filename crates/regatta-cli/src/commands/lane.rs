@@ -113,7 +113,7 @@ pub(crate) async fn retire_one(
     store: &Arc<dyn Store>,
     id: &TaskId,
 ) -> Result<Option<String>, CliError> {
-    retire::one(project, Some(store), id, false).await
+    regatta_ops::tasks::retire::retire_lane(project, Some(store), id, false).await
 }
 
 async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> {

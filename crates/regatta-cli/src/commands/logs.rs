@@ -23,7 +23,7 @@ use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
@@ -219,7 +219,7 @@ impl<'a> Show<'a> {
             text.push_str(&format!(": {why}"));
         }
         if matches!(task.state, TaskState::Pending { .. }) {
-            let queue = Queue::of(self.project, Arc::clone(&self.shared)).await?;
+            let queue = Operator::of(self.project, Arc::clone(&self.shared)).await?;
             if queue.takers.of(&task.queue).is_none() {
                 text.push_str(&format!("; {}", queue.takers.sentence(&task.queue)));
             }

@@ -9,11 +9,11 @@ use regatta_core::id::TaskId;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::commands::validate::parse_files;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::ui::Ui;
+use regatta_ops::taskfiles::parse_files;
 
 /// Make a task file tasks/ID.md, or with --plan a plan plans/ID.md, to begin with.
 #[derive(Clone, Debug, clap::Args)]

@@ -4,19 +4,15 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 use regatta_core::config::parse_duration;
-use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
-use regatta_store::{Operation, RequestId, StoreError, TaskRecord};
+use regatta_ops::tasks::{FOREVER, ParkRequest};
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::{Batch, Changed, Queue, Which, refused};
+use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
-
-/// The end of time, for what waits until somebody says so.
-pub(crate) const FOREVER: Timestamp = Timestamp::from_millis(253_370_764_800_000);
 
 /// Have tasks wait that were not started yet: until a time, for a time, or until `regatta unpark`.
 ///
@@ -39,38 +35,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Some(text) => moment(text, clock::now(), &TimeZone::system())?,
         None => FOREVER,
     };
-    let (queue, found) = Queue::open_for(global, &args.which, &["pending"]).await?;
-    let detail = args.why.clone().unwrap_or_else(|| format!("parked by {}", queue.by));
-    let mut batch = Batch::default();
-    for task in found {
-        batch.push(&task.spec.id, park(&queue, &task, until, &detail).await);
-    }
-    batch.finish(&queue, false, ui)
-}
-
-pub(crate) async fn park(
-    queue: &Queue,
-    task: &TaskRecord,
-    until: Timestamp,
-    detail: &str,
-) -> Result<Changed, CliError> {
-    let id = &task.spec.id;
-    let operation = Operation::Park { until, detail: detail.to_owned() };
-    match queue.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
-        Ok(()) => {}
-        Err(StoreError::Refused(_)) => return Err(refused(&queue.store.task(id).await?, "parked")),
-        Err(error) => return Err(error.into()),
-    }
-    let text = match until {
-        FOREVER => format!("is parked until `regatta unpark {id}`"),
-        until => format!("is parked until {}", crate::render::when::moment(until)),
-    };
-    Ok(Changed { task: queue.store.task(id).await?, text, salvaged: None })
-}
-
-/// Whether it waits for a word and not for a time.
-pub(crate) fn waits_for_a_word(state: &TaskState) -> bool {
-    matches!(state, TaskState::Parked { until, .. } if *until >= FOREVER)
+    let operator = operator(global).await?;
+    let request = ParkRequest { tasks: args.which.selection(), until, why: args.why };
+    finish(operator.park(&request).await?, &operator, false, ui)
 }
 
 /// The moment that a person means.
@@ -132,10 +99,5 @@ mod tests {
         for bad in ["", "soon", "none", "0", "2026-05-01T05:00:00Z", "2020-01-01 00:00", "25:00", "-5m"] {
             assert!(moment(bad, now, &zone).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_end_of_time_can_be_written_down() {
-        assert_eq!(FOREVER.to_string(), "9999-01-01T00:00:00.000Z");
     }
 }

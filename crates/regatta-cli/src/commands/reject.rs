@@ -3,13 +3,13 @@
 use regatta_engine::plans::Plans;
 
 use super::plan::{view, work};
-use super::send::send;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::ui::Ui;
+use regatta_ops::tasks::{SendRequest, When};
 
 /// Reject a proposal: with a reason its planner goes on with its conversation and proposes another, without one it is
 /// put away.
@@ -41,12 +41,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     match (state, why) {
         ("proposed" | "failed", Some(why)) => {
             let task = store.task(&id).await?;
-            let queue = Queue::of(&project, store.clone()).await?;
+            let operator = Operator::of(&project, store.clone()).await?;
             let text = format!(
                 "The plan is not accepted: {}\n\nAnswer with another, in the same form: one JSON object that fits the schema.",
                 why.trim()
             );
-            send(&queue, &task, &text, &project.config).await?;
+            operator.send(&SendRequest { task: id.to_string(), text, when: When::Next }).await?;
             work(&project, store, task.spec, true, ui).await
         }
         ("proposed" | "failed" | "rejected", None) => {

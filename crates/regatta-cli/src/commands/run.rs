@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use regatta_core::admission::Limits;
 use regatta_core::config::AgentKind;
-use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
+use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
@@ -22,6 +22,8 @@ use regatta_engine::session::is_certainly_dead;
 use regatta_engine::trust::Purpose;
 use regatta_store::{SessionId, Store};
 use tokio::sync::mpsc;
+
+use regatta_ops::taskfiles::{missing_program, parse_files};
 
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
@@ -148,7 +150,7 @@ pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, Cl
         })?;
         files.push((path.clone(), bytes));
     }
-    let loaded = crate::commands::validate::parse_files(project, &files, |settings| {
+    let loaded = parse_files(project, &files, |settings| {
         settings.agent_override = args.agent.as_deref();
         settings.no_land = args.no_land;
         settings.strict = args.strict;
@@ -229,45 +231,6 @@ pub(crate) fn preflight(
         }
     }
     Ok(())
-}
-
-/// The program of a task's agent, if it is not there.
-pub(crate) fn missing_program(
-    project: &Project,
-    spec: &TaskSpec,
-    claude_exe: Option<&Path>,
-) -> Option<String> {
-    let agent = project.config.agents.get(&spec.agent)?;
-    let program = agent.program()?;
-    let named = claude_exe.filter(|_| agent.kind == AgentKind::Claude);
-    let program = named.map_or_else(|| program.to_owned(), |path| path.display().to_string());
-    let found = regatta_engine::agents::find_program(&program, &project.repo.toplevel);
-    found.is_none().then_some(program)
-}
-
-/// What makes an agent's program known, for work that a daemon takes.
-pub(crate) fn missing_hint(project: &Project, agent: &str) -> String {
-    let install = project.config.agents.get(agent).and_then(|agent| agent.kind.install());
-    let install =
-        install.map_or_else(|| "put it on PATH".to_owned(), |install| format!("install it ({install})"));
-    format!("{install}, or name it in regatta.yaml: agents.{agent}.exe; `regatta doctor` shows what is found")
-}
-
-/// A warning for each agent of these tasks whose program is not there: a daemon with another PATH may still know it.
-pub(crate) fn missing_programs(project: &Project, tasks: &[TaskSpec]) -> Vec<Diagnostic> {
-    let agents: std::collections::BTreeMap<&str, &TaskSpec> =
-        tasks.iter().rev().map(|spec| (spec.agent.as_str(), spec)).collect();
-    let warn = |(agent, spec): (&str, &TaskSpec)| {
-        let program = missing_program(project, spec, None)?;
-        let message = format!(
-            "the agent {agent} cannot be started: its program {program:?} was not found; {} waits in the queue and is \
-             blocked once a daemon that does not find it either takes it",
-            spec.id
-        );
-        let warning = Diagnostic::warning(format!("agents.{agent}.exe"), Pos::NOWHERE, message);
-        Some(warning.hinted(missing_hint(project, agent)))
-    };
-    agents.into_iter().filter_map(warn).collect()
 }
 
 async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {

@@ -3,23 +3,14 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use regatta_core::config::{AgentKind, Config};
-use regatta_core::prompt::{MAX_PROMPT, PromptState};
-use regatta_core::state::TaskState;
-use regatta_engine::clock;
-use regatta_ops::documents::SentDocument;
-use regatta_store::{MAIN_QUEUE, NewPrompt, RequestId, StoreError, TaskRecord};
+use regatta_core::prompt::MAX_PROMPT;
+use regatta_ops::tasks::{SendRequest, When, line};
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::{Project, find_task};
-use crate::queue::Queue;
-use crate::render::shown::{clean_line, redactor};
+use crate::queue::operator;
 use crate::ui::Ui;
-
-/// So much of a prompt is in the event log.
-const BEGINNING: usize = 80;
 
 /// Say something more to a task's agent: it goes on with its conversation, in its lane.
 ///
@@ -39,15 +30,6 @@ pub(crate) struct Args {
     now: bool,
 }
 
-/// When the agent gets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// After the attempt under way.
-    Next,
-    /// At once: the attempt under way is interrupted.
-    Now,
-}
-
 /// What is said.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Said {
@@ -61,12 +43,9 @@ pub(crate) struct Said {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let text = args.said.load()?;
-    let project = Project::look(&global.options())?;
-    let store = project.store().await?;
-    let task = find_task(store.as_ref(), &args.task).await?;
-    let queue = Queue::of(&project, store).await?;
+    let operator = operator(global).await?;
     let when = if args.now { When::Now } else { When::Next };
-    let sent = send_when(&queue, &task, &text, &project.config, when).await?;
+    let sent = operator.send(&SendRequest { task: args.task, text, when }).await?;
     match ui.json {
         true => ui.document(&sent),
         false => {
@@ -131,109 +110,4 @@ fn read(from: impl Read, name: &str) -> Result<String, CliError> {
         CliError::usage(format!("{name} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
             .hinted("save it as UTF-8")
     })
-}
-
-/// Says `text` to one task's agent, after what it is doing.
-pub(crate) async fn send(
-    queue: &Queue,
-    task: &TaskRecord,
-    text: &str,
-    config: &Config,
-) -> Result<SentDocument, CliError> {
-    send_when(queue, task, text, config, When::Next).await
-}
-
-/// Says `text` to one task's agent.
-pub(crate) async fn send_when(
-    queue: &Queue,
-    task: &TaskRecord,
-    text: &str,
-    config: &Config,
-    when: When,
-) -> Result<SentDocument, CliError> {
-    let id = &task.spec.id;
-    refuse_script(task, config)?;
-    let prompt = NewPrompt {
-        text: text.to_owned(),
-        beginning: beginning(&redactor(config).redact(text)),
-        by: queue.by.clone(),
-        // Whoever ran it will not come back for it.
-        queue: queue.takers.is_abandoned(&task.queue).then(|| MAIN_QUEUE.to_owned()),
-        urgent: when == When::Now,
-    };
-    let sent = match queue.store.send(id, &prompt, &RequestId::fresh(), clock::now()).await {
-        Ok(sent) => sent,
-        Err(StoreError::Refused(why)) => return Err(refused(&queue.store.task(id).await?, why)),
-        Err(StoreError::Invalid(why)) => {
-            return Err(CliError::usage(format!("{why}; nothing was sent"))
-                .hinted("put it where the agent can read it, and send where that is"));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let task = queue.store.task(id).await?;
-    let prompts = queue.store.prompts(id).await?;
-    let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued).count();
-    let served = queue.takers.of(&task.queue).is_some();
-    Ok(SentDocument {
-        task_id: id.clone(),
-        dispatched: sent.rearmed && served,
-        queued_count: u32::try_from(queued).unwrap_or(u32::MAX),
-        position: sent.position,
-        prompt: sent.prompt,
-        state: task.state.name(),
-        hint: (!served).then(|| queue.takers.sentence(&task.queue).replace("ID", id.as_str())),
-    })
-}
-
-/// What is sent to a command becomes its standard input; for a shell that is a script. Words are not run unless the user
-/// said that this command understands them.
-fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), CliError> {
-    let (id, name) = (&task.spec.id, &task.spec.agent);
-    let Some(agent) = config.agents.get(name) else { return Ok(()) };
-    if agent.kind != AgentKind::Command || agent.follow_ups {
-        return Ok(());
-    }
-    Err(CliError::refused(format!("{id}: its agent {name} is a command, which would run what is sent as its input")).hinted(
-        format!("if {name} reads words and not scripts, set `agents.{name}.follow_ups: true` in regatta.yaml; `regatta retry {id}` repeats the task"),
-    ))
-}
-
-/// One line for people.
-pub(crate) fn line(sent: &SentDocument, when: When) -> String {
-    let id = &sent.task_id;
-    if when == When::Now && matches!(sent.state, "claimed" | "running" | "judging") {
-        return format!("sent to {id}: its agent is interrupted and continues with this");
-    }
-    match (sent.dispatched, sent.position, sent.state) {
-        (true, ..) => format!("sent to {id}: it goes on with it"),
-        (_, 1, "pending" | "parked") => format!("sent to {id}, which is {}: told when it starts", sent.state),
-        (_, 1, state) => format!("sent to {id}, which is {state}: told when that has ended"),
-        (_, n, state) => format!("sent to {id}, which is {state}: told as number {n} of those that wait"),
-    }
-}
-
-/// Why not, and what first.
-fn refused(task: &TaskRecord, why: String) -> CliError {
-    let id = &task.spec.id;
-    match &task.state {
-        TaskState::Cancelled { .. } => {
-            CliError::refused(format!("{id} is cancelled, so nobody would be told"))
-                .hinted(format!("`regatta retry {id}` brings it back in its lane; then send it"))
-        }
-        TaskState::Skipped { dependency } => {
-            CliError::refused(format!("{id} is skipped, because {dependency} will not come"))
-                .hinted(format!("`regatta requeue {dependency}` brings both back; then send it"))
-        }
-        _ => CliError::refused(why),
-    }
-}
-
-/// The first words of `text`, on one line.
-pub(crate) fn beginning(text: &str) -> String {
-    let line = clean_line(text.trim_start());
-    let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(BEGINNING) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
 }

@@ -11,18 +11,18 @@ use regatta_core::state::TaskState;
 use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
+use regatta_ops::tasks::waits_for_a_word;
 use regatta_store::{Store, TaskRecord};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::park::waits_for_a_word;
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::started_pid;
 use crate::project::Project;
-use crate::queue::{Queue, Which};
+use crate::queue::{Operator, Which, operator};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::Ui;
 
@@ -119,12 +119,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(if all_good { Exit::Ok } else { Exit::TaskFailed })
 }
 
-async fn find(args: &Args, global: &Global) -> Result<(Queue, Vec<TaskRecord>), CliError> {
+async fn find(args: &Args, global: &Global) -> Result<(Operator, Vec<TaskRecord>), CliError> {
     let open: Vec<&str> = TaskState::NAMES
         .into_iter()
         .filter(|name| !["done", "landed", "failed", "cancelled", "skipped", "blocked"].contains(name))
         .collect();
-    Queue::open_for(global, &args.which, &open).await
+    let operator = operator(global).await?;
+    let found = operator.select(&args.which.selection(), &open).await?;
+    Ok((operator, found))
 }
 
 fn patience(text: &str) -> Result<Option<Duration>, CliError> {

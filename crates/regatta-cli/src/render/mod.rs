@@ -8,4 +8,4 @@ pub(crate) mod shown;
 pub(crate) mod state;
 pub(crate) mod text;
 pub(crate) mod transcript;
-pub(crate) mod when;
+pub(crate) use regatta_ops::when;

@@ -4,16 +4,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_ops::tasks::{
+    BoardRequest, CancelRequest, Conversation, FOREVER, ParkRequest, RetryRequest, SendRequest, When, Why,
+    line,
+};
 use regatta_store::{BOARD_QUEUE, MessageKind, Recipients, Store};
 
 use super::addressee::unread_for_ever;
 use super::screen::{Change, PageKind};
 use crate::commands::msg::post::{post, sentence};
-use crate::commands::{cancel, diff, land, lane, park, requeue, retry, send, status, unpark};
+use crate::commands::{diff, lane, status};
 use crate::crew::As;
 use crate::error::CliError;
 use crate::project::Project;
-use crate::queue::{Changed, Queue};
+use crate::queue::{Operator, Selection};
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
 
@@ -32,25 +37,27 @@ pub(super) async fn change(
         let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
         return Ok(format!("the lane of {id} is gone{saved}"));
     }
-    let queue = Queue::of(project, store).await?;
-    let task = queue.store.task(id).await?;
-    let (changed, taken): (Changed, bool) = match change {
-        Change::Cancel => (cancel::ask(queue.store.as_ref(), &task).await?, false),
-        Change::Requeue => (requeue::requeue(&queue, &task).await?, true),
-        Change::Retry => (retry::retry(&queue, &task, retry::Conversation::Resume).await?, true),
-        Change::Park => {
-            let detail = format!("parked by {}", queue.by);
-            (park::park(&queue, &task, park::FOREVER, &detail).await?, false)
+    let operator = Operator::of(project, store).await?;
+    let tasks = Selection::one(id);
+    let (changes, taken) = match change {
+        Change::Cancel => (operator.cancel(&CancelRequest { tasks, wait: false }).await?, false),
+        Change::Requeue => (operator.requeue(&tasks).await?, true),
+        Change::Retry => {
+            (operator.retry(&RetryRequest { tasks, conversation: Conversation::Resume }).await?, true)
         }
-        Change::Unpark => (unpark::unpark(&queue, &task).await?, true),
-        Change::Land => (land::board(project, &queue, &task).await?, false),
+        Change::Park => (operator.park(&ParkRequest { tasks, until: FOREVER, why: None }).await?, false),
+        Change::Unpark => (operator.unpark(&tasks).await?, true),
+        Change::Land => (operator.board(&BoardRequest { tasks, why: Why::Good }).await?, false),
         Change::Retire => unreachable!("it was dealt with above"),
     };
-    let saved =
-        changed.salvaged.map(|name| format!("; what was in its lane is in {name}")).unwrap_or_default();
-    let mut text = format!("{id} {}{saved}", changed.text);
+    let changed = changes.only()?;
+    let mut text = changed.sentence();
     if taken {
-        text.push_str(&format!("; {}", queue.takers.sentence(&changed.task.queue)));
+        text.push_str(&format!("; {}", operator.takers.sentence(&changed.task.queue)));
+    }
+    let is_in_train = matches!(changed.task.state, TaskState::Landing { .. });
+    if change == Change::Land && is_in_train && operator.takers.daemon().is_none() {
+        text.push_str(&format!("; no daemon is there: `regatta land {id}` lands it now"));
     }
     Ok(text)
 }
@@ -62,11 +69,11 @@ pub(super) async fn send(
     id: &TaskId,
     text: &str,
 ) -> Result<String, CliError> {
-    let queue = Queue::of(project, store).await?;
-    let task = queue.store.task(id).await?;
-    let sent = send::send(&queue, &task, text, &project.config).await?;
+    let operator = Operator::of(project, store).await?;
+    let request = SendRequest { task: id.to_string(), text: text.to_owned(), when: When::Next };
+    let sent = operator.send(&request).await?;
     let hint = sent.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-    Ok(format!("{}{hint}", send::line(&sent, send::When::Next)))
+    Ok(format!("{}{hint}", line(&sent, When::Next)))
 }
 
 /// Writes a message to a member, or to whoever is at work on a task.

@@ -641,7 +641,7 @@ pub(super) fn span(row: &Row, now: Timestamp) -> String {
     use super::view::lasting;
     if let Some(until) = row.state.wakes_at() {
         return match until {
-            _ if crate::commands::park::waits_for_a_word(&row.state) => "held".to_owned(),
+            _ if regatta_ops::tasks::waits_for_a_word(&row.state) => "held".to_owned(),
             until if until <= now => "due".to_owned(),
             until => format!(
                 "in {}",

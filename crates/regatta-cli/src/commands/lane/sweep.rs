@@ -5,11 +5,11 @@ use regatta_engine::lanes::{LaneInfo, Lanes, Retired};
 use regatta_store::{Store, TaskRecord};
 use serde_json::json;
 
-use super::retire::{alone, in_the_way, mode, record, retire};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::tasks::retire::{alone, in_the_way, mode, record, retire};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {

@@ -3,11 +3,11 @@
 use std::io::Read as _;
 
 use regatta_core::causes::with_causes;
-use regatta_engine::clock;
-use regatta_engine::redact::Redactor;
 use regatta_engine::templates::TemplateFault;
+use regatta_ops::crew::PostRequest;
+pub(crate) use regatta_ops::crew::sentence;
 use regatta_ops::documents::crew::PostedDocument;
-use regatta_store::{Author, MessageKind, NewMessage, Posted, Recipients, RequestId, Store, StoreError};
+use regatta_store::{MessageKind, Posted, Recipients, Store};
 
 use crate::crew::As;
 use crate::error::CliError;
@@ -42,7 +42,7 @@ pub(crate) fn unusable(fault: TemplateFault) -> CliError {
         .hinted("put it right, or take the file away: then the usual words are used")
 }
 
-/// Sends a message from whoever speaks.
+/// Sends a message from the speaker.
 pub(crate) async fn post(
     store: &dyn Store,
     who: &As,
@@ -51,30 +51,8 @@ pub(crate) async fn post(
     text: &str,
     reply_to: Option<u64>,
 ) -> Result<Posted, CliError> {
-    let author = who.author(store).await?;
-    let message = NewMessage { text: without_secrets(&author, text), author, to, kind, reply_to };
-    let posted = store.post(&message, &RequestId::fresh(), clock::now()).await;
-    posted.map_err(|error| match error {
-        StoreError::NotFound(what) => CliError::not_found(format!("there is no {what}"))
-            .hinted("`regatta crew list --all` shows who there is, `regatta list` the tasks"),
-        error => error.into(),
-    })
-}
-
-/// What an agent says is kept and shown: secrets of its environment stay out.
-fn without_secrets(author: &Author, text: &str) -> String {
-    if !matches!(author.authority, regatta_store::Authority::Attempt { .. }) {
-        return text.to_owned();
-    }
-    let vars = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Redactor::new(vars).redact(text).into_owned()
-}
-
-/// What was sent, and to whom.
-pub(crate) fn sentence(posted: &Posted) -> String {
-    let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
-    format!("message {} is in the inbox of {}", posted.id, names.join(", "))
+    let request = PostRequest { from: who.speaker(), to, kind, text: text.to_owned(), reply_to };
+    regatta_ops::crew::post(store, request).await
 }
 
 /// Says what was sent, and to whom.

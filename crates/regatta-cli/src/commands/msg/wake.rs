@@ -9,10 +9,10 @@ use regatta_engine::templates::{self, Text};
 use regatta_store::{BOARD_QUEUE, InboxQuery, Mark, Posted, Store, StoreError, TaskRecord};
 
 use super::post::unusable;
-use crate::commands::send::send;
 use crate::error::CliError;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
+use regatta_ops::tasks::{SendRequest, When};
 
 /// The task whose agent would be woken. What somebody writes is never run: an agent whose prompt is a script is refused.
 pub(super) async fn sleeper(
@@ -56,8 +56,9 @@ pub(super) async fn wake(
         return Ok(());
     };
     let template = Text::Message.load(&project.repo.state_dir).map_err(unusable)?;
-    let queue = Queue::of(project, store.clone()).await?;
-    send(&queue, task, &templates::message(&template, &message), &project.config).await?;
+    let operator = Operator::of(project, store.clone()).await?;
+    let text = templates::message(&template, &message);
+    operator.send(&SendRequest { task: task.spec.id.to_string(), text, when: When::Next }).await?;
     store.mark(&name, &[message.id], Mark::Read, clock::now()).await?;
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::commands::run::{self, engage, preflight};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Queue;
+use crate::queue::Operator;
 use crate::ui::Ui;
 
 /// The task, as far as it is known before it has a number. What would make it fail is said before anything is written.
@@ -82,7 +82,7 @@ pub(crate) async fn work(
     ui: &Ui,
 ) -> Result<Exit, CliError> {
     let id = spec.id.clone();
-    let queue = Queue::of(project, store.clone()).await?;
+    let queue = Operator::of(project, store.clone()).await?;
     if queue.takers.daemon().is_some() {
         if !known {
             let task = NewTask { spec, queue: MAIN_QUEUE.to_owned(), if_present: IfPresent::Refuse };

@@ -12,11 +12,11 @@ use regatta_engine::plans::{PREFIX, Plans};
 use regatta_ops::documents::plans::PlanDocument;
 use regatta_store::{Store, StoreError, TaskQuery};
 
-use crate::commands::enqueue::parse_for_daemon;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::ui::{Style, Ui};
+use regatta_ops::tasks::parse_for_daemon;
 
 /// The proposal that `text` names: `PLAN-001`, `plan-1` or `1`.
 pub(crate) fn find(project: &Project, text: &str) -> Result<TaskId, CliError> {

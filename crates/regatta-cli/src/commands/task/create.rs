@@ -9,13 +9,13 @@ use regatta_store::{IfPresent, NewTask, Operation, RequestId, Store, StoreError}
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::commands::add::{generic, plain_order};
-use crate::commands::park::FOREVER;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, Repository, kind};
 use crate::ui::Ui;
+use regatta_ops::tasks::FOREVER;
+use regatta_ops::tasks::{generic, plain_order};
 
 /// Numbers that others take meanwhile.
 const TRIES: u64 = 1000;

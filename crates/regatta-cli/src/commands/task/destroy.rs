@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::pull_request::{Gh, check, remember};
 use crate::cli::Global;
-use crate::commands::cancel::call_off;
-use crate::commands::lane::{lanes, retire};
+use crate::commands::lane::lanes;
+use regatta_ops::tasks::retire::{alone, in_the_way, mode, retire};
+
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
@@ -69,7 +70,7 @@ async fn destroy(
     let id = found.task.spec.id.clone();
     let ran = found.task.state.is_claimed();
     if !found.task.state.is_terminal() {
-        call_off(found.store.as_ref(), &found.task).await?;
+        found.repository.queue().await?.call_off(&found.task).await?;
         found.reload().await?;
     }
     let process_killed = ran && matches!(found.task.state, TaskState::Cancelled { .. });
@@ -108,19 +109,19 @@ async fn destroy(
 async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), CliError> {
     let id = &found.task.spec.id;
     let Some(lanes) = lanes(&found.repository.project)? else { return Ok((false, Vec::new())) };
-    let alone = retire::alone(&lanes, id).await?;
+    let alone = alone(&lanes, id).await?;
     let task = found.store.task(id).await?;
-    if let Some(why) = retire::in_the_way(&task) {
+    if let Some(why) = in_the_way(&task) {
         return Err(
             CliError::refused(format!("{id} is {why}")).hinted("somebody started it again; try again")
         );
     }
-    let mut retired = retire::retire(&lanes, id, retire::mode(Some(&task)), &alone).await?;
+    let mut retired = retire(&lanes, id, mode(Some(&task)), &alone).await?;
     // Commits are saved without asking; files that were never committed only where that is wanted.
     if let Retired::Kept(why) = &retired
         && (force || *why == KeptBecause::Unreferenced)
     {
-        retired = retire::retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
+        retired = retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
     }
     match retired {
         Retired::NoLane => Ok((false, Vec::new())),

@@ -9,12 +9,13 @@ use regatta_store::{BOARD_QUEUE, IfPresent, NewTask, RequestId, Store, StoreErro
 use super::held::tell;
 use crate::cli::Global;
 use crate::commands::crew::register::role;
-use crate::commands::enqueue::{dependencies, there_already};
+use crate::commands::enqueue::names;
 use crate::crew::{member_name, open};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::tasks::{dependencies, there_already};
 
 /// More people than this do not push a task at the same moment.
 const TRIES: u64 = 1000;
@@ -98,7 +99,7 @@ pub(crate) async fn put_on_board(
 ) -> Result<TaskSpec, CliError> {
     project.require_trust().await?;
     let deps = match &args.deps {
-        Some(text) => dependencies(text, store, args.id.as_ref()).await?,
+        Some(text) => dependencies(&names(text), store, args.id.as_ref()).await?,
         None => Vec::new(),
     };
     let make = |id: &TaskId| spec(args, project, id, deps.clone());

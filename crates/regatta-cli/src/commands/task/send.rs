@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::start::{begin, wait_for_process};
 use crate::cli::Global;
-use crate::commands::send::send;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{ClaudeBin, Found, Repositories};
 use crate::ui::Ui;
+use regatta_ops::tasks::{SendRequest, When};
 
 /// Say something more to a task's agent, as `regatta send` does. Prints JSON.
 ///
@@ -74,8 +74,9 @@ async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result
 /// Puts it behind what waits already, with somebody there to tell it.
 async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
     let queue = found.repository.queue().await?;
-    let config = &found.repository.project.config;
-    let sent = send(&queue, &found.task, prompt, config).await?;
+    let request =
+        SendRequest { task: found.task.spec.id.to_string(), text: prompt.to_owned(), when: When::Next };
+    let sent = queue.send(&request).await?;
     found.reload().await?;
     let served = found.task.queue == MAIN_QUEUE && !found.task.state.is_terminal();
     let daemon = if served { found.repository.serve(claude).await? } else { None };

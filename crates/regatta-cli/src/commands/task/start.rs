@@ -10,15 +10,15 @@ use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::commands::add::plain_order;
-use crate::commands::run::{missing_hint, missing_program};
-use crate::commands::send::send;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{ClaudeBin, Found, Repositories, session_name, started_pid};
 use crate::project::this_program;
 use crate::ui::Ui;
+use regatta_ops::taskfiles::{missing_hint, missing_program};
+use regatta_ops::tasks::plain_order;
+use regatta_ops::tasks::{SendRequest, When};
 
 /// How long its process is waited for; preparing its lane may take longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -151,7 +151,9 @@ pub(crate) async fn begin(
         }
     } else {
         let queue = found.repository.queue().await?;
-        send(&queue, &found.task, prompt, &project.config).await?;
+        let request =
+            SendRequest { task: found.task.spec.id.to_string(), text: prompt.to_owned(), when: When::Next };
+        queue.send(&request).await?;
     }
     let daemon = found.repository.serve(claude).await;
     let daemon = daemon.map_err(|error| {

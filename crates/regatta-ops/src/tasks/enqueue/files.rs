@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use regatta_core::id::TaskId;
 
 use super::there_already;
-use crate::error::CliError;
 use crate::project::Project;
+use crate::refusal::Refusal;
 
 /// Where a task's file is looked for by its id, from the repository's root.
 const PLACES: [&str; 3] = ["tasks", "parcels", "plans"];
@@ -18,7 +18,7 @@ pub(super) struct Files {
     pub(super) ids: Vec<(TaskId, PathBuf)>,
 }
 
-pub(super) async fn find(project: &Project, what: &[String]) -> Result<Files, CliError> {
+pub(super) async fn find(project: &Project, what: &[String]) -> Result<Files, Refusal> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let mut ids = Vec::new();
     for text in what {
@@ -41,7 +41,7 @@ pub(super) async fn find(project: &Project, what: &[String]) -> Result<Files, Cl
     paths.retain(|path| seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
     let read = |path: PathBuf| match std::fs::read(&path) {
         Ok(bytes) => Ok((path, bytes)),
-        Err(error) => Err(CliError::io("reading", &path, &error)),
+        Err(error) => Err(Refusal::io("reading", &path, &error)),
     };
     Ok(Files { files: paths.into_iter().map(read).collect::<Result<_, _>>()?, ids })
 }
@@ -52,8 +52,8 @@ fn by_id(project: &Project, text: &str) -> Option<(TaskId, PathBuf)> {
     places.into_iter().find(|path| path.is_file()).map(|path| (id, path))
 }
 
-fn markdown(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let failed = |error: std::io::Error| CliError::io("listing", dir, &error);
+fn markdown(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("listing", dir, &error);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -64,16 +64,16 @@ fn markdown(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     }
     found.sort();
     match found.is_empty() {
-        true => Err(CliError::not_found(format!("there is no *.md in {}", dir.display()))
+        true => Err(Refusal::not_found(format!("there is no *.md in {}", dir.display()))
             .hinted("`regatta new ID` makes a task file")),
         false => Ok(found),
     }
 }
 
-async fn no_file(project: &Project, text: &str) -> CliError {
+async fn no_file(project: &Project, text: &str) -> Refusal {
     let Ok(id) = TaskId::parse(text) else {
         let shown = if text.is_empty() { "\"\"" } else { text };
-        return CliError::not_found(format!("there is no file {shown}"))
+        return Refusal::not_found(format!("there is no file {shown}"))
             .hinted("`regatta new ID` makes a task file");
     };
     if project.has_store()
@@ -82,7 +82,7 @@ async fn no_file(project: &Project, text: &str) -> CliError {
     {
         return there_already(&[task]);
     }
-    CliError::not_found(format!(
+    Refusal::not_found(format!(
         "there is no file {text}, and no tasks/{id}.md, parcels/{id}.md or plans/{id}.md"
     ))
     .hinted(format!("`regatta new {id}` makes one; `regatta add \"PROMPT\" --id {id}` needs none"))

@@ -4,12 +4,12 @@ use jiff::tz::TimeZone;
 use regatta_core::time::Timestamp;
 
 /// For a sentence: `17:43` today, `16 Nov 09:00` else, with the year where it is another one.
-pub(crate) fn moment(at: Timestamp) -> String {
+pub fn moment(at: Timestamp) -> String {
     moment_in(at, regatta_engine::clock::now(), &TimeZone::system())
 }
 
 /// For a column: `2026-11-15 17:43:05`.
-pub(crate) fn stamp(at: Timestamp) -> String {
+pub fn stamp(at: Timestamp) -> String {
     shown(at, "%Y-%m-%d %H:%M:%S", &TimeZone::system())
 }
 

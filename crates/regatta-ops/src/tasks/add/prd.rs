@@ -6,8 +6,8 @@ use regatta_core::diagnostic::{Diagnostic, Pos};
 use regatta_core::id::TaskId;
 use regatta_store::{Store, StoreError};
 
-use crate::error::CliError;
 use crate::project::shown;
+use crate::refusal::Refusal;
 
 /// Directories that hold no documents of the project's own.
 const PASSED_BY: [&str; 4] = ["node_modules", "target", "vendor", "dist"];
@@ -28,13 +28,13 @@ pub(super) struct Document {
 }
 
 /// The only document of that number: `10`, `010` or `PRD-010`.
-pub(super) fn find(root: &Path, text: &str) -> Result<Document, CliError> {
+pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
     let digits = number(text)
         .filter(|(_, rest)| rest.is_empty())
         .map(|(digits, _)| digits)
         .or_else(|| (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text))
         .ok_or_else(|| {
-            CliError::usage(format!("--prd {text:?} is no number")).hinted("for example: --prd 10")
+            Refusal::usage(format!("--prd {text:?} is no number")).hinted("for example: --prd 10")
         })?;
     let mut found = Vec::new();
     walk(root, DEPTH, &mut |path, own| {
@@ -50,9 +50,9 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, CliError> {
     let names: Vec<String> = found.iter().map(|(path, _)| in_repo(root, path)).collect();
     match found.as_slice() {
         [(path, own)] => Document::load(root, path, own),
-        [] => Err(CliError::not_found(format!("there is no PRD-{digits}*.md in {}", shown(root)))
+        [] => Err(Refusal::not_found(format!("there is no PRD-{digits}*.md in {}", shown(root)))
             .hinted("write one, for example docs/prd/PRD-010-title.md, or leave --prd out")),
-        _ => Err(CliError::usage(format!("PRD-{digits} could be {}", names.join(" or ")))
+        _ => Err(Refusal::usage(format!("PRD-{digits} could be {}", names.join(" or ")))
             .hinted("rename or remove all but one of them")),
     }
 }
@@ -92,12 +92,12 @@ fn in_repo(root: &Path, path: &Path) -> String {
 }
 
 impl Document {
-    fn load(root: &Path, path: &Path, digits: &str) -> Result<Self, CliError> {
-        let text = std::fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+    fn load(root: &Path, path: &Path, digits: &str) -> Result<Self, Refusal> {
+        let text = std::fs::read(path).map_err(|error| Refusal::io("reading", path, &error))?;
         let shown = in_repo(root, path);
-        let text = String::from_utf8(text).map_err(|_| CliError::usage(format!("{shown} is not UTF-8")))?;
+        let text = String::from_utf8(text).map_err(|_| Refusal::usage(format!("{shown} is not UTF-8")))?;
         let id = TaskId::parse(&format!("PRD-{digits}"))
-            .map_err(|why| CliError::usage(format!("PRD-{digits} {why}")))?;
+            .map_err(|why| Refusal::usage(format!("PRD-{digits} {why}")))?;
         let title = title(&text).unwrap_or_else(|| id.to_string());
         let depends_on = depends_on(&text).into_iter().filter(|other| *other != id).collect();
         Ok(Self { id, title, path: path.to_owned(), shown, text, depends_on })
@@ -124,7 +124,7 @@ impl Document {
         &self,
         store: &dyn Store,
         warnings: &mut Vec<Diagnostic>,
-    ) -> Result<Vec<TaskId>, CliError> {
+    ) -> Result<Vec<TaskId>, Refusal> {
         let mut found = Vec::new();
         for id in &self.depends_on {
             match store.task(id).await {

@@ -1,0 +1,111 @@
+//! The crew: who speaks, and what members can do.
+
+mod messages;
+
+use regatta_core::crew::MemberName;
+use regatta_core::id::TaskId;
+use regatta_engine::context::token_hash;
+use regatta_engine::crew::of_this_process;
+use regatta_store::{Author, Authority, Member, Store, StoreError};
+
+pub use messages::{PostRequest, post, sentence};
+
+use crate::operator::user;
+use crate::refusal::Refusal;
+
+/// For whom somebody speaks: a member by name, or whoever this process speaks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Speaker {
+    /// The member. Without one: the agent of the task that is worked on here, or the member whose process this one
+    /// descends from.
+    pub name: Option<MemberName>,
+}
+
+impl Speaker {
+    /// The member that speaks; it has to be there.
+    pub async fn member(&self, store: &dyn Store) -> Result<Member, Refusal> {
+        let members = store.members().await?;
+        match &self.name {
+            Some(name) => there(&members, name),
+            None => match of_this_process(&members).as_slice() {
+                [one] => Ok((*one).clone()),
+                [] => Err(Refusal::usage("nobody of the crew speaks here")
+                    .hinted("`regatta crew register NAME` joins it; then --as NAME, or the same shell")),
+                many => {
+                    let names: Vec<&str> = many.iter().map(|member| member.name.as_str()).collect();
+                    Err(Refusal::usage(format!("this process speaks for {}", names.join(" and ")))
+                        .hinted("say which: --as NAME"))
+                }
+            },
+        }
+    }
+
+    /// Whoever speaks: a member, the agent of a task, or a person outside of the crew.
+    pub async fn author(&self, store: &dyn Store) -> Result<Author, Refusal> {
+        if self.name.is_none() {
+            if let Some(agent) = agent_here()? {
+                return Ok(agent);
+            }
+            if of_this_process(&store.members().await?).is_empty() {
+                let name = MemberName::parse(&user()).or_else(|_| MemberName::parse("operator"));
+                let name = name.expect("the second word is a name");
+                return Ok(Author { name, authority: Authority::Outside });
+            }
+        }
+        let member = self.member(store).await?;
+        Ok(Author { name: member.name, authority: Authority::Member(member.session) })
+    }
+
+    /// Whose inbox is meant: that of whoever speaks. One who has left may still read.
+    pub async fn reader(&self, store: &dyn Store) -> Result<MemberName, Refusal> {
+        match &self.name {
+            Some(name) => {
+                let members = store.members().await?;
+                if let Some(member) = members.into_iter().find(|member| member.name.is(name)) {
+                    return Ok(member.name);
+                }
+                match store.task(name.as_task()).await {
+                    Ok(task) => Ok(MemberName::from(task.spec.id)),
+                    Err(StoreError::NotFound(_)) => Err(unknown(name)),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            None => match agent_here()? {
+                Some(agent) => Ok(agent.name),
+                None => Ok(self.member(store).await?.name),
+            },
+        }
+    }
+}
+
+/// The agent whose environment this is, if it is one's.
+fn agent_here() -> Result<Option<Author>, Refusal> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (Some(task), Some(attempt), Some(token)) =
+        (variable("REGATTA_TASK"), variable("REGATTA_ATTEMPT"), variable("REGATTA_TOKEN"))
+    else {
+        return Ok(None);
+    };
+    let task = TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
+    let attempt =
+        attempt.parse().map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+    let authority = Authority::Attempt { attempt, token_hash: token_hash(&token) };
+    Ok(Some(Author { name: MemberName::from(task), authority }))
+}
+
+/// The member of that name, if it is there.
+pub fn there(members: &[Member], name: &MemberName) -> Result<Member, Refusal> {
+    match members.iter().find(|member| member.name.is(name)) {
+        Some(member) if member.is_there => Ok(member.clone()),
+        Some(member) => Err(Refusal::refused(format!("{} has left the crew", member.name)).hinted(format!(
+            "`regatta crew register {} --role {}` comes back; what it held is on the board again",
+            member.name, member.role
+        ))),
+        None => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &MemberName) -> Refusal {
+    Refusal::not_found(format!("nobody of the crew is named {name}"))
+        .hinted(format!("`regatta crew list` shows who is there, `regatta crew register {name}` joins"))
+}

@@ -1,0 +1,185 @@
+//! Somebody who works on a project's queue: the opened store, its lanes, and the processes that take tasks from it.
+
+use std::sync::{Arc, OnceLock};
+
+use regatta_core::id::TaskId;
+use regatta_engine::daemon::{Presence, settled_presence};
+use regatta_engine::lanes::{Alone, Lanes, has_lane};
+use regatta_engine::session::{is_certainly_dead, node_of};
+use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, NodeInfo, SessionInfo, Store, TaskQuery, TaskRecord};
+
+use crate::documents::{DaemonDocument, UNSTARTED_QUEUE};
+use crate::project::{Project, find_task};
+use crate::refusal::Refusal;
+
+/// Which tasks an operation is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// These: ids, or the beginnings of ids. All of them have to exist.
+    Named(Vec<String>),
+    /// All that are in a state the operation is for.
+    All,
+}
+
+impl Selection {
+    /// One task by its id.
+    pub fn one(id: &TaskId) -> Self {
+        Selection::Named(vec![id.to_string()])
+    }
+}
+
+/// Does what a person may do to the tasks of a project.
+pub struct Operator {
+    /// The project.
+    pub project: Project,
+    /// Its store.
+    pub store: Arc<dyn Store>,
+    /// Opened by the first operation that needs them: that runs git, which most can do without.
+    lanes: OnceLock<Option<Lanes>>,
+    /// The processes that take tasks.
+    pub takers: Takers,
+    /// The name under which the log records what is done.
+    pub by: String,
+}
+
+impl Operator {
+    /// Opens the store that is there.
+    pub async fn open(project: &Project) -> Result<Self, Refusal> {
+        Self::of(project, project.store().await?).await
+    }
+
+    /// On a store that is open already.
+    pub async fn of(project: &Project, store: Arc<dyn Store>) -> Result<Self, Refusal> {
+        let takers = Takers::load(project, store.as_ref()).await?;
+        Ok(Self { project: project.clone(), store, lanes: OnceLock::new(), takers, by: user() })
+    }
+
+    /// The project's lanes. `None` before the first run: then there is no lane to care for.
+    pub fn lanes(&self) -> Result<Option<Lanes>, Refusal> {
+        if let Some(lanes) = self.lanes.get() {
+            return Ok(lanes.clone());
+        }
+        let lanes = self.project.lanes()?;
+        Ok(self.lanes.get_or_init(|| lanes).clone())
+    }
+
+    /// Whether the task has a lane, without running git.
+    pub fn has_lane(&self, id: &TaskId) -> bool {
+        has_lane(&self.project.repo, id)
+    }
+
+    /// See [`Alone`]. Before the first run no other process is in the way. Runs no git.
+    pub async fn alone(&self, id: &TaskId) -> Result<Option<Alone>, Refusal> {
+        if !self.project.repo.state_dir.is_dir() {
+            return Ok(None);
+        }
+        let (repo, id) = (self.project.repo.clone(), id.clone());
+        let alone = tokio::task::spawn_blocking(move || Alone::wait(&repo, &id));
+        Ok(Some(alone.await.expect("locking does not panic")?))
+    }
+
+    /// The tasks that `texts` name, each once. All of them have to be there.
+    pub async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, Refusal> {
+        let mut found: Vec<TaskRecord> = Vec::new();
+        for text in texts {
+            let task = find_task(self.store.as_ref(), text).await?;
+            if !found.iter().any(|known| known.seq == task.seq) {
+                found.push(task);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The tasks of a selection: those that are named, or all in one of these states.
+    pub async fn select(&self, selection: &Selection, states: &[&str]) -> Result<Vec<TaskRecord>, Refusal> {
+        match selection {
+            Selection::Named(names) => self.find(names).await,
+            Selection::All => {
+                let states = states.iter().map(|state| (*state).to_owned()).collect();
+                Ok(self.store.tasks(&TaskQuery { states, ..TaskQuery::default() }).await?)
+            }
+        }
+    }
+}
+
+/// The user of this process, for the event log.
+pub fn user() -> String {
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "operator".to_owned())
+}
+
+/// The processes that could take a task. One that is certainly gone takes nothing.
+pub struct Takers {
+    sessions: Vec<SessionInfo>,
+    /// The daemon of this machine, which may have no session yet.
+    here: Option<NodeInfo>,
+}
+
+impl Takers {
+    async fn load(project: &Project, store: &dyn Store) -> Result<Self, Refusal> {
+        let mut sessions = store.sessions().await?;
+        sessions.retain(|info| !is_certainly_dead(&info.node));
+        // Who cannot look for it has to go by the sessions.
+        let here = match settled_presence(&project.repo) {
+            Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(node_of(info.identity, "daemon")),
+            _ => None,
+        };
+        Ok(Self { sessions, here })
+    }
+
+    /// The daemon, if one is there.
+    pub fn daemon(&self) -> Option<&NodeInfo> {
+        let daemon = |what: &str| what.split_whitespace().next() == Some("daemon");
+        self.sessions.iter().map(|info| &info.node).chain(&self.here).find(|node| daemon(&node.what))
+    }
+
+    /// Who works on a queue: the daemon on its own, each run on the one that is named after its session.
+    pub fn of(&self, queue: &str) -> Option<&NodeInfo> {
+        match queue {
+            MAIN_QUEUE => self.daemon(),
+            run => self.sessions.iter().find(|info| info.session.0 == run).map(|info| &info.node),
+        }
+    }
+
+    /// Whether nobody will ever come back to this queue by itself: its run is over.
+    pub fn is_abandoned(&self, queue: &str) -> bool {
+        ![MAIN_QUEUE, BOARD_QUEUE, UNSTARTED_QUEUE].contains(&queue) && self.of(queue).is_none()
+    }
+
+    /// Who takes tasks from this queue, in a sentence.
+    pub fn sentence(&self, queue: &str) -> String {
+        match self.of(queue) {
+            Some(node) => format!("`{}`, process {} on {}, takes it from here", node.what, node.pid, node.node),
+            None if queue == MAIN_QUEUE => "no daemon is there to take it: start one with `regatta daemon`".to_owned(),
+            None if queue == UNSTARTED_QUEUE => {
+                "it waits for its start: `regatta task start --task-id ID --prompt \"…\"`".to_owned()
+            }
+            None if queue == BOARD_QUEUE => "members of the crew take it: `regatta task claim`".to_owned(),
+            None => "the run it belonged to is over: `regatta requeue ID` gives it to the daemon, `regatta run --resume PLAN` goes on with the run".to_owned(),
+        }
+    }
+
+    /// The daemon for programs.
+    pub fn daemon_document(&self) -> Option<DaemonDocument> {
+        self.daemon().map(|node| DaemonDocument { node: node.node.clone(), pid: node.pid })
+    }
+}
+
+/// `tasks` so that each comes behind those of them that it depends on.
+pub(crate) fn dependencies_first(tasks: Vec<TaskRecord>) -> Vec<TaskRecord> {
+    let mut left = tasks;
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let ids: std::collections::BTreeSet<TaskId> = left.iter().map(|task| task.spec.id.clone()).collect();
+        let (waiting, mut free): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|task| task.spec.deps.iter().any(|dep| ids.contains(dep)));
+        // The store lets no circle in; if there were one, it would be left in the order it came.
+        left = if free.is_empty() {
+            ordered.extend(waiting);
+            Vec::new()
+        } else {
+            waiting
+        };
+        ordered.append(&mut free);
+    }
+    ordered
+}

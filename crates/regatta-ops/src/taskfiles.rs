@@ -1,0 +1,87 @@
+//! Task files of a project: parsed with its settings, and the programs that their agents need.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use regatta_core::config::AgentKind;
+use regatta_core::diagnostic::{Diagnostic, Pos};
+use regatta_core::spec::TaskSpec;
+use regatta_core::taskfile::{self, LoadSettings, Loaded, Source};
+
+use crate::project::{Project, shown};
+
+/// Parses files that were read already. Ids in the store are no dependencies here: a run is whole by itself.
+pub fn parse_files<'a>(
+    project: &'a Project,
+    files: &'a [(PathBuf, Vec<u8>)],
+    adjust: impl FnOnce(&mut LoadSettings<'a>),
+) -> Loaded {
+    let mut broken = Vec::new();
+    let mut sources = Vec::new();
+    for (path, bytes) in files {
+        match Source::from_bytes(shown(path), bytes) {
+            Ok(source) => sources.push(match directory_of(&project.repo.toplevel, path) {
+                Some(dir) => source.in_dir(dir),
+                None => source,
+            }),
+            Err(diagnostic) => broken.push(diagnostic),
+        }
+    }
+    let mut settings = LoadSettings::new(&project.config);
+    settings.repo_root = project.repo.toplevel.to_str();
+    adjust(&mut settings);
+    let mut loaded = taskfile::load(&sources, &settings);
+    // Messages name files as they were given; a task remembers where its own really is.
+    for spec in &mut loaded.tasks {
+        if let Some((name, line)) = spec.source.rsplit_once(':') {
+            let file = std::path::absolute(name).unwrap_or_else(|_| name.into());
+            spec.source = format!("{}:{line}", file.display());
+        }
+    }
+    broken.append(&mut loaded.diagnostics);
+    loaded.diagnostics = broken;
+    loaded
+}
+
+/// The file's directory: from the repository root if it lies inside, else absolute.
+fn directory_of(root: &Path, file: &Path) -> Option<String> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let root = std::fs::canonicalize(root).ok()?;
+    let dir = file.parent()?;
+    Some(dir.strip_prefix(&root).unwrap_or(dir).to_string_lossy().into_owned())
+}
+
+/// The program of a task's agent, if it is not there.
+pub fn missing_program(project: &Project, spec: &TaskSpec, claude_exe: Option<&Path>) -> Option<String> {
+    let agent = project.config.agents.get(&spec.agent)?;
+    let program = agent.program()?;
+    let named = claude_exe.filter(|_| agent.kind == AgentKind::Claude);
+    let program = named.map_or_else(|| program.to_owned(), |path| path.display().to_string());
+    let found = regatta_engine::agents::find_program(&program, &project.repo.toplevel);
+    found.is_none().then_some(program)
+}
+
+/// What makes an agent's program known, for work that a daemon takes.
+pub fn missing_hint(project: &Project, agent: &str) -> String {
+    let install = project.config.agents.get(agent).and_then(|agent| agent.kind.install());
+    let install =
+        install.map_or_else(|| "put it on PATH".to_owned(), |install| format!("install it ({install})"));
+    format!("{install}, or name it in regatta.yaml: agents.{agent}.exe; `regatta doctor` shows what is found")
+}
+
+/// A warning for each agent of these tasks whose program is not there: a daemon with another PATH may still know it.
+pub fn missing_programs(project: &Project, tasks: &[TaskSpec]) -> Vec<Diagnostic> {
+    let agents: BTreeMap<&str, &TaskSpec> =
+        tasks.iter().rev().map(|spec| (spec.agent.as_str(), spec)).collect();
+    let warn = |(agent, spec): (&str, &TaskSpec)| {
+        let program = missing_program(project, spec, None)?;
+        let message = format!(
+            "the agent {agent} cannot be started: its program {program:?} was not found; {} waits in the queue and is \
+             blocked once a daemon that does not find it either takes it",
+            spec.id
+        );
+        let warning = Diagnostic::warning(format!("agents.{agent}.exe"), Pos::NOWHERE, message);
+        Some(warning.hinted(missing_hint(project, agent)))
+    };
+    agents.into_iter().filter_map(warn).collect()
+}

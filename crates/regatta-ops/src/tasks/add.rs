@@ -1,0 +1,194 @@
+//! A task without a file: its prompt is all there is to it.
+
+mod prd;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use regatta_core::config::AgentKind;
+use regatta_core::diagnostic::{Diagnostic, has_errors};
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_engine::clock;
+use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery};
+
+use super::enqueue::{Enqueued, dependencies, parse_for_daemon, there_already};
+use crate::operator::Operator;
+use crate::project::Project;
+use crate::refusal::Refusal;
+use crate::taskfiles::missing_programs;
+
+/// More people than this do not add a task at the same moment.
+const TRIES: u32 = 1000;
+
+/// Puts a task into the daemon's queue that has no file.
+#[derive(Clone, Debug, Default)]
+pub struct AddRequest {
+    /// What is to be done. With a requirement document it may be empty.
+    pub prompt: String,
+    /// Its id; the next of GEN-001, GEN-002, … without one.
+    pub id: Option<TaskId>,
+    /// What it depends on.
+    pub deps: Option<Vec<String>>,
+    /// The agent that does it.
+    pub agent: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// What kind of work it is.
+    pub labels: Vec<String>,
+    /// Dollars that all its attempts together may cost.
+    pub budget_usd: Option<f64>,
+    /// Tokens that all its attempts together may use.
+    pub budget_tokens: Option<u64>,
+    /// Higher starts first.
+    pub priority: Option<i32>,
+    /// One line for people; the prompt's first line without one.
+    pub title: Option<String>,
+    /// Land what passes, also where regatta.yaml does not say so.
+    pub land: bool,
+    /// The requirement document that says what to do.
+    pub prd: Option<String>,
+}
+
+impl Project {
+    /// Puts a task into the daemon's queue that has no file.
+    pub async fn add(&self, args: &AddRequest) -> Result<Enqueued, Refusal> {
+        let project = self;
+        project.require_trust().await?;
+        let document = args.prd.as_deref().map(|text| prd::find(&project.repo.toplevel, text)).transpose()?;
+        let wanted = args.id.clone().or_else(|| document.as_ref().map(|document| document.id.clone()));
+        let mut order = Order { args, prompt: args.prompt.clone(), title: args.title.clone() };
+        if let Some(document) = &document {
+            order.title = order.title.or_else(|| Some(document.title.clone()));
+            let agent = args.agent.as_ref().unwrap_or(&project.config.default_agent);
+            let agent = project.config.agents.get(agent);
+            let is_claude = agent.is_some_and(|agent| agent.kind == AgentKind::Claude);
+            order.prompt =
+                document.prompt(&order.prompt, is_claude && prd::has_command(&project.repo.toplevel));
+        }
+        // Whatever is wrong is said before anything is made.
+        let first = wanted.clone().unwrap_or_else(|| generic(1));
+        let (_, mut warnings) = order.spec(project, &first)?;
+        let store = project.create_store().await?;
+        let deps = match (&args.deps, &document) {
+            (Some(names), _) => dependencies(names, store.as_ref(), wanted.as_ref()).await?,
+            (None, Some(document)) => document.stored_dependencies(store.as_ref(), &mut warnings).await?,
+            (None, None) => Vec::new(),
+        };
+        let make = |id: &TaskId| -> Result<TaskSpec, Refusal> {
+            let (spec, _) = order.spec(project, id)?;
+            Ok(TaskSpec { deps: deps.clone(), ..spec })
+        };
+        let spec = match wanted {
+            Some(id) => {
+                let spec = make(&id)?;
+                if !put(store.as_ref(), &spec).await? {
+                    return Err(there_already(&[store.task(&id).await?]));
+                }
+                spec
+            }
+            None => put_generic(project, store.as_ref(), make).await?,
+        };
+        warnings.extend(missing_programs(project, std::slice::from_ref(&spec)));
+        let operator = Operator::of(project, store).await?;
+        Ok(Enqueued { operator, tasks: vec![spec], warnings })
+    }
+}
+
+/// What the task will be, but for its id.
+struct Order<'a> {
+    args: &'a AddRequest,
+    prompt: String,
+    title: Option<String>,
+}
+
+impl Order<'_> {
+    /// As a file with these lines would make it, so that every default and every check is the same.
+    fn spec(&self, project: &Project, id: &TaskId) -> Result<(TaskSpec, Vec<Diagnostic>), Refusal> {
+        let args = self.args;
+        let mut text = format!("---\nid: {}\n", quoted(id.as_str()));
+        let lines =
+            [("agent", args.agent.as_ref()), ("model", args.model.as_ref()), ("title", self.title.as_ref())];
+        for (key, value) in lines {
+            text.extend(value.map(|value| format!("{key}: {}\n", quoted(value))));
+        }
+        text.extend(args.priority.map(|priority| format!("priority: {priority}\n")));
+        if !args.labels.is_empty() {
+            text.push_str(&format!("labels: {}\n", serde_json::Value::from(args.labels.clone())));
+        }
+        text.extend(args.budget_usd.map(|usd| format!("budget_usd: {usd}\n")));
+        text.extend(args.budget_tokens.map(|tokens| format!("budget_tokens: {tokens}\n")));
+        if args.land {
+            text.push_str("auto_land: true\n");
+        }
+        text.push_str(&format!("---\n{}\n", self.prompt));
+        let files = [(PathBuf::from("regatta add"), text.into_bytes())];
+        let known = BTreeSet::new();
+        let mut loaded = parse_for_daemon(project, &files, &known);
+        match loaded.tasks.pop() {
+            Some(spec) if !has_errors(&loaded.diagnostics) => {
+                Ok((TaskSpec { source: String::new(), ..spec }, loaded.diagnostics))
+            }
+            _ => {
+                let mut error = Refusal::diagnosed(loaded.diagnostics);
+                // There is no file in which a line could be put right.
+                for diagnostic in &mut error.diagnostics {
+                    (diagnostic.line, diagnostic.column) = (0, 0);
+                }
+                Err(error.hinted("`regatta add --help` lists what it takes"))
+            }
+        }
+    }
+}
+
+/// The task that these words order, with every default filled in.
+pub fn plain_order(project: &Project, id: &TaskId, title: &str, prompt: &str) -> Result<TaskSpec, Refusal> {
+    let args = AddRequest::default();
+    let order = Order { args: &args, prompt: prompt.to_owned(), title: Some(title.to_owned()) };
+    Ok(order.spec(project, id)?.0)
+}
+
+/// A text as YAML reads it back unchanged.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+pub fn generic(n: u64) -> TaskId {
+    TaskId::parse(&format!("GEN-{n:03}")).expect("letters and digits make a task id")
+}
+
+/// Puts it in under the next free name. Whoever is faster gets that one, and this one the next.
+async fn put_generic(
+    project: &Project,
+    store: &dyn Store,
+    make: impl Fn(&TaskId) -> Result<TaskSpec, Refusal>,
+) -> Result<TaskSpec, Refusal> {
+    let query = TaskQuery { prefix: Some("GEN-".to_owned()), ..TaskQuery::default() };
+    let taken = store.tasks(&query).await?;
+    let number = |id: &TaskId| id.as_str().get(4..).and_then(|digits| digits.parse::<u64>().ok());
+    let mut n = taken.iter().filter_map(|task| number(&task.spec.id)).max().unwrap_or(0);
+    for _ in 0..TRIES {
+        n += 1;
+        let id = generic(n);
+        // A branch of that name is somebody's work, though the store has forgotten whose.
+        if project.repo.branch_tip(&id.branch())?.is_some() {
+            continue;
+        }
+        let spec = make(&id)?;
+        if put(store, &spec).await? {
+            return Ok(spec);
+        }
+    }
+    Err(Refusal::refused("no name was free for long enough").hinted("name it yourself: --id ID"))
+}
+
+/// False if the id is taken.
+async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
+    let queue = MAIN_QUEUE.to_owned();
+    let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];
+    match store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Conflict(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,179 @@
+//! Cancelling tasks.
+
+use std::time::Duration;
+
+use regatta_core::crew::MemberName;
+use regatta_core::plain::clean_line;
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_engine::session::is_certainly_dead;
+use regatta_store::{
+    MessageKind, Operation, Recipients, RequestId, SessionInfo, Store, StoreError, TaskRecord,
+};
+
+use super::{Changed, Changes, Did};
+use crate::crew::{PostRequest, Speaker, post};
+use crate::operator::{Operator, Selection, user};
+use crate::refusal::{Refusal, RefusalKind};
+use crate::tasks::next::heir;
+
+/// How long an agent and everything it started may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Cancels tasks: a running agent is ended with everything it started, and its work is kept in its lane.
+#[derive(Clone, Debug)]
+pub struct CancelRequest {
+    /// Which; all are those that have not ended.
+    pub tasks: Selection,
+    /// Come back when their agents have ended; else they are only asked to.
+    pub wait: bool,
+}
+
+impl Operator {
+    /// Cancels tasks. What depends on them is skipped.
+    pub async fn cancel(&self, request: &CancelRequest) -> Result<Changes, Refusal> {
+        let open: Vec<&str> = TaskState::NAMES
+            .into_iter()
+            .filter(|name| !["done", "landed", "failed", "cancelled", "skipped"].contains(name))
+            .collect();
+        let found = self.select(&request.tasks, &open).await?;
+        let store = self.store.as_ref();
+        let mut changes = Changes::default();
+        let mut asked = Vec::new();
+        // All are asked before one is waited for: their agents end side by side.
+        for task in found {
+            match cancel(store, &task).await {
+                Ok(true) => changes.push(&task.spec.id, changed(store, &task).await),
+                Ok(false) => asked.push(task),
+                Err(refusal) => changes.push(&task.spec.id, Err(refusal)),
+            }
+        }
+        for task in asked {
+            let waited = if request.wait { wait(store, &task).await } else { Ok(()) };
+            let result = match waited {
+                Ok(()) => changed(store, &task).await,
+                Err(refusal) => Err(refusal),
+            };
+            changes.push(&task.spec.id, result);
+        }
+        Ok(changes)
+    }
+
+    /// Cancels one task and comes back when nothing of it runs any more.
+    pub async fn call_off(&self, task: &TaskRecord) -> Result<(), Refusal> {
+        match cancel(self.store.as_ref(), task).await? {
+            true => Ok(()),
+            false => wait(self.store.as_ref(), task).await,
+        }
+    }
+}
+
+async fn changed(store: &dyn Store, task: &TaskRecord) -> Result<Changed, Refusal> {
+    let task = store.task(&task.spec.id).await?;
+    let did = match task.state {
+        TaskState::Cancelled { .. } => Did::Cancelled,
+        _ => Did::CancelAsked,
+    };
+    Ok(Changed { task, did, salvaged: None })
+}
+
+/// Cancels it, or asks whoever holds it. True if it is cancelled already.
+async fn cancel(store: &dyn Store, task: &TaskRecord) -> Result<bool, Refusal> {
+    let by = user();
+    let (id, at) = (&task.spec.id, clock::now());
+    let mut held = task.state.is_claimed();
+    // It may be claimed or let go between our look and our word; then it is the other word.
+    for _ in 0..3 {
+        let operation = match held {
+            true => Operation::AskCancel { by: by.clone() },
+            false => Operation::Cancel { by: by.clone() },
+        };
+        match store.operate(id, &operation, &RequestId::fresh(), at).await {
+            Ok(()) => return Ok(!held),
+            Err(StoreError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now = store.task(id).await?;
+        if now.state.is_claimed() == held {
+            return Err(refused(&now));
+        }
+        held = now.state.is_claimed();
+    }
+    Err(Refusal::refused(format!("{id} keeps changing hands")).hinted("try again"))
+}
+
+fn refused(task: &TaskRecord) -> Refusal {
+    let id = &task.spec.id;
+    let refused = |why: &str| {
+        Refusal::refused(format!("{id} is {}, so it cannot be cancelled{why}", task.state.name()))
+    };
+    match &task.state {
+        TaskState::Landed { commit, .. } => {
+            refused("").hinted(format!("take it back with: git revert {}", &commit[..commit.len().min(12)]))
+        }
+        TaskState::Landing { waiting: Some(why), .. } => {
+            refused(&format!(": it passed its gate and waits to land, because {}", clean_line(why)))
+                .hinted(format!("put that right, and {} lands it; `git revert` takes it back", heir(task)))
+        }
+        TaskState::Landing { .. } => refused(": it is being landed at this moment")
+            .hinted(format!("`regatta status {id}` shows how that ends")),
+        _ => refused("")
+            .hinted(format!("nothing of it runs any more; `regatta status {id}` shows how it ended")),
+    }
+}
+
+/// Waits until the holder has ended the agent and said so.
+async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
+    let id = &task.spec.id;
+    let again = format!("nothing is lost: {} takes it over and cancels it then", heir(task));
+    let sessions = store.sessions().await?;
+    let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
+    if let Some(info) = holder.filter(|info| is_certainly_dead(&info.node)) {
+        return Err(Refusal::refused(format!(
+            "{id} is held by `{}`, process {}, which is gone; the wish to cancel it is noted",
+            info.node.what, info.node.pid
+        ))
+        .hinted(again));
+    }
+    if let Some(info) = holder.filter(|info| info.node.is_member()) {
+        return Err(tell_member(store, task, info).await?);
+    }
+    let mut changes = store.subscribe().await?;
+    let settled = async {
+        loop {
+            changes.borrow_and_update();
+            let now = store.task(id).await?;
+            match now.state {
+                TaskState::Cancelled { .. } => return Ok(()),
+                // It was faster than the wish.
+                ref state if !state.is_claimed() => return Err(refused(&now)),
+                _ => {}
+            }
+            if changes.changed().await.is_err() {
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, settled).await {
+        Ok(settled) => settled,
+        Err(_) => Err(Refusal::new(
+            RefusalKind::TimedOut,
+            format!("{id} has not ended within {} s; the wish to cancel it stays", PATIENCE.as_secs()),
+        )
+        .hinted(format!("`regatta logs -f {id}` shows what it does; {again}"))),
+    }
+}
+
+/// A member works by hand: it is told, and nobody can end what it does.
+async fn tell_member(store: &dyn Store, task: &TaskRecord, info: &SessionInfo) -> Result<Refusal, Refusal> {
+    let (id, name) = (&task.spec.id, info.node.holder());
+    let text = format!("{id} is to be cancelled: `regatta crew unregister` or a failure gives it back");
+    if let Ok(to) = MemberName::parse(name) {
+        let (from, to, kind) = (Speaker::default(), Recipients::One(to), MessageKind::Direct);
+        post(store, PostRequest { from, to, kind, text, reply_to: None }).await?;
+    }
+    Ok(Refusal::refused(format!("{id} is held by {name}, who was told; the wish to cancel it is noted"))
+        .hinted(format!(
+            "it is cancelled when {name} gives it back; `regatta crew unregister {name}` makes them"
+        )))
+}

@@ -1,0 +1,306 @@
+//! Putting tasks into the daemon's queue.
+
+mod files;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use regatta_core::diagnostic::{Diagnostic, Pos, has_errors};
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_core::taskfile::Loaded;
+use regatta_engine::clock;
+use regatta_store::{
+    IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskBrief, TaskQuery, TaskRecord,
+};
+
+use super::requeue::clear_lane;
+use crate::documents::{ChangedDocument, ChangesDocument};
+use crate::operator::Operator;
+use crate::project::{Project, shown};
+use crate::refusal::Refusal;
+use crate::taskfiles::{missing_programs, parse_files};
+
+/// Where the tasks are described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Task files, plans, directories of them, or ids of files in tasks/ or parcels/.
+    Files(Vec<String>),
+    /// The text of a task file or a plan.
+    Text(String),
+}
+
+/// Puts tasks into the daemon's queue: all of them or none.
+#[derive(Clone, Debug)]
+pub struct EnqueueRequest {
+    /// Where they are described.
+    pub source: Source,
+    /// What the one task depends on, instead of what its file says.
+    pub deps: Option<Vec<String>>,
+    /// Higher starts first, instead of what the file says.
+    pub priority: Option<i32>,
+    /// Work failures allowed in all, instead of what the file says.
+    pub max_attempts: Option<u32>,
+    /// Leave out the checks.
+    pub no_verify: bool,
+    /// Start over what is there already and nobody is at.
+    pub replace: bool,
+}
+
+impl EnqueueRequest {
+    /// As the files say.
+    pub fn new(source: Source) -> Self {
+        Self { source, deps: None, priority: None, max_attempts: None, no_verify: false, replace: false }
+    }
+}
+
+/// Tasks that are in the daemon's queue now.
+pub struct Enqueued {
+    /// The operator on the store they are in.
+    pub operator: Operator,
+    /// The tasks.
+    pub tasks: Vec<TaskSpec>,
+    /// What the daemon will not do as the files say.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Enqueued {
+    /// The tasks as the store has them.
+    pub async fn stored(&self) -> Result<Vec<TaskBrief>, Refusal> {
+        let ids = Some(self.tasks.iter().map(|spec| spec.id.clone()).collect());
+        Ok(self.operator.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?)
+    }
+
+    /// For programs.
+    pub async fn document(&self) -> Result<ChangesDocument, Refusal> {
+        let changed = |task: TaskBrief| ChangedDocument { task: task.into(), salvaged: None };
+        Ok(ChangesDocument {
+            tasks: self.stored().await?.into_iter().map(changed).collect(),
+            refused: Vec::new(),
+            daemon: self.operator.takers.daemon_document(),
+            warnings: self.warnings.clone(),
+        })
+    }
+}
+
+impl Project {
+    /// Puts tasks into the daemon's queue. With one mistake, one id that is there already, one circle or one dependency
+    /// on nothing, nothing is changed.
+    pub async fn enqueue(&self, request: &EnqueueRequest) -> Result<Enqueued, Refusal> {
+        let mut loaded = match &request.source {
+            Source::Files(what) => parsed(self, what).await?,
+            Source::Text(text) => {
+                let mut loaded = load(self, &[(PathBuf::from("plan"), text.clone().into_bytes())]).await?;
+                // There is no file to be looked at later.
+                loaded.tasks.iter_mut().for_each(|spec| spec.source = String::new());
+                loaded
+            }
+        };
+        self.require_trust().await?;
+        let store = self.create_store().await?;
+        adjust(&mut loaded.tasks, request, store.as_ref()).await?;
+        let mut warnings = warnings(self, &loaded);
+        warnings.extend(missing_programs(self, &loaded.tasks));
+        let operator = Operator::of(self, store).await?;
+        enqueue(&operator, &loaded.tasks, request.replace).await?;
+        Ok(Enqueued { operator, tasks: loaded.tasks, warnings })
+    }
+}
+
+/// Finds and parses what the request names.
+async fn parsed(project: &Project, what: &[String]) -> Result<Loaded, Refusal> {
+    let found = files::find(project, what).await?;
+    let loaded = load(project, &found.files).await?;
+    for (id, path) in &found.ids {
+        if !loaded.tasks.iter().any(|spec| spec.id.folded() == id.folded()) {
+            return Err(Refusal::usage(format!("{} holds no task {id}; nothing was changed", shown(path)))
+                .hinted(format!("correct its `id`, or give the path: regatta enqueue {}", shown(path))));
+        }
+    }
+    Ok(loaded)
+}
+
+/// Parses the files. Stored tasks are looked up only where the files alone do not explain themselves.
+async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded, Refusal> {
+    let known = BTreeSet::new();
+    let loaded = parse_for_daemon(project, files, &known);
+    if !has_errors(&loaded.diagnostics) {
+        return Ok(loaded);
+    }
+    let known = match project.has_store() {
+        true => project.store().await?.briefs(&TaskQuery::default()).await?,
+        false => Vec::new(),
+    };
+    let known: BTreeSet<TaskId> = known.into_iter().map(|task| task.id).collect();
+    let loaded = parse_for_daemon(project, files, &known);
+    match has_errors(&loaded.diagnostics) {
+        true => Err(Refusal::diagnosed(loaded.diagnostics)),
+        false => Ok(loaded),
+    }
+}
+
+/// As the daemon takes tasks: they land only where that was said.
+pub fn parse_for_daemon<'a>(
+    project: &'a Project,
+    files: &'a [(PathBuf, Vec<u8>)],
+    known: &'a BTreeSet<TaskId>,
+) -> Loaded {
+    parse_files(project, files, |settings| {
+        settings.land_by_default = false;
+        settings.known_ids = known;
+    })
+}
+
+async fn adjust(tasks: &mut [TaskSpec], request: &EnqueueRequest, store: &dyn Store) -> Result<(), Refusal> {
+    if let Some(names) = &request.deps {
+        let n_tasks = tasks.len();
+        let [task] = tasks else {
+            return Err(Refusal::usage(format!("--deps is for one task, and these are {n_tasks}"))
+                .hinted("write `deps` into their files, or enqueue them one by one"));
+        };
+        task.deps = dependencies(names, store, Some(&task.id)).await?;
+    }
+    for task in tasks {
+        task.priority = request.priority.unwrap_or(task.priority);
+        task.max_attempts = request.max_attempts.unwrap_or(task.max_attempts);
+        if request.no_verify {
+            task.checks.clear();
+        }
+    }
+    Ok(())
+}
+
+/// The stored tasks that these names mean: whole ids, because a guess would wait for the wrong one.
+pub async fn dependencies(
+    names: &[String],
+    store: &dyn Store,
+    own: Option<&TaskId>,
+) -> Result<Vec<TaskId>, Refusal> {
+    let mut found: Vec<TaskId> = Vec::new();
+    for name in names {
+        let id = TaskId::parse(name).map_err(|why| Refusal::usage(format!("--deps {name:?} {why}")))?;
+        if own.is_some_and(|own| own.folded() == id.folded()) {
+            return Err(Refusal::usage(format!("{id} cannot depend on itself")));
+        }
+        let dependency = match store.task(&id).await {
+            Ok(task) => task.spec.id,
+            Err(StoreError::NotFound(_)) => {
+                return Err(Refusal::usage(format!(
+                    "unknown dependency {id}: there is no such task; nothing was changed"
+                ))
+                .hinted(format!(
+                    "`regatta enqueue {id}` first; `regatta list --status all` shows what there is"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !found.contains(&dependency) {
+            found.push(dependency);
+        }
+    }
+    Ok(found)
+}
+
+/// All of them, or none.
+async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Result<(), Refusal> {
+    let if_present = if replace { IfPresent::Restart } else { IfPresent::Refuse };
+    let new = |spec: &TaskSpec| NewTask { spec: spec.clone(), queue: MAIN_QUEUE.to_owned(), if_present };
+    let new: Vec<NewTask> = tasks.iter().map(new).collect();
+    let mut guards = Vec::new();
+    if replace {
+        // One after another in the order of their names, so that two calls cannot wait for each other.
+        let mut ids: Vec<TaskId> =
+            present(operator.store.as_ref(), tasks).await?.into_iter().map(|task| task.spec.id).collect();
+        ids.sort();
+        for id in &ids {
+            guards.push(operator.alone(id).await?);
+        }
+        let present = present(operator.store.as_ref(), tasks).await?;
+        let busy =
+            |task: &&TaskRecord| task.state.is_claimed() || matches!(task.state, TaskState::Landing { .. });
+        if let Some(task) = present.iter().find(busy) {
+            return Err(there_already(std::slice::from_ref(task)));
+        }
+        for task in &present {
+            // What waits may be started at any moment: its lane is its own.
+            if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
+                clear_lane(operator, &task.spec.id).await?;
+            }
+        }
+    }
+    match operator.store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => {
+            regatta_engine::failpoint::reach("enqueued");
+            Ok(())
+        }
+        Err(StoreError::Conflict(why)) => {
+            let present = present(operator.store.as_ref(), tasks).await?;
+            if present.is_empty() {
+                Err(StoreError::Conflict(why).into())
+            } else {
+                Err(there_already(&present))
+            }
+        }
+        Err(StoreError::Invalid(why)) => Err(Refusal::usage(format!("{why}; nothing was changed"))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, Refusal> {
+    let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
+    Ok(store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?)
+}
+
+/// Nothing is put in a task's place unless that was asked for.
+pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
+    let shown = |task: &TaskRecord| format!("{} ({})", task.spec.id, task.state.name());
+    let mut names: Vec<String> = tasks.iter().take(5).map(shown).collect();
+    if tasks.len() > 5 {
+        names.push(format!("{} more", tasks.len() - 5));
+    }
+    let are = if tasks.len() == 1 { "is" } else { "are" };
+    let error = Refusal::refused(format!("{} {are} there already; nothing was changed", names.join(", ")));
+    let Some(TaskRecord { spec, state, .. }) = tasks.first() else { return error };
+    let id = &spec.id;
+    error.hinted(match state {
+        TaskState::Pending { .. } | TaskState::Parked { .. } => format!(
+            "it has not ended yet: `regatta enqueue --replace {id}` puts its file's new text in its place; `regatta requeue {id}` is for after its end"
+        ),
+        state if state.is_claimed() || matches!(state, TaskState::Landing { .. }) => {
+            format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` has it done over after that")
+        }
+        _ => format!(
+            "`regatta requeue {id}` runs it again as it was ordered, `regatta enqueue --replace {id}` as its file says now"
+        ),
+    })
+}
+
+/// What the daemon will not do as the files say.
+fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
+    let mut all: Vec<Diagnostic> =
+        project.new_warnings().iter().chain(&loaded.diagnostics).cloned().collect();
+    for (group, limit) in &loaded.concurrency_limits {
+        let kept = project.config.limits.groups.get(group).copied().unwrap_or(1);
+        if kept != *limit {
+            let message =
+                format!("the group {group} may have {limit} at once here, but the daemon keeps to {kept}");
+            let warning = Diagnostic::warning("limits.groups", Pos::NOWHERE, message);
+            all.push(
+                warning.hinted(format!(
+                    "write `limits: {{ groups: {{ {group}: {limit} }} }}` into regatta.yaml"
+                )),
+            );
+        }
+    }
+    for hook in &loaded.hooks {
+        let message = format!("`{}` is called by `regatta run` only, not by the daemon", hook.key());
+        let warning = Diagnostic::warning(hook.key(), Pos::NOWHERE, message);
+        all.push(
+            warning.hinted(
+                "for the daemon, regatta.yaml has `notify: [{ on: [failed], webhook: \"https://…\" }]`",
+            ),
+        );
+    }
+    all
+}

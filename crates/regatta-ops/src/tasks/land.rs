@@ -1,0 +1,284 @@
+//! Landing work by hand: putting it into the train, and driving the train here and now.
+
+use std::sync::Arc;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::causes::with_causes;
+use regatta_core::commit_message::commit_message;
+use regatta_core::id::TaskId;
+use regatta_core::part::Part;
+use regatta_core::report::landed_as;
+use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::train::LandRequest;
+use regatta_engine::clock;
+use regatta_engine::engine::Ended;
+use regatta_engine::git::Oid;
+use regatta_engine::landing::boarding::{self, Boarded, Passenger};
+use regatta_engine::landing::on_request::land_now;
+use regatta_engine::landing::target::{self, Stopped};
+use regatta_engine::notice::{Notices, notices};
+use regatta_engine::trust::Purpose;
+use regatta_engine::worker::by_hand::{self, Taken};
+use regatta_store::{Operation, RequestId, SessionId, StoreError, TaskQuery, TaskRecord};
+use tokio::sync::watch;
+
+use super::{Changed, Changes, Did, unfit};
+use crate::assemble::assemble;
+use crate::operator::{Operator, Selection, dependencies_first};
+use crate::project::Project;
+use crate::refusal::{Refusal, RefusalKind};
+use crate::secrets::redactor;
+use crate::step::Act;
+
+/// Puts work into the train.
+#[derive(Clone, Debug)]
+pub struct BoardRequest {
+    /// Which; all is everything that is done and not on the target, or, to try again, everything a conflict or a test
+    /// has blocked.
+    pub tasks: Selection,
+    /// Why it may land.
+    pub why: Why,
+}
+
+/// Why work is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is good.
+    Good,
+    /// It did not go in the last time.
+    Again,
+    /// A person takes it although its verdict was not good.
+    Accepted,
+}
+
+/// Where a train that had stopped goes on from.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// The branch.
+    pub target: String,
+    /// Its tip, which is accepted.
+    pub tip: Oid,
+    /// Why it had stopped; none where it had not.
+    pub stopped: Option<Stopped>,
+}
+
+impl Operator {
+    /// Puts work into the train, what others depend on first. A daemon, a run or [`Operator::drive`] lands it.
+    pub async fn board(&self, request: &BoardRequest) -> Result<Changes, Refusal> {
+        let found = match &request.tasks {
+            Selection::All => not_landed(&self.project, self, request.why == Why::Again).await?,
+            Selection::Named(names) => self.find(names).await?,
+        };
+        let mut changes = Changes::default();
+        for task in dependencies_first(found) {
+            let result = match send(&self.project, self, &task, request.why).await {
+                Ok(()) => self.landed(&task.spec.id).await,
+                Err(refusal) => Err(refusal),
+            };
+            changes.push(&task.spec.id, result);
+        }
+        Ok(changes)
+    }
+
+    /// Lands these tasks here and now, beside every other process that lands. Comes back when each has landed or cannot,
+    /// or when `stop` says so.
+    pub async fn drive(
+        &self,
+        tasks: &[TaskId],
+        notices: Notices,
+        stop: watch::Receiver<bool>,
+    ) -> Result<(), Refusal> {
+        let session = SessionId::fresh("land");
+        let ctx = assemble(&self.project, Arc::clone(&self.store), session, Purpose::Start, notices).await?;
+        match land_now(ctx, tasks, stop).await? {
+            Ended::Interrupted => {
+                Err(Refusal::new(RefusalKind::Interrupted, "interrupted; what was sent stays in the train")
+                    .hinted("`regatta land status` shows it; a daemon or the next `regatta land ID` goes on"))
+            }
+            Ended::Settled | Ended::Left => Ok(()),
+        }
+    }
+
+    /// What became of a task that was sent.
+    pub async fn landed(&self, id: &TaskId) -> Result<Changed, Refusal> {
+        let task = self.store.task(id).await?;
+        let did = Did::Landed(became(&task));
+        Ok(Changed { task, did, salvaged: None })
+    }
+}
+
+impl Project {
+    /// Accepts the target as its user has left it, after it lost work that had landed.
+    pub fn resume_landing(&self) -> Result<Resumed, Refusal> {
+        let branch = self.target()?;
+        let Some((stopped, tip)) = target::resume(&self.repo, &branch)? else {
+            let refusal = Refusal::refused(format!("there is no branch {branch} to land on"));
+            return Err(
+                refusal.hinted("`regatta land status` says where it was; `git branch` brings it back")
+            );
+        };
+        Ok(Resumed { target: branch, tip, stopped })
+    }
+}
+
+/// All tasks with work that is done and not on the target, or, to try `again`, that a conflict or a test has blocked.
+async fn not_landed(project: &Project, operator: &Operator, again: bool) -> Result<Vec<TaskRecord>, Refusal> {
+    let all = operator.store.tasks(&TaskQuery::default()).await?;
+    let tip = project.repo.branch_tip(&project.target()?)?.map(|tip| tip.oid().clone());
+    let work = project.work()?;
+    let is_there = |head: &str| -> Result<bool, Refusal> {
+        let (head, Some(tip)) = (Oid::parse(head)?, &tip) else { return Ok(false) };
+        // What git has tidied away is for the landing to name.
+        Ok(work.has_commit(&head)? && work.is_ancestor(&head, tip)?)
+    };
+    let mut found = Vec::new();
+    for task in &all {
+        let wanted = match &task.state {
+            TaskState::Done { head: Some(head), .. } => !again && is_reviewed(task, &all) && !is_there(head)?,
+            state => again && is_held_up(state),
+        };
+        if wanted {
+            found.push(task.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a conflict or a test keeps it from landing.
+fn is_held_up(state: &TaskState) -> bool {
+    matches!(state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. })
+}
+
+/// Whether every link behind a builder is content with its work.
+fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
+    let is_link = |other: &&TaskRecord| matches!(&other.spec.part, Some(Part::Link { chain, .. }) if *chain == task.spec.id);
+    all.iter().filter(is_link).all(|link| link.state.is_met())
+}
+
+/// Puts a task's work into the train.
+async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Why) -> Result<(), Refusal> {
+    let id = &task.spec.id;
+    // What waits in the train is only looked at once more.
+    if matches!(task.state, TaskState::Landing { .. }) {
+        return Ok(());
+    }
+    if why == Why::Accepted {
+        return accept(project, operator, task).await;
+    }
+    let again = why == Why::Again;
+    if let TaskState::Blocked { reason: BlockReason::Verdict, .. } = task.state {
+        return Err(Refusal::refused(format!(
+            "{id} is blocked for its verdict, so it does not land by itself"
+        ))
+        .about(task)
+        .offering(id, [Act::Diff, Act::Accept]));
+    }
+    if !is_held_up(&task.state) && (again || !matches!(task.state, TaskState::Done { .. })) {
+        let verb = if again { "landed again" } else { "landed" };
+        return Err(unfit(task, verb));
+    }
+    let attempts = operator.store.attempts(id).await?;
+    let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.base.is_some());
+    let Some(made) = made else {
+        return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
+    };
+    let head = boarded(project, task, made)?;
+    let request = LandRequest { head, ..request(project, task, made)? };
+    let operation = Operation::Land { by: operator.by.clone(), attempt: made.n, request };
+    match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(()),
+        Err(StoreError::Refused(_)) => Err(unfit(&operator.store.task(id).await?, "landed")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes work whose verdict was not good because a person says so: from its lane, by the same rules as any other.
+async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Result<(), Refusal> {
+    let id = &task.spec.id;
+    if !matches!(task.state, TaskState::Blocked { reason: BlockReason::Verdict, .. }) {
+        let why = match &task.state {
+            TaskState::Blocked { reason, .. } => format!("blocked ({reason})"),
+            state => state.name().to_owned(),
+        };
+        return Err(Refusal::refused(format!(
+            "{id} is {why}: only what is blocked (verdict) can be accepted"
+        ))
+        .hinted(format!("`regatta status {id}` shows what can be done with it")));
+    }
+    let attempts = operator.store.attempts(id).await?;
+    let made = attempts.into_iter().rev().find(|attempt| attempt.base.is_some());
+    let (Some(made), false) = (made, task.spec.read_only) else {
+        return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
+    };
+    let session = SessionId::fresh("land");
+    let (notices, _) = notices();
+    let ctx = assemble(project, operator.store.clone(), session, Purpose::Start, notices).await?;
+    let taken = by_hand::take(ctx, task, made.clone()).await;
+    let (base, head) = match taken.map_err(|error| Refusal::new(RefusalKind::Git, with_causes(&error)))? {
+        Taken::Work { base, head } => (base, head),
+        Taken::Nothing => {
+            return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land"))
+                .hinted(format!("`regatta retry {id}` tries again")));
+        }
+        Taken::Unfit(why) => {
+            return Err(Refusal::refused(format!("{id}: {why}")).hinted(format!(
+                "mend it in its lane (`regatta lane path {id}`) and accept it again; `regatta salvage list` shows \
+                 work that was saved from lanes that are gone"
+            )));
+        }
+    };
+    let accepted_by = Some(operator.by.clone());
+    let attempt = made.n;
+    let request = LandRequest { base, head, checked: false, accepted_by, ..request(project, task, &made)? };
+    let operation = Operation::Accept { by: operator.by.clone(), attempt, request };
+    match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(()),
+        Err(StoreError::Refused(_)) => Err(unfit(&operator.store.task(id).await?, "accepted")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The commit of an attempt's work that may land: by the same rules as when an attempt ends.
+fn boarded(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<String, Refusal> {
+    let (base, head) = (made.base.clone().unwrap_or_default(), made.head.clone().unwrap_or_default());
+    let Some(lanes) = project.lanes()? else { return Ok(head) };
+    let (base, head, target) = (Oid::parse(&base)?, Oid::parse(&head)?, project.target()?);
+    let id = &task.spec.id;
+    let passenger = Passenger { task: id, attempt: made.n, base: &base, head: &head, target: &target };
+    let redactor = redactor(&project.config);
+    match boarding::board(&lanes, &passenger, &|text| redactor.redact(text).into_owned())? {
+        Boarded::Fit { head, .. } => Ok(head.to_string()),
+        Boarded::Unfit(why) => Err(Refusal::refused(format!("{id}: {why}")).hinted(format!(
+            "`regatta diff {id}` shows what it made; `regatta send {id} TEXT` asks for other work"
+        ))),
+    }
+}
+
+fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandRequest, Refusal> {
+    Ok(LandRequest {
+        target: project.decide_target()?,
+        strategy: regatta_engine::context::strategy(&project.config),
+        base: made.base.clone().unwrap_or_default(),
+        head: made.head.clone().unwrap_or_default(),
+        message: commit_message(&task.spec, made.n, &made.summary),
+        verdict: made.verdict,
+        checked: !task.spec.checks.is_empty(),
+        accepted_by: None,
+    })
+}
+
+/// What became of it, behind its id.
+fn became(task: &TaskRecord) -> String {
+    match &task.state {
+        TaskState::Landed { commit, target, .. } => {
+            landed_as(target.as_deref(), &commit[..commit.len().min(12)])
+        }
+        TaskState::Landing { waiting: Some(why), .. } => format!("waits in the train: {why}"),
+        TaskState::Landing { .. } => "is in the train".to_owned(),
+        TaskState::Blocked { reason, detail } => format!("is blocked ({reason}): {detail}"),
+        TaskState::Pending { .. } => {
+            "went back to its agent, which is told what it conflicts with".to_owned()
+        }
+        state => format!("is {} by now", state.name()),
+    }
+}

@@ -1,0 +1,147 @@
+//! Taking a task's lane away, never the work in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use regatta_core::event::EventBody;
+use regatta_core::id::TaskId;
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_engine::lanes::{Alone, Lanes, RetireMode, Retired};
+use regatta_store::{RequestId, Store, StoreError, TaskRecord};
+
+use crate::project::{Project, find_task};
+use crate::refusal::{Refusal, RefusalKind};
+
+/// A parked task that wakes sooner than this may be started while its lane goes.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Takes the lane of one task away. The name under which work was saved, if there was any to save.
+pub async fn retire_lane(
+    project: &Project,
+    store: Option<&Arc<dyn Store>>,
+    id: &TaskId,
+    force_salvage: bool,
+) -> Result<Option<String>, Refusal> {
+    let Some(lanes) = project.lanes()? else { return Err(no_lane(id)) };
+    let alone = alone(&lanes, id).await?;
+    let task = match store {
+        Some(store) => record(store.as_ref(), id).await?,
+        None => None,
+    };
+    if let Some(why) = task.as_ref().and_then(in_the_way) {
+        let error = Refusal::refused(format!("{id} is {why}"));
+        return Err(error.hinted(match task.map(|task| task.state) {
+            Some(TaskState::Pending { .. } | TaskState::Parked { .. }) => {
+                format!("`regatta park {id}` has it wait, `regatta cancel {id}` calls it off")
+            }
+            _ => format!("`regatta wait {id}` waits for its end, `regatta cancel {id}` ends it"),
+        }));
+    }
+    let mode = mode(task.as_ref());
+    let mut retired = retire(&lanes, id, mode, &alone).await?;
+    if let (Retired::Kept(_), true) = (&retired, force_salvage) {
+        retired = retire(&lanes, id, RetireMode::SalvageFirst, &alone).await?;
+    }
+    let salvaged = match retired {
+        Retired::NoLane => return Err(no_lane(id)),
+        Retired::Kept(why) => {
+            let error = Refusal::refused(format!("the lane of {id} stays: {why}"));
+            return Err(error.hinted(match force_salvage {
+                true => format!("that cannot be saved from here: look after it yourself (`regatta lane path {id}`)"),
+                false => format!(
+                    "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and takes the lane away"
+                ),
+            }));
+        }
+        Retired::Removed { salvaged } => salvaged.map(|salvage| salvage.name),
+    };
+    if let (Some(store), Some(reference)) = (store, &salvaged) {
+        let why = "its lane was taken away".to_owned();
+        let event = EventBody::Salvaged { reference: reference.clone(), why };
+        let known = task.is_some().then_some(id);
+        store.append(known, None, &event, &RequestId::fresh(), clock::now()).await?;
+    }
+    Ok(salvaged)
+}
+
+/// The task, also where only its lane is left of it.
+pub async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn Store>>), Refusal> {
+    let store = match project.has_store() {
+        true => Some(project.store().await?),
+        false => None,
+    };
+    let found = match &store {
+        Some(store) => find_task(store.as_ref(), text).await,
+        None => Err(Refusal::not_found(format!("there is no task {text:?}"))),
+    };
+    match found {
+        Ok(task) => Ok((task.spec.id, store)),
+        Err(error) => {
+            let id = TaskId::parse(text).ok();
+            let lane = match (&id, project.lanes()?) {
+                (Some(id), Some(lanes)) if error.kind == RefusalKind::NotFound => lanes.find(id)?,
+                _ => None,
+            };
+            lane.map(|lane| (lane.task, store)).ok_or(error)
+        }
+    }
+}
+
+fn no_lane(id: &TaskId) -> Refusal {
+    Refusal::not_found(format!("{id} has no lane")).hinted("`regatta lane list` shows all")
+}
+
+/// The task as the store has it; `None` where it has been forgotten.
+pub async fn record(store: &dyn Store, id: &TaskId) -> Result<Option<TaskRecord>, Refusal> {
+    match store.task(id).await {
+        Ok(task) => Ok(Some(task)),
+        Err(StoreError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why the task's state keeps its lane where it is: somebody works in it, or may do so any moment.
+pub fn in_the_way(task: &TaskRecord) -> Option<String> {
+    match &task.state {
+        TaskState::Pending { .. } => Some("pending, and may be started in its lane at any moment".to_owned()),
+        TaskState::Parked { until, .. } if *until <= clock::now().plus(SOON) => {
+            Some("parked, and is started in its lane within a minute".to_owned())
+        }
+        TaskState::Landing { .. } => Some("being landed".to_owned()),
+        state if state.is_claimed() => Some(format!("{}: its lane is in use", state.name())),
+        _ => None,
+    }
+}
+
+/// What landed may be other commits on the target than in the lane.
+pub fn mode(task: Option<&TaskRecord>) -> RetireMode {
+    match task.map(|task| &task.state) {
+        Some(TaskState::Landed { .. }) => RetireMode::Landed,
+        _ => RetireMode::IfClean,
+    }
+}
+
+/// See [`Lanes::alone`].
+pub async fn alone(lanes: &Lanes, id: &TaskId) -> Result<Alone, Refusal> {
+    let (lanes, id) = (lanes.clone(), id.clone());
+    Ok(tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic")?)
+}
+
+/// Takes it away, if no process stands in it and nothing in it would be lost.
+pub async fn retire(
+    lanes: &Lanes,
+    id: &TaskId,
+    mode: RetireMode,
+    _alone: &Alone,
+) -> Result<Retired, Refusal> {
+    if let Some(lane) = lanes.find(id)?
+        && lanes.in_use(&lane)
+    {
+        return Err(Refusal::refused(format!("a process works in the lane of {id}"))
+            .hinted(format!("leave {} first", lane.path.display())));
+    }
+    let (lanes, id) = (lanes.clone(), id.clone());
+    let retired = tokio::task::spawn_blocking(move || lanes.retire(&id, mode, clock::now()));
+    Ok(retired.await.expect("git work does not panic")?)
+}

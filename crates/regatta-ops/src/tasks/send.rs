@@ -1,0 +1,205 @@
+//! Saying something more to agents.
+
+use regatta_core::config::{AgentKind, Config};
+use regatta_core::plain::clean_line;
+use regatta_core::prompt::PromptState;
+use regatta_core::state::TaskState;
+use regatta_engine::clock;
+use regatta_store::{MAIN_QUEUE, NewPrompt, RequestId, StoreError, TaskQuery, TaskRecord};
+
+use crate::documents::{RefusedDocument, SentDocument};
+use crate::operator::Operator;
+use crate::project::find_task;
+use crate::refusal::{Refusal, RefusalKind};
+use crate::secrets::redactor;
+
+/// How much of a prompt is in the event log.
+const BEGINNING: usize = 80;
+
+/// When the agent gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// After the attempt under way.
+    Next,
+    /// At once: the attempt under way is interrupted.
+    Now,
+}
+
+/// Says something more to one task's agent.
+#[derive(Clone, Debug)]
+pub struct SendRequest {
+    /// The task, or the beginning of its id.
+    pub task: String,
+    /// What the agent is told.
+    pub text: String,
+    /// When it gets it.
+    pub when: When,
+}
+
+/// Says something more to every agent that can still hear it.
+#[derive(Clone, Debug, Default)]
+pub struct BroadcastRequest {
+    /// What they are told.
+    pub text: String,
+    /// Only tasks in these states; none means all that have not ended, and those that ended and have a conversation.
+    pub states: Vec<String>,
+    /// Landed tasks too.
+    pub landed: bool,
+}
+
+/// What came of a broadcast.
+#[derive(Debug, Default)]
+pub struct Broadcasted {
+    /// Where it was sent.
+    pub sent: Vec<SentDocument>,
+    /// Tasks that ended in the moment between.
+    pub refused: Vec<RefusedDocument>,
+}
+
+impl Operator {
+    /// Says something more to a task's agent: it goes on with its conversation, in its lane.
+    pub async fn send(&self, request: &SendRequest) -> Result<SentDocument, Refusal> {
+        let task = find_task(self.store.as_ref(), &request.task).await?;
+        self.send_to(&task, &request.text, request.when).await
+    }
+
+    /// Says something more to every task's agent, as [`Operator::send`] does to one.
+    pub async fn broadcast(&self, request: &BroadcastRequest) -> Result<Broadcasted, Refusal> {
+        let query = TaskQuery { states: states(request), ..TaskQuery::default() };
+        let mut outcome = Broadcasted::default();
+        for task in self.store.tasks(&query).await? {
+            if !hears(self, &task, request).await? {
+                continue;
+            }
+            match self.send_to(&task, &request.text, When::Next).await {
+                Ok(sent) => outcome.sent.push(sent),
+                // It ended in the moment between.
+                Err(refusal) if refusal.kind == RefusalKind::Refused => {
+                    outcome.refused.push(RefusedDocument {
+                        id: task.spec.id.clone(),
+                        hint: refusal.hint(),
+                        error: refusal.message,
+                    })
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn send_to(&self, task: &TaskRecord, text: &str, when: When) -> Result<SentDocument, Refusal> {
+        let config = &self.project.config;
+        let id = &task.spec.id;
+        refuse_script(task, config)?;
+        let prompt = NewPrompt {
+            text: text.to_owned(),
+            beginning: beginning(&redactor(config).redact(text)),
+            by: self.by.clone(),
+            // Whoever ran it will not come back for it.
+            queue: self.takers.is_abandoned(&task.queue).then(|| MAIN_QUEUE.to_owned()),
+            urgent: when == When::Now,
+        };
+        let sent = match self.store.send(id, &prompt, &RequestId::fresh(), clock::now()).await {
+            Ok(sent) => sent,
+            Err(StoreError::Refused(why)) => return Err(refused(&self.store.task(id).await?, why)),
+            Err(StoreError::Invalid(why)) => {
+                return Err(Refusal::usage(format!("{why}; nothing was sent"))
+                    .hinted("put it where the agent can read it, and send where that is"));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let task = self.store.task(id).await?;
+        let prompts = self.store.prompts(id).await?;
+        let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued).count();
+        let served = self.takers.of(&task.queue).is_some();
+        Ok(SentDocument {
+            task_id: id.clone(),
+            dispatched: sent.rearmed && served,
+            queued_count: u32::try_from(queued).unwrap_or(u32::MAX),
+            position: sent.position,
+            prompt: sent.prompt,
+            state: task.state.name(),
+            hint: (!served).then(|| self.takers.sentence(&task.queue).replace("ID", id.as_str())),
+        })
+    }
+}
+
+/// What is sent to a command becomes its standard input; for a shell that is a script. Words are not run unless the user
+/// said that this command understands them.
+fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), Refusal> {
+    let (id, name) = (&task.spec.id, &task.spec.agent);
+    let Some(agent) = config.agents.get(name) else { return Ok(()) };
+    if agent.kind != AgentKind::Command || agent.follow_ups {
+        return Ok(());
+    }
+    Err(Refusal::refused(format!("{id}: its agent {name} is a command, which would run what is sent as its input")).hinted(
+        format!("if {name} reads words and not scripts, set `agents.{name}.follow_ups: true` in regatta.yaml; `regatta retry {id}` repeats the task"),
+    ))
+}
+
+/// One line for people.
+pub fn line(sent: &SentDocument, when: When) -> String {
+    let id = &sent.task_id;
+    if when == When::Now && matches!(sent.state, "claimed" | "running" | "judging") {
+        return format!("sent to {id}: its agent is interrupted and continues with this");
+    }
+    match (sent.dispatched, sent.position, sent.state) {
+        (true, ..) => format!("sent to {id}: it goes on with it"),
+        (_, 1, "pending" | "parked") => format!("sent to {id}, which is {}: told when it starts", sent.state),
+        (_, 1, state) => format!("sent to {id}, which is {state}: told when that has ended"),
+        (_, n, state) => format!("sent to {id}, which is {state}: told as number {n} of those that wait"),
+    }
+}
+
+/// Why not, and what first.
+fn refused(task: &TaskRecord, why: String) -> Refusal {
+    let id = &task.spec.id;
+    match &task.state {
+        TaskState::Cancelled { .. } => {
+            Refusal::refused(format!("{id} is cancelled, so nobody would be told"))
+                .hinted(format!("`regatta retry {id}` brings it back in its lane; then send it"))
+        }
+        TaskState::Skipped { dependency } => {
+            Refusal::refused(format!("{id} is skipped, because {dependency} will not come"))
+                .hinted(format!("`regatta requeue {dependency}` brings both back; then send it"))
+        }
+        _ => Refusal::refused(why),
+    }
+}
+
+/// The first words of `text`, on one line.
+pub fn beginning(text: &str) -> String {
+    let line = clean_line(text.trim_start());
+    let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(BEGINNING) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// The states of tasks that could be meant: what has landed is most of a long history.
+fn states(request: &BroadcastRequest) -> Vec<String> {
+    if !request.states.is_empty() {
+        return request.states.clone();
+    }
+    let hears = |name: &&str| match *name {
+        "cancelled" | "skipped" => false,
+        "landed" => request.landed,
+        _ => true,
+    };
+    TaskState::NAMES.into_iter().filter(hears).map(str::to_owned).collect()
+}
+
+/// Whether this task is meant.
+async fn hears(operator: &Operator, task: &TaskRecord, request: &BroadcastRequest) -> Result<bool, Refusal> {
+    let named = request.states.iter().any(|name| name == task.state.name());
+    Ok(match &task.state {
+        TaskState::Cancelled { .. } | TaskState::Skipped { .. } => false,
+        TaskState::Landed { .. } => request.landed || named,
+        TaskState::Done { .. } | TaskState::Failed { .. } | TaskState::Blocked { .. } if !named => {
+            let attempts = operator.store.attempts(&task.spec.id).await?;
+            attempts.iter().any(|attempt| attempt.session.is_some())
+        }
+        _ => true,
+    })
+}
