@@ -130,13 +130,15 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             return Judgement::RateLimited { until: *until, limit: *limit, why: message.clone() };
         }
         AgentEnd::AccountRefused { message, hint } => {
-            return Judgement::AccountRefused(with_hint(message, hint));
+            return Judgement::AccountRefused(with_hint(message, hint, facts.spec));
         }
         // What it had reported by then is judged first; the budget stops what would come after.
         AgentEnd::Budget { .. } if has_finished(facts.reported) => {}
         AgentEnd::Budget { message } => return Judgement::Budget(message.clone()),
         AgentEnd::Environment { message } => return Judgement::Environment(message.clone()),
-        AgentEnd::Permanent { message, hint } => return Judgement::Permanent(with_hint(message, hint)),
+        AgentEnd::Permanent { message, hint } => {
+            return Judgement::Permanent(with_hint(message, hint, facts.spec));
+        }
         AgentEnd::NoSession | AgentEnd::SessionExists => {
             return Judgement::Uncharged("the agent's conversation was not where it was expected".to_owned());
         }
@@ -214,8 +216,12 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
 }
 
 /// What is wrong, and what to do about it, as one sentence.
-fn with_hint(message: &str, hint: &str) -> String {
-    format!("{}; {hint}", message.trim_end_matches(['.', ' ']))
+fn with_hint(message: &str, hint: &str, spec: &TaskSpec) -> String {
+    format!(
+        "{}; {}",
+        message.trim_end_matches(['.', ' ']),
+        hint.replace("retry TASK", &format!("retry {}", spec.id))
+    )
 }
 
 /// Whether the worker has said that its work is good.

@@ -29,9 +29,9 @@ use crate::ui::Ui;
 /// Wait until tasks have ended: done, landed, failed, cancelled or skipped, or blocked until somebody helps.
 ///
 /// Prints a line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does,
-/// LOG task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is 0 while no
-/// agent runs. A task that goes on with a follow-up (`regatta send`) has not ended. Exits with 0 if all of them are done or landed, 1 if one is not, 5 if the time ran out. --all is every task that
-/// has not ended yet.
+/// LOG task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no
+/// agent runs. A task that goes on with a follow-up (`regatta send`) has not ended. Exits with 0 if all of them are
+/// done or landed, 1 if one is not, 5 if the time ran out. --all is every task that has not ended yet.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -82,7 +82,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let pid = agent_pid(queue.store.as_ref(), &task).await?;
         let object = json!({ "event": "watching", "task": id, "state": task.state.name(), "pid": pid });
         let mode = args.granularity.as_str();
-        say(ui, object, &format!("WATCHING task={id} pid={} granularity={mode}", pid.unwrap_or(0)));
+        let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        say(ui, object, &format!("WATCHING task={id} pid={pid} granularity={mode}"));
         if matches!(task.state, TaskState::Pending { .. })
             && queue.takers.of(&task.queue).is_none()
             && !ui.quiet

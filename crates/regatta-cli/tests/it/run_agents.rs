@@ -216,3 +216,22 @@ fn every_program_finds_its_own_directory_in_pwd() {
     let record = world.task("a");
     assert_eq!(world.landed("pwd.txt").unwrap(), format!("PWD={}\n", text(&record["attempts"][0]["lane"])));
 }
+
+#[test]
+fn an_end_of_a_turn_that_a_child_of_codex_wrote_is_none() {
+    // In the middle of a command a child writes what ends a turn, and codex fails; the next time all goes well.
+    let codex = r#"cat >/dev/null
+echo '{"type":"thread.started","thread_id":"01a1dd00-7e6c-72b3-ad81-c47430c45ccc"}'
+echo '{"type":"turn.started"}'
+echo '{"type":"item.started","item":{"id":"item_1","type":"command_execution","command":"make","status":"in_progress"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
+echo "$REGATTA_ATTEMPT" >made.txt
+[ "$REGATTA_ATTEMPT" = 1 ] && exit 1
+echo '{"type":"item.completed","item":{"id":"item_1","type":"command_execution","command":"make","exit_code":0,"status":"completed"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":20}}'"#;
+    let world = with_agents(&[("codex", codex)]);
+    let plan = world.plan(&task("a", "agent: codex\nverdict_adapter: exit-code", "make it"));
+    world.run(&plan, &[]).exited(0);
+    world.assert_states(["a landed"]);
+    assert_eq!(world.landed("made.txt").as_deref(), Some("2\n"));
+}

@@ -297,3 +297,31 @@ fn a_run_killed_while_stopping_still_resumes() {
     assert_eq!(text(&world.task("a")["state"]), "landed");
     world.assert_tidy();
 }
+
+#[test]
+fn a_task_whose_preparation_ends_engine_after_engine_is_blocked() {
+    let mut world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", "echo x >x.txt"));
+    world.env("REGATTA_FAILPOINT", "lane-made");
+    let mut deaths = 0;
+    let last = loop {
+        let ran = world.run(&plan, if deaths == 0 { &[] } else { &["--resume"] });
+        if ran.code != 137 {
+            break ran;
+        }
+        deaths += 1;
+        assert!(deaths <= 20, "it is started for ever: {:?}", world.states());
+    };
+    last.exited(1);
+    assert_eq!(deaths, 20);
+    world.assert_states(["a blocked"]);
+    let record = world.task("a");
+    let charged = record["attempts"].as_array().unwrap().iter().any(|attempt| attempt["charged"] == true);
+    assert!(!charged, "{record:#}");
+    insta::assert_snapshot!(text(&record["reason"]), @"policy: 20 engines in a row ended while they prepared it, last: the run that claimed it ended before its agent was started; `regatta doctor` looks at what is wrong here, then `regatta requeue a`");
+    // Once the reason is gone, a person starts it again.
+    world.env("REGATTA_FAILPOINT", "");
+    world.regatta(["retry", "a"]).exited(0);
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed"]);
+}

@@ -14,8 +14,8 @@ fn it_blocks_until_the_end_and_tells_tools_and_words_on_the_way() {
     let mut all = world.start(["wait", "talker", "--granularity", "all"]);
     let mut tools = world.start(["wait", "talk", "--granularity", "tool", "--json"]);
     let mut end = world.start(["wait", "--all"]);
-    assert_eq!(all.line().as_deref(), Some("WATCHING task=talker pid=0 granularity=all"));
-    assert_eq!(end.line().as_deref(), Some("WATCHING task=talker pid=0 granularity=exit"));
+    assert_eq!(all.line().as_deref(), Some("WATCHING task=talker pid=- granularity=all"));
+    assert_eq!(end.line().as_deref(), Some("WATCHING task=talker pid=- granularity=exit"));
     let first: Value = serde_json::from_str(&tools.line().unwrap()).unwrap();
     assert_eq!(first, json!({ "event": "watching", "task": "talker", "state": "pending", "pid": null }));
     world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
@@ -55,7 +55,7 @@ fn an_agent_that_is_under_way_is_told_from_its_beginning_and_each_attempt_once()
     assert_eq!(run.rest().1, 0);
     // What is over was told to others.
     let again = world.run(["wait", "waiter", "--granularity", "all"]).exits(0).out;
-    assert_eq!(again, "WATCHING task=waiter pid=0 granularity=all\nEXITED task=waiter state=landed\n");
+    assert_eq!(again, "WATCHING task=waiter pid=- granularity=all\nEXITED task=waiter state=landed\n");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn the_time_runs_out() {
     let world = World::new();
     world.run(["add", "x", "--id", "slow"]).exits(0);
     let ran = world.run(["wait", "slow", "--timeout", "0.2"]).exits(5);
-    assert_eq!(ran.out, "WATCHING task=slow pid=0 granularity=exit\nTIMEOUT task=slow\n");
+    assert_eq!(ran.out, "WATCHING task=slow pid=- granularity=exit\nTIMEOUT task=slow\n");
     assert!(ran.err.contains("regatta daemon"), "{}", ran.err);
     let last = world.run(["wait", "slow", "--timeout", "200ms", "--json"]).exits(5).json_lines().pop();
     assert_eq!(last, Some(json!({ "event": "timeout", "tasks": ["slow"] })));

@@ -13,7 +13,9 @@ use serde_json::Value;
 use super::decoder::{AgentEnd, never_started, short_of_resources};
 use super::event::one_line;
 
-const PROMPT_HINT: &str = "make the task's prompt or the files it pulls in smaller, or split the task";
+/// `TASK` stands for the task's id.
+pub(super) const PROMPT_HINT: &str = "start a new conversation with `regatta retry TASK --fresh`; where the task itself is \
+    too long, make its prompt or the files it pulls in smaller, or split it";
 const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
 const REQUEST_HINT: &str =
     "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";

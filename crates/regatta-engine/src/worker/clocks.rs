@@ -24,7 +24,8 @@ const LEEWAY: Duration = Duration::from_secs(1);
 /// Whether the agent has said its last word, and what follows if it lives on: the work is done, and what lingers is a
 /// task that it left in the background, or a process that hangs.
 pub(super) struct LastWord {
-    patience: Duration,
+    /// How long it may live after a last word without a report; for ever, where the word alone proves nothing.
+    patience: Option<Duration>,
     said: Option<Instant>,
     next_look: Instant,
     is_over: bool,
@@ -33,7 +34,12 @@ pub(super) struct LastWord {
 
 impl LastWord {
     pub(super) fn new(kind: Kind) -> Self {
-        let patience = if kind == Kind::Opencode { STEPWISE } else { UNREPORTED };
+        let patience = match kind {
+            // Whatever it starts can write the line that ends its turn.
+            Kind::Codex => None,
+            Kind::Opencode => Some(STEPWISE),
+            _ => Some(UNREPORTED),
+        };
         Self { patience, said: None, next_look: Instant::now(), is_over: false, spared: None }
     }
 
@@ -48,6 +54,7 @@ impl LastWord {
                 AgentEvent::Started { .. } | AgentEvent::Text { .. } | AgentEvent::ToolStarted { .. } => {
                     self.said = None;
                 }
+                AgentEvent::ToolEnded { .. } if self.patience.is_none() => self.said = None,
                 _ => {}
             }
         }
@@ -85,7 +92,8 @@ impl LastWord {
     /// Whether to end what is left of it. What waits in the background may wake one that has not reported.
     pub(super) fn is_the_end(&mut self, reported: bool, in_background: bool) -> bool {
         let lives_on = self.said.map_or(Duration::ZERO, |said| said.elapsed());
-        self.is_over = reported || lives_on >= self.patience && !in_background;
+        let is_late = self.patience.is_some_and(|patience| lives_on >= patience);
+        self.is_over = reported || is_late && !in_background;
         self.next_look = Instant::now() + REPORTED;
         self.is_over
     }
@@ -207,5 +215,33 @@ impl Ending {
     pub(super) fn take(&mut self) -> Option<StopRequest> {
         self.due = None;
         self.asked.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_word_of_codex_is_believed_only_with_a_report() {
+        let result = AgentEvent::Result {
+            ok: true,
+            text: String::new(),
+            turns: None,
+            cost_usd: None,
+            tokens_in: 0,
+            tokens_out: 0,
+            cached: 0,
+            denials: Vec::new(),
+        };
+        for (kind, without_report) in [(Kind::Claude, true), (Kind::Codex, false)] {
+            let mut word = LastWord::new(kind);
+            word.heard(std::slice::from_ref(&result));
+            word.due().await;
+            assert!(!word.is_the_end(false, false), "{kind:?}");
+            tokio::time::advance(Duration::from_secs(3600)).await;
+            assert_eq!(word.is_the_end(false, false), without_report, "{kind:?}");
+            assert!(word.is_the_end(true, false), "{kind:?}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::ui::Ui;
 /// Wait until a task has come to rest, and tell what happens meanwhile, a line at a time.
 ///
 /// WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME, LOG task=ID: LINE, EXITED task=ID, TIMEOUT task=ID,
-/// ERROR task=ID reason=WHY. Follow-ups and further attempts belong to it: EXITED comes when nothing goes on by itself.
+/// ERROR task=ID reason=WHY. The pid is - where no process came. Follow-ups and further attempts belong to it: EXITED comes when nothing goes on by itself.
 /// Exits with 0, or 2 for a granularity that is none, 3 for no such task, 4 for one that was never started, 5 when the
 /// time ran out. `regatta wait` waits for many tasks and tells how they ended.
 #[derive(Clone, Debug, clap::Args)]
@@ -95,7 +95,8 @@ async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Resul
     let seen = found.task.clone();
     wait_for_process(&mut found).await?;
     let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;
-    ui.line(format!("WATCHING task={id} pid={} granularity={}", pid.unwrap_or(0), granularity.as_str()));
+    let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+    ui.line(format!("WATCHING task={id} pid={pid} granularity={}", granularity.as_str()));
     let changes = found.store.subscribe().await?;
     let project = &found.repository.project;
     let watch = Arc::new(Watch::new(project, found.store.clone(), granularity, Wording::Bare, ui));

@@ -10,7 +10,7 @@ use regatta_core::time::Timestamp;
 
 use crate::agents::decoder::{AgentEnd, never_started, short_of_resources};
 use crate::agents::event::one_line;
-use crate::agents::failure::kept_retrying;
+use crate::agents::failure::{PROMPT_HINT, kept_retrying};
 use crate::agents::reset::reset_time;
 
 const INSTALL_HINT: &str =
@@ -20,7 +20,6 @@ const BILLING_HINT: &str = "top up the account, or give this agent another one: 
 const MODEL_HINT: &str =
     "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
 const FLAGS_HINT: &str = "check `args` and `persona`; `claude --help` lists what this version accepts";
-const PROMPT_HINT: &str = "make the task's prompt or the files it pulls in smaller, or split the task";
 const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
 const REQUEST_HINT: &str =
     "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";

@@ -24,6 +24,9 @@ const MAX_ID: usize = 128;
 pub struct CodexDecoder {
     ledger: Ledger,
     terminal: Option<Terminal>,
+    /// That end came in the middle of something, or something came after it: a program that codex started may have
+    /// written it. It is one only if codex itself ends well.
+    is_doubtful: bool,
     /// There was at least one event.
     spoke: bool,
     /// The last thing it said: its answer, once the turn is over.
@@ -47,7 +50,9 @@ impl Decoder for CodexDecoder {
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
         let retrying = self.retrying.as_deref();
         let home = self.zone.as_deref().unwrap_or(HOME_ZONE);
-        let end = classify(self.terminal.as_ref(), retrying, self.spoke, exit, stderr_tail, (now, home));
+        let is_believed = !self.is_doubtful || *exit == Exit::Exited { code: 0 };
+        let terminal = self.terminal.as_ref().filter(|terminal| !terminal.ok || is_believed);
+        let end = classify(terminal, retrying, self.spoke, exit, stderr_tail, (now, home));
         let sandbox = self.sandbox.clone().or_else(|| unwritten(stderr_tail));
         Ending { sandbox, ..self.ledger.ending(end) }
     }
@@ -68,17 +73,27 @@ impl Decoder for CodexDecoder {
 impl CodexDecoder {
     /// `None` where nobody knows such an event.
     fn event(&mut self, value: &Value) -> Option<Vec<AgentEvent>> {
-        let events = match text(value, "type")? {
+        let kind = text(value, "type")?;
+        self.is_doubtful |= self.terminal.is_some() && kind.starts_with("item.");
+        let events = match kind {
             "thread.started" => {
-                self.terminal = None;
+                (self.terminal, self.is_doubtful) = (None, false);
                 vec![AgentEvent::Started { session: session_id(value, "thread_id"), model: None }]
             }
             "turn.started" => {
-                self.terminal = None;
+                (self.terminal, self.is_doubtful) = (None, false);
                 self.turns += 1;
                 Vec::new()
             }
-            "turn.completed" => vec![self.completed(value)],
+            "turn.completed" if self.ledger.open_tools() > 0 => {
+                self.terminal = Some(Terminal { ok: true, words: String::new() });
+                self.is_doubtful = true;
+                Vec::new()
+            }
+            "turn.completed" => {
+                self.is_doubtful = false;
+                vec![self.completed(value)]
+            }
             "turn.failed" => self.failed(value),
             "error" => vec![self.error(text(value, "message").unwrap_or_default())],
             "item.started" => self.item(value.get("item")?, Stage::Started)?,
