@@ -8,22 +8,28 @@ use crate::REGATTA;
 
 #[test]
 fn a_run_or_log_directory_that_became_a_link_is_not_written_through() {
-    for kept in ["runs", "logs"] {
+    for kept in ["runs", "runs/second", "runs/second/1", "logs", "logs/second"] {
         let world = World::new(REGATTA);
         world.run(&world.plan(&task("first", "", "echo x >x.txt")), &[]).exited(0);
         let elsewhere = world.outside("elsewhere");
         fs::create_dir_all(&elsewhere).unwrap();
-        let link = world.root().join(".regatta").join(kept).join("second");
+        let link = world.state_dir().join(kept);
+        let aside = world.outside("aside");
+        if link.exists() {
+            fs::rename(&link, &aside).unwrap();
+        }
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
-        world
-            .run(&world.plan(&task("second", "", "echo y >y.txt")), &[])
-            .exited(1)
-            .says("is a symbolic link");
-        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{kept}");
-        assert_eq!(world.landed("y.txt"), None);
+        let ran = world.run(&world.plan(&task("second", "", "echo y >y.txt")), &[]);
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{kept}: {}{}", ran.stdout, ran.stderr);
+        assert_eq!(world.landed("y.txt"), None, "{kept}");
+        ran.exited(1).says("is a symbolic link");
         // Without it the task can be done.
         fs::remove_file(&link).unwrap();
+        if aside.exists() {
+            fs::rename(&aside, &link).unwrap();
+        }
         world.run(&world.plan(&task("second", "", "echo y >y.txt")), &["--resume"]).exited(0);
-        assert_eq!(world.landed("y.txt").as_deref(), Some("y\n"));
+        assert_eq!(world.landed("y.txt").as_deref(), Some("y\n"), "{kept}");
     }
 }

@@ -4,6 +4,7 @@
 
 mod durability;
 mod failpoints;
+mod identity;
 mod kept;
 mod killed_git;
 mod kills;

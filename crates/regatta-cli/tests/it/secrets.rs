@@ -106,3 +106,27 @@ fn no_secret_is_kept_or_shown_anywhere() {
     }
     assert!(shown.contains("Made it with [redacted:API_SECRET], [redacted:github-token] and"), "{shown}");
 }
+
+#[test]
+fn a_secret_in_base64_is_masked_alone_and_with_anything_around_it() {
+    let mut world = World::new(REGATTA);
+    world.env("SERVICE_TOKEN", INHERITED);
+    // As `Authorization: Basic` has it, with one, two and three bytes in front, and for addresses.
+    let script = "for before in '' u: me: ada:; do printf '%s%s\\n' \"$before\" \"$SERVICE_TOKEN\" | base64; done\n\
+                  printf '{\"auth\":\"%s\"}\\n' \"$(printf '%s' \"$SERVICE_TOKEN\" | base64 | tr '+/' '-_')\"\n\
+                  echo x >x.txt\n\
+                  regatta done --verdict pass --summary \"sent $(printf 'u:%s' \"$SERVICE_TOKEN\" | base64)\"";
+    world.run(&world.plan(&task("a", "", script)), &[]).exited(0);
+    let log = fs::read_to_string(world.root().join(".regatta/logs/a/1.jsonl")).unwrap();
+    // What is left at either end belongs to the neighbours.
+    insta::assert_snapshot!(log, @r#"
+    [redacted:SERVICE_TOKEN]Cg==
+    dTp[redacted:SERVICE_TOKEN]UK
+    bWU6[redacted:SERVICE_TOKEN]Cg==
+    YWRhOm[redacted:SERVICE_TOKEN]Qo=
+    {"auth":"[redacted:SERVICE_TOKEN]"}
+    a attempt 1: verdict pass recorded
+    "#);
+    let subject = world.repo().git(["log", "-1", "--format=%s", "main"]);
+    assert!(subject.contains("[redacted:SERVICE_TOKEN]"), "{subject}");
+}

@@ -119,7 +119,7 @@ fn a_stream_holds_back_no_more_than_a_secret_could_be_long() {
         assert_eq!(stream.push(&[b'z'; 1000]), b"");
         assert!(stream.held.len() < 100);
     }
-    assert_eq!(stream.push(b" end"), b" end");
+    assert_eq!(stream.push(b" end."), b" end.");
 }
 
 #[test]
@@ -164,4 +164,22 @@ fn a_number_is_masked_alike_wherever_it_is_cut() {
 fn nothing_of_a_secret_is_in_what_is_written_for_debugging() {
     let shown = format!("{:?} {:?}", redactor(), redactor().stream());
     assert!(!shown.contains("hunter2") && shown.contains("MY_TOKEN"), "{shown}");
+}
+
+#[test]
+fn a_secret_in_base64_is_found_whatever_stands_around_it() {
+    // `hunter2-hunter2`, with nothing, `a`, `ab` and `abc` before it; then with bytes that differ between alphabets.
+    for (text, expected) in [
+        ("aHVudGVyMi1odW50ZXIy", "[redacted:DB_PASSWORD]"),
+        ("aHVudGVyMi1odW50ZXIyIQ==", "[redacted:DB_PASSWORD]IQ=="),
+        ("YWh1bnRlcjItaHVudGVyMg==", "YW[redacted:DB_PASSWORD]g=="),
+        ("YWJodW50ZXIyLWh1bnRlcjI=", "YWJ[redacted:DB_PASSWORD]I="),
+        ("YWJjaHVudGVyMi1odW50ZXIy", "YWJj[redacted:DB_PASSWORD]"),
+        ("aHVudGVy", "aHVudGVy"),
+    ] {
+        let redactor = Redactor::new([("DB_PASSWORD", "hunter2-hunter2")]);
+        assert_eq!(redactor.redact(text), expected);
+    }
+    let redactor = Redactor::new([("API_KEY", "~~~???>>>")]);
+    assert_eq!(redactor.redact("fn5+Pz8/Pj4+ fn5-Pz8_Pj4-"), "[redacted:API_KEY] [redacted:API_KEY]");
 }

@@ -7,6 +7,10 @@ use super::Before;
 
 /// Values shorter than this are too common to mask.
 const MIN_VALUE: usize = 6;
+/// Shorter pieces of base64 could be anything.
+const MIN_BASE64: usize = 8;
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// The longest name in a mask.
 const MAX_NAME: usize = 64;
 /// Words that agents' output is understood by. Whoever has one of them for a password has none.
@@ -76,8 +80,11 @@ impl Value {
             forms.push(json);
         }
         let is_number = secret.bytes().all(|byte| byte.is_ascii_digit());
-        let value = |form: String| Self { bytes: form.into_bytes(), name: name.clone(), is_number };
-        forms.into_iter().map(value).collect()
+        let value =
+            |form: String, is_number| Self { bytes: form.into_bytes(), name: name.clone(), is_number };
+        let mut values: Vec<Self> = forms.into_iter().map(|form| value(form, is_number)).collect();
+        values.extend(in_base64(secret.as_bytes()).into_iter().map(|form| value(form, false)));
+        values
     }
 
     /// Is it at the beginning of `rest`?
@@ -101,6 +108,29 @@ impl Value {
             },
         }
     }
+}
+
+/// How a secret looks in base64: alone, or with anything before and after it. Only the characters that the secret alone
+/// decides: one at each end may be shared with its neighbours.
+fn in_base64(secret: &[u8]) -> Vec<String> {
+    let mut forms = Vec::new();
+    for alphabet in [STANDARD, URL_SAFE] {
+        for before in 0..3 {
+            let bits = 8 * (before + secret.len());
+            let text = [&[0; 2][..before], secret].concat();
+            let sextet = |n: usize| {
+                let of = |at: usize| u16::from(text.get(at).copied().unwrap_or_default());
+                let pair = of(n * 6 / 8) << 8 | of(n * 6 / 8 + 1);
+                usize::from(pair >> (10 - n * 6 % 8) & 63)
+            };
+            let whole = (8 * before).div_ceil(6)..bits / 6;
+            let form: String = whole.map(|n| char::from(alphabet[sextet(n)])).collect();
+            if form.len() >= MIN_BASE64 && !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+    }
+    forms
 }
 
 impl Ord for Value {
