@@ -106,6 +106,32 @@ fn hooks_that_an_agent_committed_do_not_run() {
 }
 
 #[test]
+fn a_car_that_brings_a_state_directory_leaves_the_train() {
+    let world = World::new(REGATTA);
+    let plan = ["a", "b"].map(|id| task(id, "", &format!("echo {id} >{id}.txt"))).concat();
+    world.run(&world.plan(&plan), &["--no-land"]).exited(0);
+    world.regatta(["land", "--no-wait", "a", "b"]).exited(0);
+    // A car that another version approved.
+    let other = world.outside("other");
+    let at = other.display().to_string();
+    world.repo().git(["worktree", "add", "-q", "--detach", &at, "regatta/a"]);
+    regatta_testkit::repo::write(&other.join(".Regatta/bin/git"), "x");
+    world.repo().git(["-C", &at, "add", "-f", ".Regatta"]);
+    world.repo().git(["-C", &at, "commit", "-qm", "state"]);
+    let head = world.repo().git(["-C", &at, "rev-parse", "HEAD"]);
+    let sql = "update car set request = json_set(request, '$.head', ?1)
+               where task = (select seq from task where id = 'a')";
+    assert_eq!(world.database().execute(sql, [&head]), Ok(1));
+    world.regatta(["land", "a", "b"]).exited(1).says("its commits hold .regatta");
+    world.assert_states(["a blocked", "b landed"]);
+    let files = world.repo().git(["ls-tree", "-r", "--name-only", "main"]);
+    assert_eq!(files, "README.md\nb.txt");
+    assert!(!world.root().join(".Regatta").exists());
+    let status = world.regatta(["status", "a", "--json"]).exited(0).stdout;
+    assert!(status.contains("policy"), "{status}");
+}
+
+#[test]
 fn a_state_directory_that_an_agent_commits_does_not_land() {
     let world = World::new(REGATTA);
     let script =

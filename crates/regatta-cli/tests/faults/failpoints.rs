@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use regatta_engine::failpoint;
 
+use regatta_testkit::world::{World, task};
+
+use crate::REGATTA;
 use crate::scene::{POOLED, found_wrong, short_or_long, story, world_with, wrong_end};
 
 /// So many stories at once: they mostly wait.
@@ -83,4 +86,27 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
     let verdict = if wrong.is_empty() { "ok" } else { "WRONG" };
     println!("  died at {what}, settled: {verdict}, {:.1} s", started.elapsed().as_secs_f64());
     wrong
+}
+
+#[test]
+fn work_that_went_back_to_its_agent_still_does_when_engines_die_before_it_started() {
+    let mut world = World::new(REGATTA);
+    world.config("land: { bounces: 1 }\n");
+    world.repo().commit_file("menu.txt", "soup\n", "menu");
+    let resolves = "if [ -n \"$REGATTA_GUIDANCE\" ]; then sed -i '/^[<=>]\\{7\\}/d' menu.txt; else echo stew >menu.txt; fi";
+    let plan = world.plan(&[task("a", "", "echo salad >menu.txt"), task("b", "", resolves)].concat());
+    world.run(&plan, &["--no-land"]).exited(0);
+    world.regatta(["land", "a"]).exited(0);
+    world.regatta(["land", "b"]).exited(1).says("went back to its agent");
+    for place in ["claimed", "lane-made"] {
+        world.env("REGATTA_FAILPOINT", place);
+        world.run(&plan, &["--resume"]).exited(137);
+    }
+    world.env("REGATTA_FAILPOINT", "");
+    world.run(&plan, &["--resume"]).exited(0);
+    world.assert_states(["a landed", "b landed"]);
+    assert_eq!(world.landed("menu.txt").as_deref(), Some("salad\nstew\n"));
+    // Two starts of its agent: the attempts between them never ran.
+    assert_eq!(world.events_of("b", "started"), 2);
+    assert_eq!(world.attempts("b"), (4, 0));
 }

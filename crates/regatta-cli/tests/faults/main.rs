@@ -12,6 +12,7 @@ mod lines;
 mod locks;
 mod moved;
 mod one_agent;
+mod reload;
 mod scene;
 mod troubles;
 mod users_git;

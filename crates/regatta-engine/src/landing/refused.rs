@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use regatta_core::attempt::Evidence;
+use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::event::EventBody;
 use regatta_core::state::BlockReason;
 use regatta_core::train::{Car, LandStep};
@@ -56,14 +56,7 @@ impl Train {
         let has_session =
             attempts.iter().any(|attempt| attempt.n == car.attempt && attempt.session.is_some());
         let allowed = self.ctx.config.land.bounces.unwrap_or(u32::from(has_session)) as usize;
-        let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
-        // One that no attempt has followed to an end of its own was never answered: it does not count.
-        let answered = |n: u32| attempts.iter().any(|later| later.n > n && later.verdict.is_some());
-        let so_far = attempts
-            .iter()
-            .filter(|attempt| attempt.evidence.iter().any(bounced) && answered(attempt.n))
-            .count();
-        Ok(so_far < allowed)
+        Ok(answered_bounces(&attempts) < allowed)
     }
 
     /// The work goes nowhere for now: its branch keeps it, and its lane stays.
@@ -96,5 +89,32 @@ impl Train {
             until_answered(|| self.ctx.store.append(Some(&car.task), None, &body, &request, at)).await?;
         }
         Ok(())
+    }
+}
+
+/// How often work went back to its agent and came to an end there. Where no attempt has followed to an end of its own, the
+/// agent was never asked: that does not count.
+fn answered_bounces(attempts: &[Attempt]) -> usize {
+    let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
+    let answered = |n: u32| attempts.iter().any(|later| later.n > n && later.verdict.is_some());
+    attempts.iter().filter(|attempt| attempt.evidence.iter().any(bounced) && answered(attempt.n)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_core::verdict::Verdict;
+
+    use super::*;
+
+    #[test]
+    fn a_bounce_counts_when_an_attempt_has_answered_it() {
+        let mut attempts: Vec<Attempt> = (1..=3).map(|n| Attempt::new(n, "claude")).collect();
+        let (onto, files, theirs) = (String::new(), Vec::new(), String::new());
+        attempts[0].verdict = Some(Verdict::Pass);
+        attempts[0].evidence.push(Evidence::Bounced { onto, files, theirs });
+        // Those that were to answer it never ran.
+        assert_eq!(answered_bounces(&attempts), 0);
+        attempts[2].verdict = Some(Verdict::Pass);
+        assert_eq!(answered_bounces(&attempts), 1);
     }
 }
