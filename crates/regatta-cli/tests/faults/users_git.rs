@@ -223,6 +223,26 @@ fn gc_beside_agents_at_work_is_harmless() {
 }
 
 #[test]
+fn a_candidate_that_is_gone_when_its_gate_looks_is_built_again() {
+    let mut world = World::new(REGATTA);
+    world.config("lane: { pool: 0 }\nland: { test_command: \"test -f a.txt\" }\n");
+    let gone = world.outside("gone");
+    // What git says where a `git gc` has just taken a tree. One such failure is nobody's, and five more are borne.
+    wrap_git(
+        &mut world,
+        &format!(
+            "case \" $* $GIT_WORK_TREE $PWD \" in *.readers/gate-*) echo x >>'{0}'\n\
+             if [ $(wc -l <'{0}') -le 6 ]; then echo 'fatal: unable to read tree' >&2; exit 128; fi;; esac\n\
+             exec \"$real\" \"$@\"",
+            gone.display()
+        ),
+    );
+    world.run(&world.plan(&one("a")), &[]).exited(0);
+    assert!(fs::read_to_string(&gone).unwrap().lines().count() > 6);
+    assert_eq!(world.commits_of("a.txt"), 1);
+}
+
+#[test]
 fn a_car_whose_commit_is_gone_holds_nobody_up() {
     let world = World::new(REGATTA);
     world.run(&world.plan(&[one("a"), one("b")].concat()), &["--no-land"]).exited(0);
