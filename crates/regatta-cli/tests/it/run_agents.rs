@@ -235,3 +235,15 @@ echo '{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":20}}'
     world.assert_states(["a landed"]);
     assert_eq!(world.landed("made.txt").as_deref(), Some("2\n"));
 }
+
+#[test]
+fn after_a_context_overflow_the_task_says_how_to_start_a_new_conversation() {
+    let codex = r#"cat >/dev/null
+echo '{"type":"thread.started","thread_id":"01a1dd00-7e6c-72b3-ad81-c47430c45ccc"}'
+echo '{"type":"turn.started"}'
+echo '{"type":"turn.failed","error":{"message":"context_length_exceeded: the conversation is too long"}}'
+exit 1"#;
+    let world = with_agents(&[("codex", codex)]);
+    world.run(&world.plan(&task("a", "agent: codex", "go on")), &[]).exited(1);
+    insta::assert_snapshot!(text(&world.task("a")["reason"]), @"policy: context_length_exceeded: the conversation is too long; start a new conversation with `regatta retry a --fresh`; where the task itself is too long, make its prompt or the files it pulls in smaller, or split it");
+}
