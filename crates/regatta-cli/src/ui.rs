@@ -28,11 +28,6 @@ pub(crate) struct Ui {
     pub(crate) kept: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
-/// Arrays of this many values are written by several threads.
-const LONG: usize = 2000;
-/// At most this many.
-const MOST_WRITERS: usize = 4;
-
 impl Ui {
     pub(crate) fn new(global: &Global) -> Self {
         let terminal = std::io::stdout().is_terminal();
@@ -118,27 +113,9 @@ impl Ui {
         self.line(escaped(&serde_json::to_string_pretty(value).expect("our own values serialise")));
     }
 
-    /// One JSON document that is an array, which may be long: parts of it are put into words side by side.
-    pub(crate) fn documents<T: Serialize + Sync>(&self, values: &[T]) {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WRITERS);
-        if values.len() < LONG || threads < 2 {
-            return self.document(&values);
-        }
-        let parts: Vec<Vec<u8>> = std::thread::scope(|scope| {
-            let writers: Vec<_> = values
-                .chunks(values.len().div_ceil(threads))
-                .map(|part| {
-                    scope.spawn(move || serde_json::to_vec_pretty(part).expect("our own values serialise"))
-                })
-                .collect();
-            writers.into_iter().map(|writer| writer.join().expect("writing does not panic")).collect()
-        });
-        // Each part is an array of its own; what is inside its brackets is a piece of the whole.
-        for (n, part) in parts.into_iter().enumerate() {
-            self.bytes(if n == 0 { b"[" } else { b"," });
-            self.bytes(&part[1..part.len() - 2]);
-        }
-        self.bytes(b"\n]\n");
+    /// One JSON document that is an array, printed in parts.
+    pub(crate) fn array(&self) -> Array<'_> {
+        Array { ui: self, begun: false }
     }
 
     /// One JSON object on a line of its own.
@@ -199,7 +176,8 @@ fn guarded(text: &str) -> Cow<'_, str> {
 /// JSON leaves some characters as they are that a terminal obeys or that turn what is read; here they are written out.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     let odd = |c: char| matches!(c, '\u{7f}'..='\u{9f}') || turns_writing(c);
-    if !json.contains(odd) {
+    // Most documents are plain, which is quickly seen.
+    if json.bytes().all(|byte| byte < 0x7f) || !json.contains(odd) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len());
@@ -210,6 +188,33 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// An array that is printed in parts. See [`Ui::array`].
+pub(crate) struct Array<'a> {
+    ui: &'a Ui,
+    begun: bool,
+}
+
+impl Array<'_> {
+    /// Prints the next values.
+    pub(crate) fn push<T: Serialize>(&mut self, values: &[T]) {
+        if values.is_empty() {
+            return;
+        }
+        let text = serde_json::to_string_pretty(values).expect("our own values serialise");
+        let text = escaped(&text);
+        // The part is an array of its own; what is inside its brackets is a piece of the whole.
+        let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix("\n]")).unwrap_or(&text);
+        let before = if self.begun { "," } else { "[" };
+        self.begun = true;
+        self.ui.bytes(format!("{before}{inside}").as_bytes());
+    }
+
+    /// Prints its end.
+    pub(crate) fn end(self) {
+        self.ui.bytes(if self.begun { b"\n]\n" } else { b"[]\n" });
+    }
 }
 
 /// The few styles there are. Nothing is told by colour alone.

@@ -187,6 +187,13 @@ impl<S: Store> Store for Faulty<S> {
         lossy!(self, self.inner.briefs(query))
     }
 
+    async fn brief_pages(
+        &self,
+        query: &TaskQuery,
+    ) -> Result<tokio::sync::mpsc::UnboundedReceiver<Result<Vec<TaskBrief>>>> {
+        lossy!(self, self.inner.brief_pages(query))
+    }
+
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
         lossy!(self, self.inner.counts(queue))
     }

@@ -170,6 +170,13 @@ pub trait Store: Crew {
     /// The same, without what was ordered: cheap enough to list a long queue.
     async fn briefs(&self, query: &TaskQuery) -> Result<Vec<TaskBrief>>;
 
+    /// The same in pages, of one moment, handed over while the rest is read. An error is the last of them. A slow
+    /// caller holds nothing up: what is read waits in memory.
+    async fn brief_pages(
+        &self,
+        query: &TaskQuery,
+    ) -> Result<tokio::sync::mpsc::UnboundedReceiver<Result<Vec<TaskBrief>>>>;
+
     /// How many tasks are in each state, by name; only those of `queue` if one is given.
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>>;
 

@@ -70,14 +70,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         true => Some(project.store().await?),
         false => None,
     };
+    if ui.json {
+        return print_documents(store.as_deref(), &project, &query, ui).await;
+    }
     let seen = match &store {
         Some(store) => Seen::load(store.as_ref(), &project, &query).await?,
         None => Seen::default(),
     };
-    if ui.json {
-        ui.documents(&seen.into_documents());
-        return Ok(Exit::Ok);
-    }
     ui.out(&draw(&seen, ui));
     if let Some(store) = &store {
         ui.out(&others(store.as_ref(), &query, seen.tasks.len()).await?);
@@ -105,6 +104,26 @@ fn states(word: &str) -> Vec<String> {
         }
         name => vec![name.to_owned()],
     }
+}
+
+/// Prints every task as one array, page by page: the first is printed while the rest is read.
+async fn print_documents(
+    store: Option<&dyn Store>,
+    project: &Project,
+    query: &TaskQuery,
+    ui: &Ui,
+) -> Result<Exit, CliError> {
+    let mut array = ui.array();
+    if let Some(store) = store {
+        let mut pages = store.brief_pages(query).await?;
+        let mut seen = Seen::beside(store, project, query).await?;
+        while let Some(page) = pages.recv().await {
+            let documents: Vec<TaskDocument> = page?.into_iter().map(|task| seen.document(task)).collect();
+            array.push(&documents);
+        }
+    }
+    array.end();
+    Ok(Exit::Ok)
 }
 
 /// At most `limit` tasks in a state, as documents: those that changed last.
@@ -221,8 +240,30 @@ struct Seen {
 
 impl Seen {
     async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
-        let state_dir = &project.repo.state_dir;
         let tasks = store.briefs(query).await?;
+        let spent = spent(store, Some(&tasks)).await?;
+        Ok(Self { spent, ..Self::around(store, project, tasks).await? })
+    }
+
+    /// The same without the tasks of a long list: only what is known of them beside their records.
+    async fn beside(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
+        let mut known = Vec::new();
+        if query.states.is_empty() || query.states.iter().any(|name| name == "running") {
+            let states = vec!["running".to_owned()];
+            known = store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await?;
+        }
+        let seen = last_sighting(&project.repo.state_dir).map(|sighting| sighting.involved());
+        let ids: Vec<TaskId> = seen.into_iter().flatten().collect();
+        if !ids.is_empty() {
+            let involved = store.briefs(&TaskQuery { ids: Some(ids), ..TaskQuery::default() }).await?;
+            known.extend(involved.into_iter().filter(|task| is_over(&task.state)));
+        }
+        let spent = spent(store, None).await?;
+        Ok(Self { spent, ..Self::around(store, project, known).await? })
+    }
+
+    async fn around(store: &dyn Store, project: &Project, tasks: Vec<TaskBrief>) -> Result<Self, StoreError> {
+        let state_dir = &project.repo.state_dir;
         let sessions = store.sessions().await?;
         let alive = |session: &str| {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -256,8 +297,8 @@ impl Seen {
             }
         }
         let tests = trains_now(state_dir, alive).into_iter().flat_map(|train| train.tests).collect();
-        let spent = spent(store, &tasks).await?;
         let held = all_held(state_dir, alive);
+        let spent = HashMap::new();
         Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
     }
 
@@ -268,8 +309,12 @@ impl Seen {
 
     fn into_documents(mut self) -> Vec<TaskDocument> {
         let tasks = std::mem::take(&mut self.tasks);
-        // For most of many tasks there is nothing more to say than their own record.
-        let documents = tasks.into_iter().map(|task| TaskDocument {
+        tasks.into_iter().map(|task| self.document(task)).collect()
+    }
+
+    /// For most of many tasks there is nothing more to say than their own record.
+    fn document(&mut self, task: TaskBrief) -> TaskDocument {
+        TaskDocument {
             held: self.why_held(&task).cloned(),
             radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
             suspicions: self.suspicions.remove(&task.id).unwrap_or_default(),
@@ -277,8 +322,7 @@ impl Seen {
             doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
             under_test_since: self.under_test_since(&task),
             ..TaskDocument::from(task)
-        });
-        documents.collect()
+        }
     }
 
     /// What it has cost so far, the attempt that runs included.
@@ -349,14 +393,17 @@ fn draw(seen: &Seen, ui: &Ui) -> String {
     table::draw(seen, ui, regatta_engine::clock::now(), None)
 }
 
-/// What attempts have cost, by task.
-async fn spent(store: &dyn Store, tasks: &[TaskBrief]) -> Result<HashMap<String, f64>, StoreError> {
-    let tried: Vec<TaskId> =
-        tasks.iter().filter(|task| task.attempts > 0).map(|task| task.id.clone()).collect();
-    if tried.is_empty() {
+/// What attempts have cost, by task: of these, or of all.
+async fn spent(store: &dyn Store, tasks: Option<&[TaskBrief]>) -> Result<HashMap<String, f64>, StoreError> {
+    let tried = |tasks: &[TaskBrief]| {
+        let tried = tasks.iter().filter(|task| task.attempts > 0);
+        tried.map(|task| task.id.clone()).collect::<Vec<TaskId>>()
+    };
+    let tasks = tasks.map(tried);
+    if tasks.as_ref().is_some_and(Vec::is_empty) {
         return Ok(HashMap::new());
     }
-    let tasks = if tried.len() > MANY { None } else { Some(tried) };
+    let tasks = tasks.filter(|tried| tried.len() <= MANY);
     let sums = store.spending(&SpendQuery { by: SpendBy::Task, tasks, ..SpendQuery::default() }).await?;
     Ok(sums.into_iter().filter(|sum| sum.usd > 0.0).map(|sum| (sum.key, sum.usd)).collect())
 }

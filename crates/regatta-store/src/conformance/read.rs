@@ -1,5 +1,7 @@
 //! Reading.
 
+use regatta_core::part::Part;
+
 use super::Fixture;
 use super::node::{Node, id, task};
 use crate::{StoreError, TaskBrief, TaskQuery};
@@ -44,7 +46,12 @@ pub async fn tasks_are_found_by_state_queue_and_prefix(fixture: &dyn Fixture) {
 pub async fn a_list_says_of_each_task_what_the_task_says(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     let waiting = task("Later").after(&["First", "second"]).priority(-3);
-    node.add(&[task("First").priority(7), task("second"), waiting, task("x").queued("other")]).await;
+    let mut first = task("First").priority(7);
+    first.spec.title = "Says \"hello\"".into();
+    first.spec.labels = vec!["small".into(), "fun, too".into()];
+    first.spec.part = Some(Part::Planner { chain: true });
+    first.spec.read_only = true;
+    node.add(&[first, task("second"), waiting, task("x").queued("other")]).await;
     node.finish("second").await;
     for (query, expected) in [
         (TaskQuery::default(), 4),
@@ -59,6 +66,12 @@ pub async fn a_list_says_of_each_task_what_the_task_says(fixture: &dyn Fixture) 
         let briefs = node.store.briefs(&query).await.unwrap();
         assert_eq!(briefs.len(), expected, "{query:?}");
         assert_eq!(briefs, records.iter().map(TaskBrief::from).collect::<Vec<_>>(), "{query:?}");
+        let mut pages = node.store.brief_pages(&query).await.unwrap();
+        let mut in_pages = Vec::new();
+        while let Some(page) = pages.recv().await {
+            in_pages.extend(page.unwrap());
+        }
+        assert_eq!(in_pages, briefs, "{query:?}");
     }
 }
 

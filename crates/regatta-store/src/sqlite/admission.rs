@@ -7,11 +7,11 @@ use std::time::Duration;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use regatta_core::writes::{WritePath, first_overlap};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{Row, from_json, to_json};
+use super::rows::{Row, from_json};
 use super::writer::Tx;
-use crate::{ClaimLimits, Held, Holder, NewTask, NodeInfo, Result, SessionId};
+use crate::{ClaimLimits, Held, Holder, NodeInfo, Result, SessionId};
 
 /// A claim of an engine.
 struct Active {
@@ -20,14 +20,6 @@ struct Active {
     writes: Vec<WritePath>,
     session: SessionId,
     what: String,
-}
-
-/// Keeps what is needed to compare a task with others, apart from its spec, which is long.
-pub(super) fn put(tx: &Tx, seq: i64, task: &NewTask) -> Result<()> {
-    let writes = (!task.spec.writes.is_empty()).then(|| to_json(&task.spec.writes));
-    tx.prepare_cached("update task set concurrency_group = ?2, writes = ?3 where seq = ?1")?
-        .execute(params![seq, task.spec.concurrency_group, writes])?;
-    Ok(())
 }
 
 /// Which of the limits the claim of `row` would cross.

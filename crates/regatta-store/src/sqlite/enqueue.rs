@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 use super::dependents::{recount, skip_if_hopeless};
 use super::rows::{Row, bounded, fate, remember, to_json};
 use super::writer::Tx;
-use super::{admission, cycle, events, queue, spending};
+use super::{cycle, events, queue, spending};
 use crate::{IfPresent, NewTask, RequestId, Result, StoreError};
 
 /// A task with its spec as it will be stored.
@@ -92,8 +92,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
     let Some(row) = Row::find(tx, id)? else {
         let seq = insert(tx, task, at)?;
         remember(tx, request, "enqueue", Some(seq))?;
-        put_spec(tx, seq, &prepared.body)?;
-        admission::put(tx, seq, task)?;
+        put_spec(tx, seq, prepared)?;
         return Ok(Some((seq, Entry::New)));
     };
     if row.id != *id {
@@ -133,8 +132,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
     if task.if_present == IfPresent::Restart {
         spending::count_from(tx, row.seq, at)?;
     }
-    put_spec(tx, row.seq, &prepared.body)?;
-    admission::put(tx, row.seq, task)?;
+    put_spec(tx, row.seq, prepared)?;
     Ok(Some((row.seq, entry)))
 }
 
@@ -158,11 +156,30 @@ fn insert(tx: &Tx, task: &NewTask, at: Timestamp) -> Result<i64> {
     Ok(tx.last_insert_rowid())
 }
 
-fn put_spec(tx: &Tx, seq: i64, body: &str) -> Result<()> {
+/// Writes the spec, and what lists and limits use of it into columns of the task.
+fn put_spec(tx: &Tx, seq: i64, prepared: &Prepared) -> Result<()> {
     tx.prepare_cached(
         "insert into spec(task, body) values(?1, ?2) on conflict(task) do update set body = excluded.body",
     )?
-    .execute(params![seq, body])?;
+    .execute(params![seq, prepared.body])?;
+    let spec = &prepared.task.spec;
+    let labels = (!spec.labels.is_empty()).then(|| to_json(&spec.labels));
+    let part = spec.part.as_ref().map(to_json);
+    let writes = (!spec.writes.is_empty()).then(|| to_json(&spec.writes));
+    tx.prepare_cached(
+        "update task set title = ?2, agent = ?3, labels = ?4, part = ?5, read_only = ?6, \
+         concurrency_group = ?7, writes = ?8 where seq = ?1",
+    )?
+    .execute(params![
+        seq,
+        spec.title,
+        spec.agent,
+        labels,
+        part,
+        spec.read_only,
+        spec.concurrency_group,
+        writes
+    ])?;
     Ok(())
 }
 

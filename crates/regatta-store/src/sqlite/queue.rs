@@ -6,7 +6,7 @@
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::{Change, ParkReason, TaskState};
-use regatta_core::time::Timestamp;
+use regatta_core::time::{Timestamp, counted};
 use regatta_core::train::CarStep;
 use rusqlite::{Connection, params};
 
@@ -163,8 +163,10 @@ fn retry(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     let most = row.spec(tx)?.max_attempts;
     if row.charged >= most {
         return Err(StoreError::Refused(format!(
-            "{}: it has failed {} of {most} times",
-            row.id, row.charged
+            "{}: it has failed {} of {}",
+            row.id,
+            row.charged,
+            counted(most, "time")
         )));
     }
     // Whoever asks for it has looked at why its holders went.

@@ -1,16 +1,11 @@
 //! Reading tasks. Nothing here decides anything.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
-use regatta_core::part::Part;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
-use serde::Deserialize;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Rows, params_from_iter};
 
 use super::failure::unreadable;
 use super::rows::{COLUMNS, Row, from_json, state_of, to_json};
@@ -32,54 +27,125 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord
     Ok(records)
 }
 
-/// What a list says of an order; the rest of it is stepped over.
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow)]
-    title: Cow<'a, str>,
-    #[serde(borrow)]
-    agent: Cow<'a, str>,
-    #[serde(default)]
-    labels: Vec<String>,
-    #[serde(default)]
-    part: Option<Part>,
-    read_only: bool,
-}
+/// The first page of a list is short, so that whoever reads it can begin.
+const FIRST_PAGE: usize = 200;
+const PAGE: usize = 4000;
 
 pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief>> {
+    let mut briefs = Vec::new();
+    each_brief(db, query, |brief| {
+        briefs.push(brief);
+        true
+    })?;
+    Ok(briefs)
+}
+
+/// Hands over the same in pages. `take` says whether it wants more.
+pub(super) fn brief_pages(
+    db: &Connection,
+    query: &TaskQuery,
+    mut take: impl FnMut(Vec<TaskBrief>) -> bool,
+) -> Result<()> {
+    let (mut page, mut size) = (Vec::with_capacity(FIRST_PAGE), FIRST_PAGE);
+    let mut wanted = true;
+    each_brief(db, query, |brief| {
+        page.push(brief);
+        if page.len() == size {
+            size = PAGE;
+            wanted = take(std::mem::replace(&mut page, Vec::with_capacity(PAGE)));
+        }
+        wanted
+    })?;
+    if wanted && !page.is_empty() {
+        take(page);
+    }
+    Ok(())
+}
+
+/// Reads tasks without their specs, one after another, for as long as `take` wants more.
+fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief) -> bool) -> Result<()> {
     let chosen = Chosen::by(query);
-    // Of a whole queue it is cheaper to read them all at once.
-    let mut waits = if query.limit == 0 && query.ids.is_none() { Some(waits(db)?) } else { None };
     let mut select = db.prepare_cached(&format!(
-        "select t.seq, t.id, t.rank, t.state, t.attempts, t.unmet, t.updated_at, s.body \
-         from task t join spec s on s.task = t.seq where {}",
+        "select t.seq, t.id, t.rank, t.state, t.attempts, t.unmet, t.updated_at, t.title, t.agent, t.labels, \
+         t.part, t.read_only from task t where {}",
         chosen.condition
     ))?;
     let mut rows = select.query(params_from_iter(&chosen.values))?;
-    let mut briefs = Vec::new();
+    // Of a whole queue it is cheaper to read the dependencies beside the tasks: both are in order of arrival.
+    let is_whole = query.limit == 0 && query.ids.is_none();
+    let mut dependencies = db.prepare_cached(
+        "select d.child, p.id from dependency d cross join task p on p.seq = d.parent \
+         where p.fate <> 1 order by d.child, d.parent",
+    )?;
+    let mut waits = if is_whole { Some(Waits::new(dependencies.query([])?)?) } else { None };
+    let pending = to_json(&TaskState::pending());
     while let Some(row) = rows.next()? {
-        let id = parse_id(text(row, 1)?)?;
-        let head: Head = from_json("the spec of a task", text(row, 7)?)?;
-        briefs.push(TaskBrief {
-            title: head.title.into_owned(),
-            agent: head.agent.into_owned(),
-            labels: head.labels,
-            part: head.part,
-            read_only: head.read_only,
+        let seq: i64 = row.get(0)?;
+        let state = text(row, 3)?;
+        let more = take(TaskBrief {
+            id: parse_id(text(row, 1)?)?,
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,
-            state: state_of(text(row, 3)?)?,
+            // Most of a long queue waits.
+            state: if state == pending { TaskState::pending() } else { state_of(state)? },
             attempts: row.get(4)?,
             waiting_on: match (row.get::<_, u32>(5)?, &mut waits) {
                 (0, _) => Vec::new(),
-                (_, Some(waits)) => waits.remove(&row.get::<_, i64>(0)?).unwrap_or_default(),
-                (_, None) => waiting_on(db, row.get(0)?)?,
+                (_, Some(waits)) => waits.of(seq)?,
+                (_, None) => waiting_on(db, seq)?,
             },
             updated_at: Timestamp::from_millis(row.get(6)?),
-            id,
+            title: row.get(7)?,
+            agent: row.get(8)?,
+            labels: match row.get_ref(9)? {
+                ValueRef::Null => Vec::new(),
+                _ => from_json("the labels of a task", text(row, 9)?)?,
+            },
+            part: match row.get_ref(10)? {
+                ValueRef::Null => None,
+                _ => Some(from_json("the part of a task", text(row, 10)?)?),
+            },
+            read_only: row.get(11)?,
         });
+        if !more {
+            break;
+        }
     }
-    Ok(briefs)
+    Ok(())
+}
+
+/// Unmet dependencies in order of the tasks that have them, read beside those.
+struct Waits<'a> {
+    rows: Rows<'a>,
+    next: Option<(i64, TaskId)>,
+}
+
+impl<'a> Waits<'a> {
+    fn new(rows: Rows<'a>) -> Result<Self> {
+        let mut waits = Self { rows, next: None };
+        waits.step()?;
+        Ok(waits)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.next = match self.rows.next()? {
+            Some(row) => Some((row.get(0)?, parse_id(text(row, 1)?)?)),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// What `seq` waits for. Each call asks for a later task than the one before.
+    fn of(&mut self, seq: i64) -> Result<Vec<TaskId>> {
+        let mut found = Vec::new();
+        while let Some((child, parent)) = self.next.take_if(|(child, _)| *child <= seq) {
+            if child == seq {
+                found.push(parent);
+            }
+            self.step()?;
+        }
+        Ok(found)
+    }
 }
 
 /// The condition behind a query's `where`, with its order and its limit, and the values it is run with.
@@ -147,20 +213,6 @@ fn text<'a>(row: &'a rusqlite::Row<'_>, n: usize) -> Result<&'a str> {
 
 fn parse_id(text: &str) -> Result<TaskId> {
     TaskId::parse(text).map_err(|error| unreadable(&format!("the task id {text:?}"), error))
-}
-
-/// What every task waits for.
-fn waits(db: &Connection) -> Result<HashMap<i64, Vec<TaskId>>> {
-    let mut query = db.prepare_cached(
-        "select d.child, p.id from dependency d join task p on p.seq = d.parent \
-         where p.fate <> 1 order by d.child, p.seq",
-    )?;
-    let mut rows = query.query([])?;
-    let mut waits: HashMap<i64, Vec<TaskId>> = HashMap::new();
-    while let Some(row) = rows.next()? {
-        waits.entry(row.get(0)?).or_default().push(parse_id(text(row, 1)?)?);
-    }
-    Ok(waits)
 }
 
 pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(String, u64)>> {

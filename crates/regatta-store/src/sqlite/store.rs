@@ -136,6 +136,25 @@ impl Store for SqliteStore {
         self.readers.call(move |db| reads::briefs(db, &query)).await
     }
 
+    async fn brief_pages(
+        &self,
+        query: &TaskQuery,
+    ) -> Result<tokio::sync::mpsc::UnboundedReceiver<Result<Vec<TaskBrief>>>> {
+        let (query, readers) = (query.clone(), std::sync::Arc::clone(&self.readers));
+        let (send, pages) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let out = send.clone();
+            let read = move |db: &rusqlite::Connection| {
+                reads::brief_pages(db, &query, |page| out.send(Ok(page)).is_ok())
+            };
+            if let Err(error) = readers.call(read).await {
+                // A caller that is gone needs no answer.
+                let _ = send.send(Err(error));
+            }
+        });
+        Ok(pages)
+    }
+
     async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
         let queue = queue.map(str::to_owned);
         self.readers.call(move |db| reads::counts(db, queue.as_deref())).await

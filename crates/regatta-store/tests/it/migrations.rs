@@ -6,7 +6,7 @@ use std::path::Path;
 use regatta_core::id::TaskId;
 use regatta_store::conformance::node::{Node, at, id, task};
 use regatta_store::sqlite::SqliteStore;
-use regatta_store::{RequestId, Store, StoreError, TaskQuery};
+use regatta_store::{RequestId, Store, StoreError, TaskBrief, TaskQuery};
 use rusqlite::Connection;
 
 use crate::child;
@@ -39,6 +39,8 @@ async fn a_populated_store_of_version_1_opens_and_works() {
     states.sort_unstable();
     states.dedup();
     assert_eq!(states.len(), regatta_core::state::TaskState::NAMES.len(), "every state: {states:?}");
+    let briefs: Vec<_> = tasks.iter().map(TaskBrief::from).collect();
+    assert_eq!(store.briefs(&TaskQuery::default()).await.unwrap(), briefs);
     for record in &tasks {
         store.attempts(&record.spec.id).await.unwrap();
         assert!(!store.events(0, Some(&record.spec.id), 100).await.unwrap().is_empty());
