@@ -199,8 +199,9 @@ impl From<TrustError> for Refusal {
     fn from(error: TrustError) -> Self {
         match error {
             TrustError::Refused { message, hint } => Refusal::refused(message).hinted(hint),
-            TrustError::NoHome(text) => Refusal::new(RefusalKind::CannotWork, text)
-                .hinted("set HOME, or XDG_STATE_HOME, to a directory that you can write"),
+            TrustError::NoHome(text) => Refusal::new(RefusalKind::CannotWork, text).hinted(
+                "set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records",
+            ),
             TrustError::Git(error) => error.into(),
         }
     }

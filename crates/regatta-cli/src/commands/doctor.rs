@@ -146,9 +146,14 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
                 Some(store)
             }
             Err(error) => {
-                found.push(Finding::from_error("store", error).hinted(
-                    "move it aside and run again: branches, lanes and salvage refs hold the work, not the store",
-                ));
+                let finding = Finding::from_error("store", error);
+                // Where the directory around it cannot be used, the store is not what is wrong.
+                found.push(match regatta_engine::trust::state_dir::check(&project.repo) {
+                    Ok(()) => finding.hinted(
+                        "move it aside and run again: branches, lanes and salvage refs hold the work, not the store",
+                    ),
+                    Err(_) => finding,
+                });
                 None
             }
         },

@@ -43,3 +43,25 @@ fn the_record_is_the_users_own_and_nobody_elses() {
     let told = world.run_with(&variables, ["trust", "--yes"]).exits(3);
     assert!(told.err.contains("XDG_STATE_HOME"), "{}", told.err);
 }
+
+#[test]
+fn without_a_home_every_look_names_the_next_step() {
+    let world = World::new();
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
+    for look in [&["list"][..], &["status", "a"], &["summary"], &["events"], &["logs", "a"], &["cost"]] {
+        let told = world.run_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], look.iter().copied()).exits(3);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(told.err, @r"
+            error: neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it
+            hint: set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records
+            ");
+        }
+    }
+    // What needs no record works, and the doctor blames the home, not the store.
+    let doctor = world.run_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], ["doctor"]).out;
+    let store: Vec<&str> = doctor.lines().skip_while(|line| !line.contains(" store ")).take(2).collect();
+    insta::assert_snapshot!(store.join("\n"), @r"
+    ✕ store         neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it
+                    → set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records
+    ");
+}

@@ -14,7 +14,7 @@ pub(super) fn path(env: &GitEnv) -> Result<PathBuf, TrustError> {
         (Some(state), _) => state.to_owned(),
         (None, Some(home)) => home.join(".local/state"),
         (None, None) => {
-            let text = "neither HOME nor XDG_STATE_HOME names a directory, so there is no place to record what you trust";
+            let text = "neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it";
             return Err(TrustError::NoHome(text.to_owned()));
         }
     };
