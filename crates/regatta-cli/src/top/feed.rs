@@ -343,3 +343,68 @@ pub(super) fn clock_of(at: Timestamp) -> String {
     let here = jiff::Timestamp::from_millisecond(at.millis()).map(|at| at.to_zoned(TimeZone::system()));
     here.map_or_else(|_| String::new(), |at| at.strftime("%H:%M:%S").to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use regatta_core::crew::{MemberName, Role};
+    use regatta_core::spec::TaskSpec;
+    use regatta_store::{IfPresent, NewMember, NewTask, NodeInfo, Operation, RequestId, SessionId};
+    use regatta_testkit::repo::ScratchRepo;
+
+    use super::*;
+
+    /// What the header counts is what the rows are.
+    #[track_caller]
+    fn agrees(model: &Model, expected: &[(&str, u64)]) {
+        let mut rows = std::collections::BTreeMap::new();
+        for row in model.rows.values() {
+            *rows.entry(row.state.name().to_owned()).or_insert(0) += 1;
+        }
+        assert_eq!(model.counts.clone().into_iter().collect::<std::collections::BTreeMap<_, u64>>(), rows);
+        assert_eq!(rows, expected.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect());
+    }
+
+    #[tokio::test]
+    async fn the_numbers_agree_with_the_rows_and_members_are_seen_at_once() {
+        let repo = ScratchRepo::new();
+        repo.commit_file("a.txt", "a", "a");
+        let words = ["regatta", "-C", repo.root().to_str().unwrap(), "list"];
+        let options = crate::cli::Cli::try_parse_from(words).unwrap().global.options();
+        let project = Project::open(&options).unwrap();
+        let url = format!("sqlite:{}", repo.outside().join("top.db").display());
+        let store = regatta_store::open(&url).await.unwrap();
+        let task = |name: &str| NewTask {
+            spec: TaskSpec::plain(TaskId::parse(name).unwrap(), "sh", "true"),
+            queue: regatta_store::MAIN_QUEUE.to_owned(),
+            if_present: IfPresent::Refuse,
+        };
+        store.enqueue(&["a", "b", "c"].map(task), &RequestId::fresh(), clock::now()).await.unwrap();
+        let mut feed = Feed::open(&project, Arc::clone(&store)).await.unwrap();
+        feed.tick().await.unwrap();
+        agrees(&feed.model, &[("pending", 3)]);
+
+        let cancel = Operation::Cancel { by: "ada".to_owned() };
+        store
+            .operate(&TaskId::parse("b").unwrap(), &cancel, &RequestId::fresh(), clock::now())
+            .await
+            .unwrap();
+        assert!(feed.keep_up(&[]).await.unwrap());
+        agrees(&feed.model, &[("cancelled", 1), ("pending", 2)]);
+
+        // A member has no event: the next look after any change shows it, however short ago the last one was.
+        let member = NewMember {
+            name: MemberName::parse("Jerry").unwrap(),
+            role: Role::parse("developer").unwrap(),
+            session: SessionId::fresh("member-Jerry"),
+            node: NodeInfo::of_beats("here", &MemberName::parse("Jerry").unwrap()),
+            lease: Some(std::time::Duration::from_secs(600)),
+        };
+        feed.tick().await.unwrap();
+        store.register(&member, clock::now()).await.unwrap();
+        feed.keep_up(&[]).await.unwrap();
+        assert!(feed.tick().await.unwrap());
+        let members: Vec<&str> = feed.model.crew.members.iter().map(|seat| seat.name.as_str()).collect();
+        assert_eq!(members, ["Jerry"]);
+    }
+}

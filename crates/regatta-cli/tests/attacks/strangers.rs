@@ -191,3 +191,50 @@ fn the_users_own_settings_need_no_question() {
     world.run(&plan, &["--again"]).exited(0);
     assert!(world.outside("ran3").exists() || world.lanes().join("ran3").exists());
 }
+
+/// Gives a directory to another user, as Regatta sees it. Only root can do so for good; for everybody else Regatta runs
+/// where a directory of root's is mounted in its place.
+fn give_away(world: &mut World, dir: &Path) {
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(dir, Some(65534), Some(65534)).expect("root can");
+        return;
+    }
+    let wrapper = world.outside("regatta-among-strangers");
+    let inside = format!("mount --bind /usr '{}' && exec '{REGATTA}' \"$@\"", dir.display());
+    let text = format!(
+        "#!/bin/sh\nexec unshare --user --map-root-user --mount sh -c '{}' regatta \"$@\"\n",
+        inside.replace('\'', "'\\''")
+    );
+    fs::write(&wrapper, text).expect("it can be written");
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    world.use_program(&wrapper);
+}
+
+#[test]
+fn a_state_directory_of_another_user_is_refused() {
+    let mut world = World::new(REGATTA);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    world.run(&plan, &[]).exited(0);
+    let state = world.state_dir();
+    give_away(&mut world, &state);
+    let refused = format!("{} belongs to another user, so Regatta does not use it", state.display());
+    let plan = plan.to_str().expect("it is text");
+    for command in [&["list"][..], &["status", "a"], &["cancel", "a"], &["run", plan], &["daemon", "start"]] {
+        let ran = world.regatta(command);
+        assert!(ran.code == 6 && ran.stderr.contains(&refused), "{command:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_directory_for_lanes_of_another_user_is_refused() {
+    let mut world = World::new(REGATTA);
+    let lanes = world.outside("their-lanes");
+    fs::create_dir(&lanes).expect("it can be made");
+    world.config(&format!("lanes_root: {}\n", lanes.display()));
+    give_away(&mut world, &lanes);
+    let plan = world.plan(&task("a", "", "echo a > a.txt"));
+    let refused = format!("the lanes' directory {} belongs to another user", lanes.display());
+    let ran = world.run(&plan, &[]);
+    assert!(ran.code == 6 && ran.stderr.contains(&refused), "{ran:?}");
+    assert_eq!(fs::read_dir(&lanes).expect("it can be listed").count(), 0, "nothing was made in it");
+}

@@ -144,8 +144,14 @@ fn in_a_namespace(test: &str) {
         test,
         "--nocapture",
     ]);
-    let status = command.env(INSIDE, "1").status().expect("unshare can be started");
-    assert!(status.success(), "{test} in a user namespace: {status}");
+    let ran = command.env(INSIDE, "1").output().expect("unshare can be started");
+    let (said, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
+    // A name that fits no test would pass, too.
+    assert!(
+        status.success() && said.contains("1 passed"),
+        "{test} in a user namespace: {status}\n{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }
 
 #[test]

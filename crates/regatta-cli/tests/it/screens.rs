@@ -231,3 +231,39 @@ fn answers_about_a_daemon_and_about_plans_that_are_not_there_are_true() {
     let stopped = world.regatta(["daemon", "stop"]).exited(0).stdout;
     assert!(stopped.contains("no agent is running"), "{stopped}");
 }
+
+#[test]
+fn the_list_fits_a_terminal_of_80_columns() {
+    let world = crate::world::World::new();
+    let plan = world.plan_file(
+        "---\nregatta: 1\ntasks:\n\
+         - { id: a-task-with-a-name-that-is-longer-than-a-third, agent: sh, prompt: echo a }\n\
+         - { id: b, agent: sh, title: A title that would take the whole width of a terminal by itself if it could, prompt: echo b }\n\
+         - { id: c, agent: sh, title: \"Waits, 日本語\", deps: [b], prompt: echo c }\n\
+         - { id: d, agent: sh, prompt: echo d }\n---\n",
+    );
+    world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0);
+    world
+        .run([
+            "park",
+            "b",
+            "--why",
+            "the shop is closed until the plumber has been there, and that takes a while",
+        ])
+        .exits(0);
+    world.run(["cancel", "d"]).exits(0);
+    // Hours ago, so that a slow machine shows the same.
+    let db = rusqlite::Connection::open(world.root().join(".regatta/regatta.db")).unwrap();
+    db.execute("update task set updated_at = updated_at - 9000000", []).unwrap();
+    drop(db);
+    let pane = Pane::of(&world, (80, 24), "", "list --color never");
+    let screen = pane.until(|screen| screen.contains("ended 0"));
+    insta::assert_snapshot!(screen.trim_end(), @r"
+      TASK                      STATE      TRY  TIME    TITLE       NOW
+    ○ a-task-with-a-name-that…  pending    0    2h ago  echo a
+    ⏸ b                         parked     0    2h ago  A title t…  operator: the s…
+    ○ c                         pending    0    2h ago  Waits, 日…  waits for b
+    – d                         cancelled  0    2h ago  echo d      by ada
+    ended 0
+    ");
+}

@@ -131,6 +131,46 @@ fn is_same(given: &[u8], wanted: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// What a server answers to these bytes, up to the end of its first line.
+    async fn answered(head: &str, body: &[u8]) -> String {
+        use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let door = Door { token: "secret".to_owned(), hosts: Vec::new() };
+        let make = || -> Server { unreachable!("no request comes so far") };
+        let server = tokio::spawn(serve(listener, door, make, std::future::pending()));
+        let client = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (read, mut write) = client.into_split();
+        let sent = async {
+            // The server may end the connection before it has read everything.
+            let _ = write.write_all(head.as_bytes()).await;
+            let _ = write.write_all(body).await;
+        };
+        let mut line = String::new();
+        let mut read = tokio::io::BufReader::new(read);
+        let (_, answer) = tokio::join!(sent, read.read_line(&mut line));
+        answer.unwrap();
+        server.abort();
+        line.trim_end().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_too_long_is_refused_and_one_without_the_token_before_it_is_read() {
+        let head = |token: &str, length: usize| {
+            format!(
+                "POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+                 Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+                 Content-Length: {length}\r\n\r\n"
+            )
+        };
+        let long = vec![b' '; LONGEST + 1];
+        assert_eq!(answered(&head("secret", long.len()), &long).await, "HTTP/1.1 413 Payload Too Large");
+        assert_eq!(answered(&head("guess", long.len()), b"").await, "HTTP/1.1 401 Unauthorized");
+        // One that is just short enough is read: it is no JSON.
+        let line = answered(&head("secret", LONGEST), &long[1..]).await;
+        assert!(line.starts_with("HTTP/1.1 4") && !line.contains("413"), "{line}");
+    }
+
     #[test]
     fn only_this_machine_is_an_origin() {
         let hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);

@@ -110,6 +110,23 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+    #[tokio::test]
+    async fn the_next_connection_waits_until_one_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut limited = Limited { listener, room: Arc::new(Semaphore::new(1)) };
+        let _clients =
+            (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
+        let (first, _) = limited.accept().await;
+        {
+            let mut next = std::pin::pin!(limited.accept());
+            let now = std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
+            assert!(!now, "there is room for one");
+        }
+        drop(first);
+        limited.accept().await;
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_client_that_sends_no_request_loses_its_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
