@@ -73,8 +73,13 @@ impl From<Timestamp> for String {
 
 /// `1 task`, `2 tasks`.
 pub fn counted(n: impl TryInto<u64>, thing: &str) -> String {
+    counted_as(n, thing, &format!("{thing}s"))
+}
+
+/// The same for a thing whose plural has no mere `s`: `1 process`, `2 processes`.
+pub fn counted_as(n: impl TryInto<u64>, one: &str, many: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
-    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// `1h 02m`, `3m 04s`, `5.2s`: short enough for a column.

@@ -1,5 +1,6 @@
 //! `regatta radar`: whose work would conflict, before it lands.
 
+use regatta_core::time::counted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -207,9 +208,9 @@ fn remarks(sighting: &Sighting) -> Vec<String> {
     };
     let mut lines = vec![match n {
         0 => format!("nothing is under way (looked {when})"),
-        1 => format!("1 task with work that is not on {} ({tip}), looked at {when}: {seen}", sighting.target),
         n => format!(
-            "{n} tasks with work that is not on {} ({tip}), looked at {when}: {seen}",
+            "{} with work that is not on {} ({tip}), looked at {when}: {seen}",
+            counted(n, "task"),
             sighting.target
         ),
     }];
@@ -217,10 +218,13 @@ fn remarks(sighting: &Sighting) -> Vec<String> {
         lines.push(format!("{task}: its uncommitted work is known by name only: {}", clean_line(why)));
     }
     if sighting.left_out > 0 {
-        lines.push(format!("{} more tasks have such work; the latest were looked at", sighting.left_out));
+        let have = if sighting.left_out == 1 { "has" } else { "have" };
+        let left_out = counted(sighting.left_out, "more task");
+        lines.push(format!("{left_out} {have} such work; the latest were looked at"));
     }
     if sighting.more > 0 {
-        lines.push(format!("{} more pairs share files", sighting.more));
+        let share = if sighting.more == 1 { "shares" } else { "share" };
+        lines.push(format!("{} {share} files", counted(sighting.more, "more pair")));
     }
     lines
 }

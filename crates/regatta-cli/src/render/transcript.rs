@@ -3,6 +3,7 @@
 //! With a width nothing is wider than it, whatever the characters are; without one every entry is as long as it is, so
 //! that what goes into a file does not depend on who watches.
 
+use regatta_core::time::counted;
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Shape, Tone};
 use unicode_width::UnicodeWidthStr;
@@ -111,8 +112,7 @@ impl<'a> Layout<'a> {
             })
             .collect();
         if entry.more > 0 {
-            let plural = if entry.more == 1 { "" } else { "s" };
-            let more = format!("… {} more line{plural}", entry.more);
+            let more = format!("… {}", counted(entry.more, "more line"));
             lines.push(format!("{indent}{}", self.ui.paint(Style::Dim, &more)));
         }
         lines

@@ -1,5 +1,6 @@
 //! The crew as it is shown: who is there, what they hold of the board, and what was written last.
 
+use regatta_core::time::counted;
 use std::collections::HashMap;
 
 use regatta_core::crew::{MemberName, Wanted};
@@ -150,7 +151,7 @@ impl Feed {
             text.lines().take(MOST_LINES).map(|line| line.replace('\t', "    ")).collect();
         let more = text.lines().count().saturating_sub(MOST_LINES);
         if more > 0 {
-            lines.push(format!("… and {more} lines more"));
+            lines.push(format!("… and {} more", counted(more, "line")));
         }
         Letter {
             id: message.id,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::LandStep;
 use crate::event::{Event, EventBody};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, counted};
 
 /// One phase of a landing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,7 +57,11 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                 LandStep::Tested { candidate, cars, outcome, millis, note } => {
                     close(&mut phases);
                     let others = cars.len().saturating_sub(1);
-                    let with = if others > 0 { format!(" with {others} others") } else { String::new() };
+                    let with = if others > 0 {
+                        format!(" with {}", counted(others, "other"))
+                    } else {
+                        String::new()
+                    };
                     let detail = format!("{}{with}: {note}", short(candidate));
                     let mut phase = begin("gate", outcome.as_str().to_owned(), detail);
                     phase.at =

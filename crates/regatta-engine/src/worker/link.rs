@@ -3,6 +3,7 @@
 //! Invariant: what a link looks at is on record before its lane is made, and the lane is made of what is there then. If
 //! the build has moved on meanwhile, the record names what was there before, and the link looks again.
 
+use regatta_core::time::counted;
 use std::path::Path;
 
 use regatta_core::attempt::{Attempt, Evidence};
@@ -181,7 +182,8 @@ impl Worker {
             Some(format!("{first}; {chain} has no conversation to go back to"))
         } else if used >= most {
             Some(format!(
-                "{first}; {chain} was told {used} times, which is as often as `chain.rounds` allows"
+                "{first}; {chain} was sent back {}, which is as often as `chain.rounds` allows",
+                counted(used, "time")
             ))
         } else {
             None

@@ -32,6 +32,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::profiles::Choice;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
+use regatta_core::time::counted_as;
 use regatta_store::{Claim, Outcome, RequestId, Step, StoreError};
 use tokio::sync::watch;
 
@@ -423,8 +424,9 @@ impl Worker {
         match vacated.await.expect("looking for processes does not panic").map_err(io)? {
             Vacated::Free(0) => Ok(()),
             Vacated::Free(n) => {
-                let text =
-                    format!("{n} processes of an earlier attempt still worked in its lane; they were ended");
+                let ended = if n == 1 { "was ended" } else { "were ended" };
+                let n = counted_as(n, "process", "processes");
+                let text = format!("{n} of an earlier attempt still worked in its lane and {ended}");
                 self.note(EventBody::Noted { text }).await;
                 Ok(())
             }

@@ -2,7 +2,7 @@
 
 use regatta_core::report::landed_as;
 use regatta_core::state::TaskState;
-use regatta_core::time::{Timestamp, human};
+use regatta_core::time::{Timestamp, counted, human};
 use regatta_core::train::history::history as phases;
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::clock;
@@ -128,10 +128,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
     let at = tip.as_deref().map_or("which is not there yet", |tip| &tip[..12.min(tip.len())]);
-    let length = match cars.len() {
-        1 => "1 car".to_owned(),
-        n => format!("{n} cars"),
-    };
+    let length = counted(cars.len(), "car");
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     if let Some(stopped) = &stopped {
         let since = format!("stopped {}: {}", ago(stopped.at, now), clean_line(&stopped.why));

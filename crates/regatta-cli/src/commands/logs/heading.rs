@@ -3,6 +3,7 @@
 use regatta_core::attempt::Attempt;
 use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
+use regatta_core::time::counted;
 use regatta_engine::redact::Redactor;
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ impl<'a> Heading<'a> {
             let shown = all.iter().take(MOST_LINES);
             lines.extend(shown.map(|line| ui.paint(Style::Dim, format!("> {line}").trim_end())));
             if all.len() > MOST_LINES {
-                let left = format!("> … {} more lines", all.len() - MOST_LINES);
+                let left = format!("> … {}", counted(all.len() - MOST_LINES, "more line"));
                 lines.push(ui.paint(Style::Dim, &left));
             }
         }

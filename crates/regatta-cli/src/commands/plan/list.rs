@@ -1,5 +1,6 @@
 //! `regatta plan list`.
 
+use regatta_core::time::counted;
 use regatta_engine::plans::Plans;
 
 use super::view;
@@ -29,8 +30,7 @@ pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, 
         return Ok(Exit::Ok);
     }
     for document in &documents {
-        let n_tasks = document.tasks.len();
-        let tasks = if n_tasks == 1 { "1 task".to_owned() } else { format!("{n_tasks} tasks") };
+        let tasks = counted(document.tasks.len(), "task");
         ui.line(format!(
             "{}  {:8}  {tasks:>8}  {}",
             document.id,

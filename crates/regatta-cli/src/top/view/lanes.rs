@@ -1,7 +1,7 @@
 //! The lanes, one line each, and what the selected one's agent says: below, or beside where there is room.
 
 use ratatui::layout::Rect;
-use regatta_core::time::Timestamp;
+use regatta_core::time::{Timestamp, counted};
 
 use super::{Pen, row, rule, scrolled, transcript};
 use crate::render::state::mark;
@@ -143,7 +143,7 @@ pub(super) fn head(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &Screen
         title.push_str(&format!(" · {} skipped", megabytes(screen.reel.skipped)));
     }
     if screen.reel.up > 0 {
-        title.push_str(&format!(" · {} lines below", screen.reel.up));
+        title.push_str(&format!(" · {} below", counted(screen.reel.up, "line")));
     }
     rule(pen, row(area, 0), &title, screen.in_transcript || screen.page.is_some());
 }

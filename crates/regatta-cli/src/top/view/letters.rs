@@ -1,6 +1,7 @@
 //! What members and agents wrote to each other, the newest at the bottom.
 
 use ratatui::layout::Rect;
+use regatta_core::time::counted;
 use regatta_store::MessageKind;
 
 use super::{Pen, row, rule};
@@ -14,7 +15,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     let up = screen.letters.0;
     let title = match up {
         0 => "messages".to_owned(),
-        up => format!("messages · {up} lines below"),
+        up => format!("messages · {} below", counted(up, "line")),
     };
     rule(pen, row(area, 0), &title, screen.in_transcript);
     let area = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(1), ..area };

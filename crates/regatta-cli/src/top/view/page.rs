@@ -1,7 +1,7 @@
 //! A page over the view: a task's detail, its diff, or its whole transcript.
 
 use ratatui::layout::Rect;
-use regatta_core::time::Timestamp;
+use regatta_core::time::{Timestamp, counted};
 
 use super::{Pen, row, rule, transcript};
 use crate::top::model::Model;
@@ -26,7 +26,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     let lines = page.wrapped(width);
     let top = top.min(lines.len().saturating_sub(height));
     let more = lines.len().saturating_sub(top + height);
-    let below = if more > 0 { format!(" · {more} lines below") } else { String::new() };
+    let below = if more > 0 { format!(" · {} below", counted(more, "line")) } else { String::new() };
     rule(pen, row(area, 0), &format!("{task}: {what}{state}{below}"), true);
     if loading {
         pen.text(row(area, 1), &[(Style::Dim, "reading…")]);

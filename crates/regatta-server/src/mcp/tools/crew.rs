@@ -1,5 +1,6 @@
 //! Who is there.
 
+use regatta_core::time::counted;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};
@@ -114,7 +115,6 @@ impl Server {
 pub(super) fn count(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what}s"),
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
+        n => counted(n, what),
     }
 }
