@@ -17,7 +17,7 @@ fn reload(world: &World, daemon: &mut Running, settings: &str) {
     ];
     world.enqueue(&world.plan(&plan.concat()));
     barrier.arrived();
-    world.repo().write("regatta.yaml", &format!("max_workers: 2\n{settings}"));
+    world.repo().write("regatta.yaml", format!("max_workers: 2\n{settings}"));
     daemon.signal("HUP");
     daemon.wait_line("settings read again");
     world.wait_state("second", "done");
