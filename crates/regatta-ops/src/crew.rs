@@ -1,6 +1,17 @@
 //! The crew: who speaks, and what members can do.
 
+mod claim;
+mod complete;
+mod context;
+mod held;
+mod inbox;
+mod lane;
+mod members;
 mod messages;
+mod push;
+mod wake;
+
+use std::sync::Arc;
 
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
@@ -8,10 +19,54 @@ use regatta_engine::context::token_hash;
 use regatta_engine::crew::of_this_process;
 use regatta_store::{Author, Authority, Member, Store, StoreError};
 
-pub use messages::{PostRequest, post, sentence};
+pub use claim::{ClaimRequest, Pick};
+pub use complete::CompleteRequest;
+pub use context::{DeleteContextRequest, SetContextRequest};
+pub use held::{Held, ReasonRequest};
+pub use inbox::{InboxRequest, Letters, MarkRequest, WaitRequest, Which};
+pub use members::{HeartbeatRequest, RegisterRequest, Stands, leader};
+pub(crate) use messages::post;
+pub use messages::{AskRequest, PostRequest, ReplyRequest, sentence, unusable};
+pub use push::{NUMBERED, Naming, PushRequest};
 
 use crate::operator::user;
-use crate::refusal::Refusal;
+use crate::project::Project;
+use crate::refusal::{Refusal, RefusalKind};
+
+/// Does what members of the crew may do, on one project and one store.
+#[derive(Clone)]
+pub struct Crew {
+    /// The project.
+    pub project: Project,
+    /// Its store.
+    pub store: Arc<dyn Store>,
+}
+
+impl Crew {
+    /// Opens the store; one is made where there is none.
+    pub async fn open(project: &Project) -> Result<Self, Refusal> {
+        // Making one asks git what is tracked; looking at one that is there does not.
+        let store = match project.has_store() {
+            true => project.store().await?,
+            false => project.create_store().await?,
+        };
+        Ok(Self::of(project, store))
+    }
+
+    /// On a store that is open already.
+    pub fn of(project: &Project, store: Arc<dyn Store>) -> Self {
+        Self { project: project.clone(), store }
+    }
+
+    fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+}
+
+/// Nobody is woken any more.
+fn deaf() -> Refusal {
+    Refusal::new(RefusalKind::CannotWork, "the store stopped telling of changes")
+}
 
 /// For whom somebody speaks: a member by name, or whoever this process speaks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

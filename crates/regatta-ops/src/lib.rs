@@ -16,7 +16,9 @@ pub mod taskfiles;
 pub mod tasks;
 pub mod trust;
 pub mod when;
+pub mod worker;
 
+pub use crew::Crew;
 pub use operator::{Operator, Selection};
 pub use project::{Project, ProjectOptions};
 pub use refusal::{Refusal, RefusalKind};

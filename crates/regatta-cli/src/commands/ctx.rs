@@ -6,8 +6,6 @@ pub(crate) mod list;
 pub(crate) mod set;
 pub(crate) mod watch;
 
-use regatta_store::{LEADER_ROLE, Lander, Store, StoreError};
-
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -31,34 +29,5 @@ pub(crate) async fn run(command: CtxCommand, global: &Global, ui: &Ui) -> Result
         CtxCommand::Delete(args) => delete::run(args, global, ui).await,
         CtxCommand::List(args) => list::run(args, global, ui).await,
         CtxCommand::Watch(args) => watch::run(args, global, ui).await,
-    }
-}
-
-fn missing(key: &str) -> CliError {
-    CliError::not_found(format!("there is no value {key:?}")).hinted("`regatta ctx list` shows what there is")
-}
-
-/// The right to write as the leader of an epoch; none where none was named.
-async fn as_leader(store: &dyn Store, epoch: Option<u64>) -> Result<Option<Lander>, CliError> {
-    let Some(epoch) = epoch else { return Ok(None) };
-    match store.holder(LEADER_ROLE).await? {
-        Some(leader) if leader.term == epoch => Ok(Some(leader)),
-        Some(leader) => {
-            Err(CliError::refused(format!("the crew is in epoch {} by now, not in {epoch}", leader.term))
-                .hinted("somebody else leads: `regatta crew leader`"))
-        }
-        None => {
-            Err(CliError::refused("nobody leads the crew")
-                .hinted("`regatta crew register NAME --role leader`"))
-        }
-    }
-}
-
-fn refused(error: StoreError, key: &str) -> CliError {
-    match error {
-        StoreError::Conflict(why) => {
-            CliError::refused(why).hinted(format!("read it again: `regatta ctx get {key} --json`"))
-        }
-        error => error.into(),
     }
 }

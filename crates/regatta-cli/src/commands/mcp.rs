@@ -71,8 +71,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, CliError> {
-    let (project, store) = open(global).await?;
-    let commands = Arc::new(Commands { project, store: store.clone(), lease: None });
+    let crew = open(global).await?;
+    let store = crew.store.clone();
+    let commands = Arc::new(Commands { crew, lease: None });
     if let Some(name) = &args.name {
         commands.join(name, &args.role).await?;
     }
@@ -81,7 +82,7 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
         served = stdio::serve(server) => served,
         signal = tokio::signal::ctrl_c() => signal.map_err(|error| error.to_string()),
     };
-    commands.leave().await;
+    commands.crew.leave_all().await;
     served.map(|()| Exit::Ok).map_err(|why| {
         CliError::new(RefusalKind::CannotWork, why)
             .hinted("start it from an agent: it speaks a protocol, not with people")
@@ -90,8 +91,9 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
 
 async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     door::check_reach(address, &args.hosts)?;
-    let (project, store) = open(global).await?;
-    let token_file = args.token_file.unwrap_or_else(|| project.repo.state_dir.join("mcp.token"));
+    let crew = open(global).await?;
+    let store = crew.store.clone();
+    let token_file = args.token_file.unwrap_or_else(|| crew.project.repo.state_dir.join("mcp.token"));
     let token = door::token(&token_file)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         CliError::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
@@ -104,7 +106,7 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
         true => ui.object(&json!({ "url": url, "token_file": token_file })),
         false => ui.line(format!("{url} (token in {})", token_file.display())),
     }
-    let commands = Arc::new(Commands { project, store: store.clone(), lease: Some(LEASE) });
+    let commands = Arc::new(Commands { crew, lease: Some(LEASE) });
     let watching = tokio::spawn(watch(store.clone()));
     let make = move || Server::new(store.clone(), commands.clone(), Authority::Operator, None);
     let end = async {

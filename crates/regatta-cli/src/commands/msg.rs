@@ -10,7 +10,6 @@ mod reply;
 pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod wait;
-mod wake;
 
 use crate::cli::Global;
 use crate::error::CliError;

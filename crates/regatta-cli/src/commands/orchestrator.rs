@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use regatta_core::crew::{MemberName, Role};
+use regatta_ops::crew::Naming;
 
 use super::{crew, ctx, msg, task};
 use crate::cli::Global;
@@ -14,7 +15,7 @@ use crate::exit::Exit;
 use crate::ui::Ui;
 
 /// Tasks are named as there: task-0000000000, task-0000000001, …
-const NAMING: task::push::Naming = task::push::Naming { prefix: "task-", width: 10, first: 0 };
+const NAMING: Naming = Naming { prefix: "task-", width: 10, first: 0 };
 
 /// The commands of claude-orchestrator.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -244,7 +245,7 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
                 checks: Vec::new(),
                 land: false,
             };
-            task::push::push(args, &NAMING, global, ui).await
+            task::push::push(args, NAMING, global, ui).await
         }
         Of::ClaimTask(who) => {
             let args =

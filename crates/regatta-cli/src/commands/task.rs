@@ -8,7 +8,6 @@ mod create;
 mod destroy;
 pub(crate) mod fail;
 pub(crate) mod held;
-mod lane;
 pub(crate) mod list;
 mod parallel;
 mod pull_request;

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use regatta_core::crew::MemberName;
+use regatta_ops::Crew;
 
 use crate::cli::Global;
 use crate::crew::{As, member_name};
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let project = Project::open(&global.options())?;
     let store = project.create_store().await?;
     let led = match &args.name {
-        Some(name) if !args.once => super::crew::register::take(store.as_ref(), name).await?,
+        Some(name) if !args.once => Crew::of(&project, store.clone()).take_lead(name).await?,
         _ => None,
     };
     let kept = store.clone();

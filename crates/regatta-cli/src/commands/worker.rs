@@ -1,15 +1,10 @@
 //! `regatta done`, `progress`, `stuck` (and `parcel …`): what a worker says from inside its lane.
-//!
-//! They read the `REGATTA_*` environment of the attempt; the token in it is what the store believes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use regatta_core::id::TaskId;
 use regatta_core::verdict::{Metrics, Statement, Verdict};
-use regatta_engine::context::token_hash;
-use regatta_engine::redact::Redactor;
-use regatta_store::{RequestId, Store, Word, WorkerReport};
+use regatta_ops::worker::Worker;
+use regatta_store::Word;
 
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -128,47 +123,12 @@ pub(crate) async fn stuck(args: StuckArgs, ui: &Ui) -> Result<Exit, CliError> {
 }
 
 async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
-    let task = TaskId::parse(&variable("REGATTA_TASK")?)
-        .map_err(|error| CliError::usage(format!("REGATTA_TASK {error}")))?;
-    let attempt = variable("REGATTA_ATTEMPT")?;
-    let attempt: u32 =
-        attempt.parse().map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
-    let word = without_secrets(word);
-    let report = WorkerReport { task, attempt, token_hash: token_hash(&variable("REGATTA_TOKEN")?), word };
-    let store: Arc<dyn Store> = regatta_store::open(&variable("REGATTA_STORE")?).await?;
-    store.report(&report, &RequestId::fresh(), regatta_engine::clock::now()).await?;
+    let worker = Worker::here()?;
+    worker.say(word).await?;
     if ui.json {
-        ui.document(&serde_json::json!({ "ok": true, "task": report.task, "attempt": report.attempt }));
+        ui.document(&serde_json::json!({ "ok": true, "task": worker.task, "attempt": worker.attempt }));
     } else if !ui.quiet {
-        ui.line(format!("{} attempt {}: {answer}", report.task, report.attempt));
+        ui.line(format!("{} attempt {}: {answer}", worker.task, worker.attempt));
     }
     Ok(Exit::Ok)
-}
-
-/// What a worker says is kept and shown: secrets of its environment and of its lane's `.env` stay out.
-pub(crate) fn without_secrets(word: Word) -> Word {
-    let vars = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let dirs = [std::env::var_os("REGATTA_LANE").map(PathBuf::from), std::env::current_dir().ok()];
-    let redactor = Redactor::for_worker(vars, dirs.iter().flatten().map(PathBuf::as_path));
-    let clean = |text: String| redactor.redact(&text).into_owned();
-    match word {
-        Word::Done(statement) => Word::Done(Statement { summary: clean(statement.summary), ..statement }),
-        Word::Progress { label, detail, phase } => {
-            Word::Progress { label: clean(label), detail: detail.map(clean), phase: phase.map(clean) }
-        }
-        Word::Stuck(why) => Word::Stuck(clean(why)),
-    }
-}
-
-fn variable(name: &str) -> Result<String, CliError> {
-    match std::env::var(name) {
-        Ok(value) if !value.is_empty() => Ok(value),
-        _ => Err(CliError::usage(format!(
-            "{name} is not set: this command is for workers, inside their lane"
-        ))
-        .hinted(
-            "an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN",
-        )),
-    }
 }

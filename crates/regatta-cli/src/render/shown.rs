@@ -2,7 +2,7 @@
 
 pub(crate) use regatta_core::plain::{clean, clean_line};
 use regatta_core::time::Timestamp;
-pub(crate) use regatta_ops::secrets::{redactor, redactor_here};
+pub(crate) use regatta_ops::secrets::redactor;
 
 /// How long ago, in one short word: `now`, `12s`, `3m`, `2h`, `5d`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {

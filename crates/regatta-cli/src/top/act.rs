@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
+use regatta_ops::crew::{Crew, PostRequest, sentence};
 use regatta_ops::tasks::{
     BoardRequest, CancelRequest, Conversation, FOREVER, ParkRequest, RetryRequest, SendRequest, When, Why,
     line,
@@ -13,7 +14,6 @@ use regatta_store::{BOARD_QUEUE, MessageKind, Recipients, Store};
 
 use super::addressee::unread_for_ever;
 use super::screen::{Change, PageKind};
-use crate::commands::msg::post::{post, sentence};
 use crate::commands::{diff, lane, status};
 use crate::crew::As;
 use crate::error::CliError;
@@ -78,6 +78,7 @@ pub(super) async fn send(
 
 /// Writes a message to a member, or to whoever is at work on a task.
 pub(super) async fn message(
+    project: &Project,
     store: Arc<dyn Store>,
     who: &As,
     name: &MemberName,
@@ -107,7 +108,9 @@ pub(super) async fn message(
     if members.iter().any(|member| member.name.is(&to) && !member.is_there) {
         then = format!("; {to} has left, and finds it on coming back");
     }
-    let posted = post(store.as_ref(), who, Recipients::One(to), MessageKind::Direct, text, None).await?;
+    let (from, to, kind) = (who.speaker(), Recipients::One(to), MessageKind::Direct);
+    let request = PostRequest { from, to, kind, text: text.to_owned(), reply_to: None };
+    let posted = Crew::of(project, store).post(request).await?;
     Ok(format!("{}{then}", sentence(&posted)))
 }
 

@@ -395,7 +395,9 @@ impl Top<'_> {
             }
             Wish::Message(name, text) => {
                 let who = self.who.clone();
-                self.spawn(async move { Finished::Changed(act::message(store, &who, &name, &text).await) });
+                self.spawn(async move {
+                    Finished::Changed(act::message(&project, store, &who, &name, &text).await)
+                });
             }
             Wish::Quit | Wish::Suspend | Wish::Redraw => {}
         }

@@ -1,13 +1,18 @@
 //! Messages between members, agents and people.
 
+use regatta_core::causes::with_causes;
+use regatta_core::config::Config;
+use regatta_core::crew::MemberName;
 use regatta_engine::clock;
-use regatta_engine::redact::Redactor;
+use regatta_engine::templates::{TemplateFault, Text};
 use regatta_store::{
-    Author, Authority, MessageKind, NewMessage, Posted, Recipients, RequestId, Store, StoreError,
+    Authority, InboxQuery, Message, MessageKind, NewMessage, Posted, Recipients, RequestId, Store, StoreError,
 };
 
-use super::Speaker;
+use super::wake::{sleeper, wake};
+use super::{Crew, Speaker};
 use crate::refusal::Refusal;
+use crate::secrets::redactor;
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +29,97 @@ pub struct PostRequest {
     pub reply_to: Option<u64>,
 }
 
-/// Sends a message.
-pub async fn post(store: &dyn Store, request: PostRequest) -> Result<Posted, Refusal> {
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskRequest {
+    /// From whom.
+    pub from: Speaker,
+    /// To whom.
+    pub to: Recipients,
+    /// The question.
+    pub question: String,
+    /// What one has to know to answer it.
+    pub context: Option<String>,
+}
+
+/// An answer to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplyRequest {
+    /// From whom: the message is in their inbox.
+    pub from: Speaker,
+    /// The number of the message.
+    pub message: u64,
+    /// What it says.
+    pub text: String,
+}
+
+impl Crew {
+    /// Sends a message. What an agent says is kept and shown: secrets stay out.
+    pub async fn post(&self, request: PostRequest) -> Result<Posted, Refusal> {
+        post(self.store(), Some(&self.project.config), request).await
+    }
+
+    /// Sends a message to the agent of a task as its next prompt. One that has ended is started again for it.
+    pub async fn post_awake(
+        &self,
+        from: Speaker,
+        to: MemberName,
+        text: String,
+        reply_to: Option<u64>,
+    ) -> Result<Posted, Refusal> {
+        let task = sleeper(self, &to).await?;
+        let (to, kind) = (Recipients::One(to), MessageKind::Direct);
+        let posted = self.post(PostRequest { from, to, kind, text, reply_to }).await?;
+        wake(self, &task, &posted).await?;
+        Ok(posted)
+    }
+
+    /// Asks a question in the words of the template `help`.
+    pub async fn ask(&self, request: AskRequest) -> Result<Posted, Refusal> {
+        let AskRequest { from, to, question, context } = request;
+        let template = Text::Help.load(&self.project.repo.state_dir).map_err(unusable)?;
+        let author = from.author(self.store()).await?.name;
+        let said = template.render(|name| match name {
+            "from" => author.to_string(),
+            "question" => question.clone(),
+            _ => context.clone().unwrap_or_default(),
+        });
+        let text = said.trim_end().to_owned();
+        self.post(PostRequest { from, to, kind: MessageKind::Help, text, reply_to: None }).await
+    }
+
+    /// Answers a message of the speaker's inbox.
+    pub async fn reply(&self, request: ReplyRequest) -> Result<Posted, Refusal> {
+        let reader = request.from.reader(self.store()).await?;
+        let Some(message) = self.letter(&reader, request.message).await? else {
+            return Err(no_message(request.message, &reader));
+        };
+        let (to, kind) = (Recipients::One(message.from), MessageKind::Direct);
+        let ReplyRequest { from, text, .. } = request;
+        self.post(PostRequest { from, to, kind, text, reply_to: Some(message.id) }).await
+    }
+
+    /// A message of an inbox by its number.
+    pub(super) async fn letter(&self, reader: &MemberName, id: u64) -> Result<Option<Message>, Refusal> {
+        let query = InboxQuery { after: id.saturating_sub(1), limit: 1, ..InboxQuery::default() };
+        let found = self.store.inbox(reader, &query).await?;
+        Ok(found.into_iter().find(|message| message.id == id))
+    }
+}
+
+/// Sends a message; what an agent says without the secrets of this process and those of the settings.
+pub(crate) async fn post(
+    store: &dyn Store,
+    config: Option<&Config>,
+    request: PostRequest,
+) -> Result<Posted, Refusal> {
     let PostRequest { from, to, kind, text, reply_to } = request;
     let author = from.author(store).await?;
-    let message = NewMessage { text: without_secrets(&author, &text), author, to, kind, reply_to };
+    let text = match (&author.authority, config) {
+        (Authority::Attempt { .. }, Some(config)) => redactor(config).redact(&text).into_owned(),
+        _ => text,
+    };
+    let message = NewMessage { text, author, to, kind, reply_to };
     let posted = store.post(&message, &RequestId::fresh(), clock::now()).await;
     posted.map_err(|error| match error {
         StoreError::NotFound(what) => Refusal::not_found(format!("there is no {what}"))
@@ -37,18 +128,24 @@ pub async fn post(store: &dyn Store, request: PostRequest) -> Result<Posted, Ref
     })
 }
 
-/// What an agent says is kept and shown: secrets of its environment stay out.
-fn without_secrets(author: &Author, text: &str) -> String {
-    if !matches!(author.authority, Authority::Attempt { .. }) {
-        return text.to_owned();
-    }
-    let vars = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Redactor::new(vars).redact(text).into_owned()
+pub(super) fn no_message(id: u64, reader: &MemberName) -> Refusal {
+    Refusal::not_found(format!("there is no message {id} in the inbox of {reader}"))
+        .hinted("`regatta msg inbox --all` shows what there is")
+}
+
+/// A template that is wrong, with its place.
+pub fn unusable(fault: TemplateFault) -> Refusal {
+    Refusal::usage(with_causes(&fault))
+        .hinted("correct it, or take the file away: then the usual words are used")
 }
 
 /// What was sent, and to whom.
 pub fn sentence(posted: &Posted) -> String {
-    let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
-    format!("message {} is in the inbox of {}", posted.id, names.join(", "))
+    match posted.to.as_slice() {
+        [] => "nobody is there to read it".to_owned(),
+        names => {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            format!("message {} is in the inbox of {}", posted.id, names.join(", "))
+        }
+    }
 }

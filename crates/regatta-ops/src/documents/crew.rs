@@ -91,6 +91,17 @@ pub struct LeaderDocument {
     pub epoch: Option<u64>,
 }
 
+/// A member that left, as `crew unregister --json` has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftDocument {
+    /// Its name.
+    pub name: MemberName,
+    /// What it held, which is on the board again.
+    pub released: Vec<TaskId>,
+    /// `gone`.
+    pub status: &'static str,
+}
+
 /// A task of the board.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoardTaskDocument {

@@ -170,7 +170,7 @@ async fn tell_member(store: &dyn Store, task: &TaskRecord, info: &SessionInfo) -
     let text = format!("{id} is to be cancelled: `regatta crew unregister` or a failure gives it back");
     if let Ok(to) = MemberName::parse(name) {
         let (from, to, kind) = (Speaker::default(), Recipients::One(to), MessageKind::Direct);
-        post(store, PostRequest { from, to, kind, text, reply_to: None }).await?;
+        post(store, None, PostRequest { from, to, kind, text, reply_to: None }).await?;
     }
     Ok(Refusal::refused(format!("{id} is held by {name}, who was told; the wish to cancel it is noted"))
         .hinted(format!(

@@ -1,8 +1,5 @@
 //! `regatta crew leader`: who leads.
 
-use regatta_ops::documents::crew::{LeaderDocument, MemberDocument};
-use regatta_store::LEADER_ROLE;
-
 use crate::cli::Global;
 use crate::crew::open;
 use crate::error::CliError;
@@ -15,17 +12,13 @@ use crate::ui::Ui;
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let held = store.holder(LEADER_ROLE).await?;
-    let members = store.members().await?;
-    let leader = held.as_ref().and_then(|held| members.iter().find(|one| one.session == held.session));
+    let led = open(global).await?.leader().await?;
     if ui.json {
-        let document = leader.map(|leader| MemberDocument::of(leader, Some(&leader.session)));
-        ui.document(&LeaderDocument { leader: document, epoch: held.map(|held| held.term) });
+        ui.document(&led);
         return Ok(Exit::Ok);
     }
-    match (leader, held) {
-        (Some(leader), Some(held)) => ui.line(format!("{} leads, epoch {}", leader.name, held.term)),
+    match (led.leader, led.epoch) {
+        (Some(leader), Some(epoch)) => ui.line(format!("{} leads, epoch {epoch}", leader.name)),
         _ if ui.quiet => {}
         _ => ui.note("nobody leads: `regatta crew register NAME --role leader` takes the lead"),
     }

@@ -21,8 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let mut crew = crew(store.as_ref()).await?;
+    let mut crew = crew(open(global).await?.store.as_ref()).await?;
     crew.retain(|member| args.all || member.status != "gone");
     if ui.json {
         ui.document(&crew);

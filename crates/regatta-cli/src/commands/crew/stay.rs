@@ -6,11 +6,11 @@ use std::process::Stdio;
 use regatta_core::crew::MemberName;
 use regatta_engine::clock;
 use regatta_engine::templates::{self, Text};
-use regatta_store::{InboxQuery, Member, Message, Store, StoreError};
+use regatta_ops::crew::{Crew, InboxRequest, unusable};
+use regatta_store::{Member, StoreError};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::commands::msg::post::unusable;
-use crate::commands::msg::show::{one, shown, turn};
+use crate::commands::msg::show::one;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
@@ -35,45 +35,30 @@ pub(crate) struct Hands<'a> {
 }
 
 /// Shows messages as they come, or hands each to `command`, until it is interrupted; then the member leaves.
-pub(crate) async fn stay(
-    project: &Project,
-    store: &dyn Store,
-    member: &Member,
-    hands: &Hands<'_>,
-    ui: &Ui,
-) -> Result<Exit, CliError> {
+pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<Exit, CliError> {
     let worked = tokio::select! {
-        worked = work(project, store, member, hands, ui) => worked,
+        worked = work(crew, member, hands, ui) => worked,
         signal = tokio::signal::ctrl_c() => {
             let _ = signal;
             Ok(())
         }
     };
-    store.close_session(&member.session, clock::now()).await?;
+    crew.store.close_session(&member.session, clock::now()).await?;
     worked.map(|()| Exit::Ok)
 }
 
-async fn work(
-    project: &Project,
-    store: &dyn Store,
-    member: &Member,
-    hands: &Hands<'_>,
-    ui: &Ui,
-) -> Result<(), CliError> {
-    let mut changes = store.subscribe().await?;
+async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<(), CliError> {
+    let mut changes = crew.store.subscribe().await?;
     loop {
         changes.borrow_and_update();
-        match store.renew(&member.session).await {
+        match crew.store.renew(&member.session).await {
             Err(StoreError::SessionExpired) => {
                 return Err(CliError::refused(format!("{} was sent away", member.name))
                     .hinted(format!("`regatta crew register {}` comes back", member.name)));
             }
             renewed => renewed?,
         };
-        while let Some(message) = next(project, store, &member.name, hands, ui).await? {
-            // Said once, and only then: what a command was killed over is handed to the next.
-            shown(store, &member.name, &[message]).await?;
-        }
+        while next(crew, &member.name, hands, ui).await? {}
         tokio::select! {
             more = changes.changed() => if more.is_err() {
                 return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
@@ -83,33 +68,27 @@ async fn work(
     }
 }
 
-/// Does something about the oldest message that is new.
-async fn next(
-    project: &Project,
-    store: &dyn Store,
-    name: &MemberName,
-    hands: &Hands<'_>,
-    ui: &Ui,
-) -> Result<Option<Message>, CliError> {
-    let query = InboxQuery { unread: true, limit: 1, ..InboxQuery::default() };
-    if store.inbox(name, &query).await?.is_empty() {
-        return Ok(None);
-    }
-    let _turn = turn(project, name).await?;
-    let Some(message) = store.inbox(name, &query).await?.pop() else { return Ok(None) };
-    one(&message, ui);
-    if let Some((program, args)) = hands.command.split_first() {
-        let template = Text::Message.load(&project.repo.state_dir).map_err(unusable)?;
-        let text = templates::message(&template, &message);
-        let output = match hands.keep {
-            Some(keep) => Some(file(project, keep, name, message.id)?),
-            None => None,
-        };
-        if let Err(why) = hand_over(program, args, name, &text, output).await {
-            ui.note(format!("message {}: {program} {why}", message.id));
+/// Does something about the oldest message that is new. False if there is none.
+async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Result<bool, CliError> {
+    let request = InboxRequest { limit: 1, ..InboxRequest::new(name.clone()) };
+    let Some(letters) = crew.new_letters(&request).await? else { return Ok(false) };
+    for message in &letters.messages {
+        one(message, ui);
+        if let Some((program, args)) = hands.command.split_first() {
+            let template = Text::Message.load(&crew.project.repo.state_dir).map_err(unusable)?;
+            let text = templates::message(&template, message);
+            let output = match hands.keep {
+                Some(keep) => Some(file(&crew.project, keep, name, message.id)?),
+                None => None,
+            };
+            if let Err(why) = hand_over(program, args, name, &text, output).await {
+                ui.note(format!("message {}: {program} {why}", message.id));
+            }
         }
     }
-    Ok(Some(message))
+    // Said once, and only then: what a command was killed over is handed to the next.
+    letters.shown().await?;
+    Ok(true)
 }
 
 /// The file for what is printed about a message.

@@ -1,8 +1,7 @@
 //! `regatta crew unregister`: leaves the crew.
 
 use regatta_core::crew::MemberName;
-use regatta_engine::clock;
-use serde_json::json;
+use regatta_ops::crew::Speaker;
 
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
@@ -21,16 +20,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let who = As { name: args.name.or(args.who.name) };
-    let member = who.member(store.as_ref()).await?;
-    store.close_session(&member.session, clock::now()).await?;
+    let left = open(global).await?.leave(&Speaker { name: args.name.or(args.who.name) }).await?;
     if ui.json {
-        ui.document(&json!({ "name": member.name, "status": "gone", "released": member.tasks }));
+        ui.document(&left);
         return Ok(Exit::Ok);
     }
-    ui.line(format!("{} has left the crew", member.name));
-    for task in &member.tasks {
+    ui.line(format!("{} has left the crew", left.name));
+    for task in &left.released {
         ui.line(format!("{task} is pending again"));
     }
     Ok(Exit::Ok)

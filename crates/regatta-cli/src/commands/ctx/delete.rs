@@ -1,10 +1,8 @@
 //! `regatta ctx delete`: takes a value away.
 
-use regatta_engine::clock;
-use regatta_store::{ContextWrite, RequestId, Store};
+use regatta_ops::crew::DeleteContextRequest;
 use serde_json::json;
 
-use super::{as_leader, missing, refused};
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
@@ -28,26 +26,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let version = delete(&args, store.as_ref()).await?;
+    let Args { key, if_version, epoch, who } = args;
+    let request = DeleteContextRequest { who: who.speaker(), key, if_version, epoch };
+    let gone = open(global).await?.delete_context(&request).await?;
     match ui.json {
-        true => ui.document(&json!({ "key": args.key, "deleted": true, "version": version })),
+        true => ui.document(&json!({ "key": gone.key, "deleted": true, "version": gone.version })),
         false if ui.quiet => {}
-        false => ui.line(format!("{} is gone", args.key)),
+        false => ui.line(format!("{} is gone", gone.key)),
     }
     Ok(Exit::Ok)
-}
-
-/// Takes it away, and says in which version it is gone.
-pub(crate) async fn delete(args: &Args, store: &dyn Store) -> Result<u64, CliError> {
-    let entry = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
-    let write = ContextWrite {
-        key: args.key.clone(),
-        value: None,
-        if_version: Some(args.if_version.unwrap_or(entry.version)),
-        leader: as_leader(store, args.epoch).await?,
-        by: args.who.author(store).await?.name.to_string(),
-    };
-    let written = store.set_context(&write, &RequestId::fresh(), clock::now()).await;
-    written.map_err(|error| refused(error, &args.key))
 }

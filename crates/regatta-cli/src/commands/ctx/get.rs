@@ -1,8 +1,5 @@
 //! `regatta ctx get`: reads a value.
 
-use regatta_ops::documents::crew::ContextDocument;
-
-use super::missing;
 use crate::cli::Global;
 use crate::crew::open;
 use crate::error::CliError;
@@ -18,10 +15,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let entry = store.context(&args.key).await?.ok_or_else(|| missing(&args.key))?;
+    let entry = open(global).await?.context(&args.key).await?;
     match ui.json {
-        true => ui.document(&ContextDocument::from(&entry)),
+        true => ui.document(&entry),
         false => ui.foreign(format!("{}\n", entry.value.unwrap_or_default()).as_bytes()),
     }
     Ok(Exit::Ok)

@@ -21,8 +21,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let entries = store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
+    let crew = open(global).await?;
+    let entries = crew.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
     if ui.json {
         ui.document(&entries.iter().map(ContextDocument::from).collect::<Vec<_>>());
         return Ok(Exit::Ok);

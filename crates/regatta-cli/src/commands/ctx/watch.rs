@@ -31,7 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
+    let store = open(global).await?.store;
     let mut changes = store.subscribe().await?;
     let mut after = 0;
     let mut first = true;

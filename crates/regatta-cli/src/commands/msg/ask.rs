@@ -1,17 +1,16 @@
 //! `regatta msg ask`: a question to everybody.
 
 use regatta_core::crew::Role;
-use regatta_engine::templates::Text;
-use regatta_store::{MessageKind, Recipients, Store};
+use regatta_ops::crew::{AskRequest, InboxRequest};
+use regatta_store::Recipients;
 
-use super::post::{post, tell, text, unusable};
-use super::wait::{Wanted, until};
+use super::post::{tell, text};
+use super::wait::{patience, until};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::project::Project;
 use crate::ui::Ui;
 
 /// Ask everybody for help. Whoever knows answers with `regatta msg reply`.
@@ -38,35 +37,17 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let question = text(&args.question)?;
-    let (project, store) = open(global).await?;
-    let said = worded(&project, store.as_ref(), &args.who, &question, args.context.as_deref()).await?;
-    let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
+    let patience = patience(args.timeout.as_deref())?;
+    let (crew, from) = (open(global).await?, args.who.speaker());
     // Who waits has an inbox for the answer.
-    let reader = if args.wait { Some(args.who.reader(store.as_ref()).await?) } else { None };
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Help, &said, None).await?;
+    let reader = if args.wait { Some(crew.reader(&from).await?) } else { None };
+    let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
+    let posted = crew.ask(AskRequest { from, to, question, context: args.context }).await?;
     match reader {
         None => Ok(tell(&posted, ui)),
         Some(reader) => {
-            let wanted = Wanted { reply_to: Some(posted.id), ..Wanted::default() };
-            until(&project, store.as_ref(), &reader, &wanted, args.timeout.as_deref(), ui).await
+            let inbox = InboxRequest { reply_to: Some(posted.id), ..InboxRequest::new(reader) };
+            until(&crew, inbox, patience, false, ui).await
         }
     }
-}
-
-/// A question in the words of the template `help`.
-pub(crate) async fn worded(
-    project: &Project,
-    store: &dyn Store,
-    who: &As,
-    question: &str,
-    context: Option<&str>,
-) -> Result<String, CliError> {
-    let template = Text::Help.load(&project.repo.state_dir).map_err(unusable)?;
-    let author = who.author(store).await?.name;
-    let said = template.render(|name| match name {
-        "from" => author.to_string(),
-        "question" => question.to_owned(),
-        _ => context.unwrap_or_default().to_owned(),
-    });
-    Ok(said.trim_end().to_owned())
 }

@@ -1,9 +1,10 @@
 //! `regatta msg broadcast`: a message to everybody.
 
 use regatta_core::crew::Role;
+use regatta_ops::crew::PostRequest;
 use regatta_store::{MessageKind, Recipients};
 
-use super::post::{post, tell, text};
+use super::post::{tell, text};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
@@ -25,9 +26,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let said = text(&args.text)?;
-    let (_, store) = open(global).await?;
+    let text = text(&args.text)?;
+    let (crew, from, kind) = (open(global).await?, args.who.speaker(), MessageKind::Broadcast);
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Broadcast, &said, None).await?;
+    let posted = crew.post(PostRequest { from, to, kind, text, reply_to: None }).await?;
     Ok(tell(&posted, ui))
 }

@@ -1,7 +1,7 @@
 //! `regatta msg dismiss`: takes messages out of the inbox.
 
-use regatta_engine::clock;
-use regatta_store::{InboxQuery, Mark, StoreError};
+use regatta_ops::crew::{MarkRequest, Which};
+use regatta_store::Mark;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -24,21 +24,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let reader = args.who.reader(store.as_ref()).await?;
-    let ids = match args.read {
-        false => args.messages,
-        true => {
-            let all = store.inbox(&reader, &InboxQuery::default()).await?;
-            all.iter().filter(|message| message.read_at.is_some()).map(|message| message.id).collect()
-        }
-    };
-    let marked = store.mark(&reader, &ids, Mark::Dismissed, clock::now()).await;
-    marked.map_err(|error| match error {
-        StoreError::NotFound(what) => CliError::not_found(format!("there is no {what}"))
-            .hinted("`regatta msg inbox --all` shows what there is"),
-        error => error.into(),
-    })?;
+    let which = if args.read { Which::Shown } else { Which::Numbers(args.messages) };
+    let request = MarkRequest { who: args.who.speaker(), which, mark: Mark::Dismissed };
+    let ids = open(global).await?.mark(request).await?;
     match ui.json {
         true => ui.document(&json!({ "dismissed": ids })),
         false if ui.quiet => {}

@@ -1,9 +1,8 @@
 //! `regatta msg inbox`: what was written to you.
 
-use regatta_ops::documents::crew::MessageDocument;
-use regatta_store::InboxQuery;
+use regatta_ops::crew::InboxRequest;
 
-use super::show::{line, shown, turn};
+use super::show::all;
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
@@ -24,21 +23,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (project, store) = open(global).await?;
-    let reader = args.who.reader(store.as_ref()).await?;
-    let _turn = turn(&project, &reader).await?;
-    let query = InboxQuery { unread: !args.all, ..InboxQuery::default() };
-    let messages = store.inbox(&reader, &query).await?;
-    if ui.json {
-        ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>());
-    } else {
-        messages.iter().for_each(|message| line(message, ui));
-        if messages.is_empty() && !ui.quiet {
-            ui.note(if args.all { "no messages" } else { "no new messages; --all shows the others" });
-        }
+    let crew = open(global).await?;
+    let reader = crew.reader(&args.who.speaker()).await?;
+    let letters = crew.inbox(&InboxRequest { all: args.all, ..InboxRequest::new(reader) }).await?;
+    all(&letters.messages, ui);
+    if letters.messages.is_empty() && !ui.json && !ui.quiet {
+        ui.note(if args.all { "no messages" } else { "no new messages; --all shows the others" });
     }
     if !args.peek {
-        shown(store.as_ref(), &reader, &messages).await?;
+        letters.shown().await?;
     }
     Ok(Exit::Ok)
 }

@@ -2,14 +2,10 @@
 
 use std::io::Read as _;
 
-use regatta_core::causes::with_causes;
-use regatta_engine::templates::TemplateFault;
-use regatta_ops::crew::PostRequest;
-pub(crate) use regatta_ops::crew::sentence;
+use regatta_ops::crew::sentence;
 use regatta_ops::documents::crew::PostedDocument;
-use regatta_store::{MessageKind, Posted, Recipients, Store};
+use regatta_store::Posted;
 
-use crate::crew::As;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
@@ -36,33 +32,14 @@ pub(crate) fn text(text: &str) -> Result<String, CliError> {
     }
 }
 
-/// A template that is wrong, with its place.
-pub(crate) fn unusable(fault: TemplateFault) -> CliError {
-    CliError::usage(with_causes(&fault))
-        .hinted("put it right, or take the file away: then the usual words are used")
-}
-
-/// Sends a message from the speaker.
-pub(crate) async fn post(
-    store: &dyn Store,
-    who: &As,
-    to: Recipients,
-    kind: MessageKind,
-    text: &str,
-    reply_to: Option<u64>,
-) -> Result<Posted, CliError> {
-    let request = PostRequest { from: who.speaker(), to, kind, text: text.to_owned(), reply_to };
-    regatta_ops::crew::post(store, request).await
-}
-
 /// Says what was sent, and to whom.
 pub(crate) fn tell(posted: &Posted, ui: &Ui) -> Exit {
     if ui.json {
         ui.document(&PostedDocument::from(posted));
     } else if !ui.quiet {
-        match posted.to.as_slice() {
-            [] => ui.note("nobody is there to read it"),
-            _ => ui.line(sentence(posted)),
+        match posted.to.is_empty() {
+            true => ui.note(sentence(posted)),
+            false => ui.line(sentence(posted)),
         }
     }
     Exit::Ok

@@ -1,9 +1,6 @@
 //! `regatta msg read`: shows messages again, and marks them as read.
 
-use regatta_ops::documents::crew::MessageDocument;
-use regatta_store::InboxQuery;
-
-use super::show::{line, shown};
+use super::show::all;
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
@@ -21,18 +18,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let reader = args.who.reader(store.as_ref()).await?;
-    let mut messages = store.inbox(&reader, &InboxQuery::default()).await?;
-    if let Some(id) = args.messages.iter().find(|id| !messages.iter().any(|message| message.id == **id)) {
-        return Err(CliError::not_found(format!("there is no message {id} in the inbox of {reader}"))
-            .hinted("`regatta msg inbox --all` shows what there is"));
-    }
-    messages.retain(|message| args.messages.contains(&message.id));
-    match ui.json {
-        true => ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>()),
-        false => messages.iter().for_each(|message| line(message, ui)),
-    }
-    shown(store.as_ref(), &reader, &messages).await?;
+    let letters = open(global).await?.read(&args.who.speaker(), &args.messages).await?;
+    all(&letters.messages, ui);
+    letters.shown().await?;
     Ok(Exit::Ok)
 }

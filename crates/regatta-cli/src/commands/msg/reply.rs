@@ -1,8 +1,8 @@
 //! `regatta msg reply`: an answer to whoever wrote.
 
-use regatta_store::{InboxQuery, MessageKind, Recipients};
+use regatta_ops::crew::ReplyRequest;
 
-use super::post::{post, tell, text};
+use super::post::{tell, text};
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::error::CliError;
@@ -23,19 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let said = text(&args.text)?;
-    let (_, store) = open(global).await?;
-    let reader = args.who.reader(store.as_ref()).await?;
-    let query = InboxQuery { after: args.message.saturating_sub(1), limit: 1, unread: false };
-    let found = store.inbox(&reader, &query).await?;
-    let Some(message) = found.into_iter().find(|message| message.id == args.message) else {
-        return Err(CliError::not_found(format!(
-            "there is no message {} in the inbox of {reader}",
-            args.message
-        ))
-        .hinted("`regatta msg inbox --all` shows what there is"));
-    };
-    let (to, id) = (Recipients::One(message.from), Some(message.id));
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Direct, &said, id).await?;
+    let request = ReplyRequest { text: text(&args.text)?, from: args.who.speaker(), message: args.message };
+    let posted = open(global).await?.reply(request).await?;
     Ok(tell(&posted, ui))
 }

@@ -1,10 +1,10 @@
 //! `regatta msg send`: a message to one.
 
 use regatta_core::crew::MemberName;
+use regatta_ops::crew::PostRequest;
 use regatta_store::{MessageKind, Recipients};
 
-use super::post::{post, tell, text};
-use super::wake::{sleeper, wake};
+use super::post::{tell, text};
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
 use crate::error::CliError;
@@ -35,16 +35,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let said = text(&args.text)?;
-    let (project, store) = open(global).await?;
-    let sleeper = match args.wake {
-        true => Some(sleeper(&project, store.as_ref(), &args.to).await?),
-        false => None,
+    let text = text(&args.text)?;
+    let (crew, from, reply_to) = (open(global).await?, args.who.speaker(), args.reply_to);
+    let posted = match args.wake {
+        true => crew.post_awake(from, args.to, text, reply_to).await?,
+        false => {
+            let (to, kind) = (Recipients::One(args.to), MessageKind::Direct);
+            crew.post(PostRequest { from, to, kind, text, reply_to }).await?
+        }
     };
-    let to = Recipients::One(args.to);
-    let posted = post(store.as_ref(), &args.who, to, MessageKind::Direct, &said, args.reply_to).await?;
-    if let Some(task) = &sleeper {
-        wake(&project, &store, task, &posted).await?;
-    }
     Ok(tell(&posted, ui))
 }

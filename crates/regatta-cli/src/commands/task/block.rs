@@ -1,9 +1,8 @@
 //! `regatta task block`: says that a task waits for somebody.
 
-use regatta_core::state::BlockReason;
-use regatta_store::{Outcome, Word};
+use regatta_ops::crew::ReasonRequest;
 
-use super::held::{Held, believe, held, record, settle, tell};
+use super::held::{Held, tell};
 use crate::cli::Global;
 use crate::crew::open;
 use crate::error::CliError;
@@ -22,14 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let store = store.as_ref();
-    let member = args.held.who.member(store).await?;
-    let (task, claim) = held(store, &member, &args.held.task).await?;
-    believe(store, &claim, args.held.token.as_deref(), Word::Stuck(args.reason.clone())).await?;
-    let mut attempt = record(store, &claim).await?;
-    attempt.summary.clone_from(&args.reason);
-    let outcome = Outcome::Block { reason: BlockReason::NeedsInput, detail: args.reason };
-    settle(store, &member, &claim, attempt, outcome).await?;
-    tell(store, &task.spec.id, "is blocked", ui).await
+    let request = ReasonRequest { held: args.held.into(), reason: args.reason };
+    let task = open(global).await?.block(&request).await?;
+    Ok(tell(&task, "is blocked", ui))
 }

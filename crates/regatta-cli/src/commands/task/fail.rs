@@ -1,10 +1,8 @@
 //! `regatta task fail`: gives a task up.
 
-use regatta_core::failure::FailureClass;
-use regatta_core::verdict::Verdict;
-use regatta_store::{Outcome, Word};
+use regatta_ops::crew::ReasonRequest;
 
-use super::held::{Held, believe, held, record, settle, tell};
+use super::held::{Held, tell};
 use crate::cli::Global;
 use crate::crew::open;
 use crate::error::CliError;
@@ -23,17 +21,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
-    let store = store.as_ref();
-    let member = args.held.who.member(store).await?;
-    let (task, claim) = held(store, &member, &args.held.task).await?;
-    let word = Word::Progress { label: format!("failed: {}", args.reason), detail: None, phase: None };
-    believe(store, &claim, args.held.token.as_deref(), word).await?;
-    let mut attempt = record(store, &claim).await?;
-    attempt.summary.clone_from(&args.reason);
-    attempt.verdict = Some(Verdict::Block);
-    attempt.class = Some(FailureClass::Work);
-    attempt.charged = true;
-    settle(store, &member, &claim, attempt, Outcome::Fail { why: args.reason }).await?;
-    tell(store, &task.spec.id, "has failed", ui).await
+    let request = ReasonRequest { held: args.held.into(), reason: args.reason };
+    let task = open(global).await?.fail(&request).await?;
+    Ok(tell(&task, "has failed", ui))
 }

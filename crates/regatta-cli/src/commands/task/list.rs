@@ -39,8 +39,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if let (None, Some(registry)) = (&args.status, parallel::registered(args.include_history, global)?) {
         return parallel::list(&registry, args.include_history, global, ui).await;
     }
-    let (_, store) = open(global).await?;
-    let board = board(store.as_ref(), args.status.as_deref()).await?;
+    let board = board(open(global).await?.store.as_ref(), args.status.as_deref()).await?;
     if ui.json {
         ui.document(&board.iter().map(|(_, task)| task).collect::<Vec<_>>());
         return Ok(Exit::Ok);

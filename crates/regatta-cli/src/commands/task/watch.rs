@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    let (_, store) = open(global).await?;
+    let store = open(global).await?.store;
     let store = store.as_ref();
     let mut changes = store.subscribe().await?;
     let mut watch = Watch::default();

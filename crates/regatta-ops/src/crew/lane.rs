@@ -13,32 +13,32 @@ use regatta_engine::worker::{WorkerError, by_hand};
 use regatta_store::{Claim, Member, Outcome, Store};
 
 use super::held::{record, settle};
-use crate::commands::daemon::assemble;
-use crate::error::{CliError, RefusalKind};
+use crate::assemble::assemble;
 use crate::project::Project;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// What the engine's parts need, in the member's name.
 async fn context(
     project: &Project,
     store: &Arc<dyn Store>,
     member: &Member,
-) -> Result<Arc<Context>, CliError> {
+) -> Result<Arc<Context>, Refusal> {
     let (notices, _watching) = notices();
     assemble(project, store.clone(), member.session.clone(), Purpose::Continue, notices).await
 }
 
-fn failed(error: &WorkerError) -> CliError {
-    CliError::new(RefusalKind::Git, with_causes(error))
+fn failed(error: &WorkerError) -> Refusal {
+    Refusal::new(RefusalKind::Git, with_causes(error))
         .hinted("`regatta doctor` looks at the repository and its lanes")
 }
 
 /// Makes the lane of a task that was just claimed; without one the claim is given back.
-pub(crate) async fn make(
+pub(super) async fn make(
     project: &Project,
     store: &Arc<dyn Store>,
     member: &Member,
     claim: &Claim,
-) -> Result<PathBuf, CliError> {
+) -> Result<PathBuf, Refusal> {
     let made = async {
         let ctx = context(project, store, member).await?;
         let made = by_hand::lane(ctx, claim.clone(), member.name.as_str()).await;
@@ -56,19 +56,19 @@ pub(crate) async fn make(
 }
 
 /// Hands in what is in the lane.
-pub(crate) async fn hand_in(
+pub(super) async fn hand_in(
     project: &Project,
     store: &Arc<dyn Store>,
     member: &Member,
     claim: &Claim,
     attempt: Attempt,
     statement: Statement,
-) -> Result<(), CliError> {
+) -> Result<(), Refusal> {
     let ctx = context(project, store, member).await?;
     let task = &claim.task;
     match by_hand::hand_in(ctx, claim.clone(), attempt, statement).await {
         Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(CliError::refused(format!("{task} is not good enough: {why}")).hinted(format!(
+        Ok(Some(why)) => Err(Refusal::refused(format!("{task} is not good enough: {why}")).hinted(format!(
             "it is still yours: put that right in its lane (`regatta lane path {task}`) and complete it again"
         ))),
         Err(WorkerError::Store(error)) => Err(error.into()),

@@ -1,0 +1,103 @@
+//! Shared context: values that everybody of the crew reads and writes, each in versions.
+
+use regatta_engine::clock;
+use regatta_store::{ContextWrite, LEADER_ROLE, Lander, RequestId, StoreError};
+
+use super::{Crew, Speaker};
+use crate::documents::crew::ContextDocument;
+use crate::refusal::Refusal;
+use crate::secrets::redactor_here;
+
+/// A value to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetContextRequest {
+    /// Who writes.
+    pub who: Speaker,
+    /// Under which key.
+    pub key: String,
+    /// What.
+    pub value: String,
+    /// Only if it is in this version; 0 if it is not there.
+    pub if_version: Option<u64>,
+    /// Only if the crew is led in this epoch.
+    pub epoch: Option<u64>,
+}
+
+/// A value to take away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteContextRequest {
+    /// Who takes it away.
+    pub who: Speaker,
+    /// Its key.
+    pub key: String,
+    /// Only if it is in this version.
+    pub if_version: Option<u64>,
+    /// Only if the crew is led in this epoch.
+    pub epoch: Option<u64>,
+}
+
+impl Crew {
+    /// Writes a value, and says what is there now. Everybody reads it, and the store keeps it: secrets stay out.
+    pub async fn set_context(&self, request: &SetContextRequest) -> Result<ContextDocument, Refusal> {
+        let value = redactor_here(&self.project.config).redact(&request.value).into_owned();
+        let write = ContextWrite {
+            key: request.key.clone(),
+            value: Some(value),
+            if_version: request.if_version,
+            leader: self.as_leader(request.epoch).await?,
+            by: request.who.author(self.store()).await?.name.to_string(),
+        };
+        let written = self.store.set_context(&write, &RequestId::fresh(), clock::now()).await;
+        let version = written.map_err(|error| refused(error, &request.key))?;
+        let now = self.context(&request.key).await?;
+        Ok(ContextDocument { value: write.value, version, ..now })
+    }
+
+    /// Takes a value away. The document has no value then.
+    pub async fn delete_context(&self, request: &DeleteContextRequest) -> Result<ContextDocument, Refusal> {
+        let entry = self.context(&request.key).await?;
+        let write = ContextWrite {
+            key: request.key.clone(),
+            value: None,
+            if_version: Some(request.if_version.unwrap_or(entry.version)),
+            leader: self.as_leader(request.epoch).await?,
+            by: request.who.author(self.store()).await?.name.to_string(),
+        };
+        let at = clock::now();
+        let written = self.store.set_context(&write, &RequestId::fresh(), at).await;
+        let version = written.map_err(|error| refused(error, &request.key))?;
+        Ok(ContextDocument { key: write.key, value: None, version, by: write.by, at })
+    }
+
+    /// A value; it has to be there.
+    pub async fn context(&self, key: &str) -> Result<ContextDocument, Refusal> {
+        let entry = self.store.context(key).await?.ok_or_else(|| {
+            Refusal::not_found(format!("there is no value {key:?}"))
+                .hinted("`regatta ctx list` shows what there is")
+        })?;
+        Ok(ContextDocument::from(&entry))
+    }
+
+    /// The right to write as the leader of an epoch; none where none was named.
+    async fn as_leader(&self, epoch: Option<u64>) -> Result<Option<Lander>, Refusal> {
+        let Some(epoch) = epoch else { return Ok(None) };
+        match self.store.holder(LEADER_ROLE).await? {
+            Some(leader) if leader.term == epoch => Ok(Some(leader)),
+            Some(leader) => {
+                Err(Refusal::refused(format!("the crew is in epoch {} by now, not in {epoch}", leader.term))
+                    .hinted("somebody else leads: `regatta crew leader`"))
+            }
+            None => Err(Refusal::refused("nobody leads the crew")
+                .hinted("`regatta crew register NAME --role leader`")),
+        }
+    }
+}
+
+fn refused(error: StoreError, key: &str) -> Refusal {
+    match error {
+        StoreError::Conflict(why) => {
+            Refusal::refused(why).hinted(format!("read it again: `regatta ctx get {key} --json`"))
+        }
+        error => error.into(),
+    }
+}

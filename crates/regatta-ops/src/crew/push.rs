@@ -1,0 +1,143 @@
+//! Putting tasks on the board.
+
+use regatta_core::crew::{MemberName, Role, Wanted};
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_engine::clock;
+use regatta_store::{BOARD_QUEUE, IfPresent, NewTask, RequestId, Store, StoreError, TaskQuery};
+
+use super::Crew;
+use crate::documents::crew::BoardTaskDocument;
+use crate::project::Project;
+use crate::refusal::Refusal;
+use crate::tasks::{dependencies, there_already};
+
+/// More people than this do not push a task at the same moment.
+const TRIES: u64 = 1000;
+/// What stands for the agent of a task that members do.
+const BY_MEMBERS: &str = "crew";
+
+/// TASK-001, TASK-002 and so on.
+pub const NUMBERED: Naming = Naming { prefix: "TASK-", width: 3, first: 1 };
+
+/// How a task is named whose id is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// What comes before the number.
+    pub prefix: &'static str,
+    /// How many digits the number has at least.
+    pub width: usize,
+    /// The first number.
+    pub first: u64,
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        NUMBERED
+    }
+}
+
+/// A task for the board.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PushRequest {
+    /// What it is, in one line.
+    pub title: String,
+    /// What is to be done, at length; the title without it.
+    pub description: Option<String>,
+    /// Its id; the next free number without one.
+    pub id: Option<TaskId>,
+    /// How it is named without an id.
+    pub naming: Naming,
+    /// Only members of this role take it, and general ones.
+    pub role: Option<Role>,
+    /// Only this member takes it, until it has left the crew.
+    pub assignee: Option<MemberName>,
+    /// Higher is taken first.
+    pub priority: i32,
+    /// What it depends on: whole ids.
+    pub deps: Vec<String>,
+    /// Failures allowed, the last one included.
+    pub max_attempts: Option<u32>,
+    /// Commands that Regatta runs on what was made in a lane; those of the configuration without any.
+    pub checks: Vec<String>,
+    /// Land what was made in a lane, also where the configuration does not say so.
+    pub land: bool,
+}
+
+impl Crew {
+    /// Puts a task on the board.
+    pub async fn push(&self, request: &PushRequest) -> Result<BoardTaskDocument, Refusal> {
+        if request.title.trim().is_empty() {
+            return Err(Refusal::usage("the title is empty")
+                .hinted("say what is to be done: regatta task push \"…\""));
+        }
+        let (project, store) = (&self.project, self.store());
+        project.require_trust().await?;
+        let deps = dependencies(&request.deps, store, request.id.as_ref()).await?;
+        let make = |id: &TaskId| spec(request, project, id, deps.clone());
+        let spec = match &request.id {
+            Some(id) => {
+                let spec = make(id);
+                if !put(store, &spec).await? {
+                    return Err(there_already(&[store.task(id).await?]));
+                }
+                spec
+            }
+            None => put_numbered(project, store, &request.naming, make).await?,
+        };
+        self.task(&spec.id).await
+    }
+}
+
+fn spec(request: &PushRequest, project: &Project, id: &TaskId, deps: Vec<TaskId>) -> TaskSpec {
+    let defaults = &project.config.defaults;
+    let prompt = request.description.clone().unwrap_or_else(|| request.title.clone());
+    TaskSpec {
+        title: request.title.trim().to_owned(),
+        priority: request.priority,
+        deps,
+        checks: if request.checks.is_empty() { defaults.checks.clone() } else { request.checks.clone() },
+        max_attempts: request.max_attempts.unwrap_or(defaults.max_attempts),
+        auto_commit: defaults.auto_commit,
+        land: request.land || project.config.land.auto.unwrap_or(false),
+        wanted: Wanted { member: request.assignee.clone(), role: request.role.clone() },
+        ..TaskSpec::plain(id.clone(), BY_MEMBERS, &prompt)
+    }
+}
+
+/// Puts it in under the next free number. Whoever is faster gets that one, and this one the next.
+async fn put_numbered(
+    project: &Project,
+    store: &dyn Store,
+    naming: &Naming,
+    make: impl Fn(&TaskId) -> TaskSpec,
+) -> Result<TaskSpec, Refusal> {
+    let Naming { prefix, width, first } = *naming;
+    let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
+    let number = |id: &TaskId| id.as_str().get(prefix.len()..)?.parse::<u64>().ok();
+    let taken = store.briefs(&query).await?;
+    let next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
+    for n in next..next.saturating_add(TRIES) {
+        let id = TaskId::parse(&format!("{prefix}{n:0width$}")).expect("letters and digits make a task id");
+        // A branch of that name is somebody's work, though the store has forgotten whose.
+        if project.repo.branch_tip(&id.branch())?.is_some() {
+            continue;
+        }
+        let spec = make(&id);
+        if put(store, &spec).await? {
+            return Ok(spec);
+        }
+    }
+    Err(Refusal::refused("no number was free for long enough").hinted("name it yourself: --id ID"))
+}
+
+/// False if the id is taken.
+async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
+    let queue = BOARD_QUEUE.to_owned();
+    let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];
+    match store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Conflict(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
