@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde_json::json;
 
 use crate::commands::orchestrator::OrchestratorCommand;
@@ -12,9 +12,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
 
-/// Runs unattended coding agents side by side, each in its own git worktree, and lands what they made.
+/// Runs coding agents side by side, each in its own git worktree, and lands what they made.
 #[derive(Debug, Parser)]
-#[command(name = "regatta", version, disable_help_subcommand = true, max_term_width = 110)]
+#[command(name = "regatta", version, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -24,8 +24,9 @@ pub(crate) struct Cli {
 
 /// Options of every command.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Print one JSON document, or one object per line where something is followed.
+    /// Print one JSON document, or one object per line for commands that follow something.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Work on the repository at DIR instead of the current directory.
@@ -43,16 +44,16 @@ pub(crate) struct Global {
     /// Where claude-orchestrator had its state. There is no server here.
     #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS")]
     pub(crate) zookeeper: Option<String>,
-    /// Agree to what this repository's settings run, and record it (for scripts; `regatta trust` shows it first).
+    /// Trust what this repository's settings run, and record that. For scripts; `regatta trust` shows it first.
     #[arg(long, global = true, env = "REGATTA_TRUST", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) trust: bool,
-    /// Say less.
+    /// Print less.
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,
-    /// Say more.
+    /// Print more.
     #[arg(long, short = 'v', global = true)]
     pub(crate) verbose: bool,
-    /// Use colours.
+    /// When to use colours.
     #[arg(long, global = true, value_enum, default_value = "auto")]
     pub(crate) color: Color,
 }
@@ -67,7 +68,8 @@ pub(crate) enum Color {
 
 /// Parses, runs, and turns what came of it into an exit code.
 pub(crate) fn main() -> ExitCode {
-    let mut cli = match Cli::try_parse().or_else(other_tool) {
+    let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let mut cli = match parsed.or_else(other_tool) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -170,7 +172,7 @@ fn eprint_line(text: &str) {
 
 /// The command line as clap sees it, for completions and the reference.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    crate::help::arrange(Cli::command())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod commands;
 mod crew;
 mod error;
 mod exit;
+mod help;
 mod mcp;
 mod parallel;
 mod project;

@@ -51,7 +51,7 @@ fn the_config_page_lists_every_key() {
 
 #[test]
 fn the_command_line_page_is_the_help_of_every_command() {
-    let mut text = "# Commands\n\nWhat `regatta --help` and `regatta COMMAND --help` say.\n".to_owned();
+    let mut text = "# Commands\n\nWhat `regatta --help` and `regatta COMMAND --help` print. The global options work with every command; they are listed once.\n".to_owned();
     let mut command = definition();
     command.build();
     write_command(&mut text, &mut command, "regatta");
@@ -59,12 +59,18 @@ fn the_command_line_page_is_the_help_of_every_command() {
 }
 
 fn write_command(text: &mut String, command: &mut clap::Command, name: &str) {
-    let help = command.clone().term_width(100).render_long_help().to_string();
+    // The global options are the same everywhere: the first command lists them.
+    let is_first = name == "regatta";
+    let shown = command.clone().mut_args(|arg| match arg.is_global_set() && !is_first {
+        true => arg.hide(true),
+        false => arg,
+    });
+    let help = shown.term_width(100).render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     let _ = write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim());
     let names: Vec<String> = command
         .get_subcommands()
-        .filter(|sub| !sub.is_hide_set())
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
         .map(|sub| sub.get_name().to_owned())
         .collect();
     for sub in names {

@@ -14,10 +14,10 @@ use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Put a task into the daemon's queue that has no file: the prompt is all there is to it.
+/// Add a task to the daemon's queue from a prompt, without a file.
 ///
-/// It is named GEN-001, GEN-002 and so on, unless --id says otherwise. With --prd its name, its title and what it
-/// depends on come from a requirement document, and the prompt may be left out.
+/// Its id is GEN-001, GEN-002 and so on, unless you give --id. With --prd, the id, the title and the dependencies
+/// come from a requirement document, and the prompt is optional.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// What is to be done; `-` reads it from standard input.

@@ -15,10 +15,10 @@ use crate::project::Project;
 use crate::queue::Operator;
 use crate::ui::Ui;
 
-/// Approve a proposal: its tasks go into the daemon's queue, or are run here.
+/// Approve a proposed plan and queue its tasks, or run them here.
 ///
-/// The file is read again and checked as `regatta enqueue` would check it: all of its tasks or none. Approving twice
-/// changes nothing more.
+/// The file is read again and checked as `regatta enqueue` checks it: all of its tasks are queued, or none. Approving
+/// a plan twice changes nothing.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The proposal: PLAN-001, or its number.

@@ -22,10 +22,11 @@ use crate::ui::{Style, Ui};
 /// Editors that are looked for where the environment names none.
 const EDITORS: [&str; 2] = ["code", "cursor"];
 
-/// Show how to go on with a task's conversation by hand: its lane, its session, and the command to type.
+/// Show how to continue a task's conversation by hand.
 ///
-/// Nothing is started and nothing changes, unless --open or --restore asks for it. Only one process may work in a lane:
-/// while the agent is at it, look and do not touch. To have Regatta go on with it instead, see `regatta send`.
+/// Shows its lane, its session and the command to type. Nothing starts and nothing changes, unless --open or
+/// --restore asks for it. Only one process may work in a lane: while the agent runs, look and do not touch. To have
+/// Regatta continue instead, use `regatta send`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

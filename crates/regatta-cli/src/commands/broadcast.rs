@@ -11,11 +11,11 @@ use crate::exit::Exit;
 use crate::queue::operator;
 use crate::ui::Ui;
 
-/// Say something more to every task's agent, as `regatta send` does to one.
+/// Send every task's agent a message, as `regatta send` does for one.
 ///
-/// Told are all tasks that have not ended, and those that ended (done, blocked or failed) and whose agent has a
-/// conversation to go on with. Landed tasks are left alone unless --landed is given: their work is finished, and each
-/// of them would begin anew. Cancelled and skipped ones are never told.
+/// It reaches all tasks that have not ended, and those that ended (done, blocked or failed) and whose agent has a
+/// conversation to continue. Landed tasks are left alone unless --landed is given, because each would start again.
+/// Cancelled and skipped tasks are never included.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -8,9 +8,10 @@ use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
 
-/// Call tasks off. A running agent is ended with everything it started, and its work is kept in its lane.
+/// Cancel tasks. Running agents are stopped, and their work stays in their lanes.
 ///
-/// What depends on a cancelled task is skipped. --all is every task that has not ended, blocked ones among them.
+/// Everything an agent started is stopped with it. Tasks that depend on a cancelled task are skipped. --all is every
+/// task that has not ended, including blocked ones.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

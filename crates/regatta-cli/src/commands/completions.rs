@@ -11,11 +11,9 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Print a completion script: bash, zsh, fish, elvish or powershell.
+/// Print a completion script for bash, zsh, fish, elvish or powershell.
 ///
-/// For example: mkdir -p ~/.local/share/bash-completion/completions, then
-/// regatta completions bash > ~/.local/share/bash-completion/completions/regatta. In bash, zsh and fish it also knows
-/// the ids of tasks.
+/// In bash, zsh and fish it also completes the ids of tasks.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The shell.

@@ -12,7 +12,7 @@ use crate::project::{Project, shown};
 use crate::render::shown::clean_line;
 use crate::ui::{Style, Ui};
 
-/// Show settings and where each came from: flag, env, file or default.
+/// Show settings and where each one came from: flag, environment, file or default.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -16,10 +16,10 @@ use crate::render::shown::clean_line;
 use crate::render::text::table;
 use crate::ui::{Style, Ui};
 
-/// Show what agents have used, in tokens and dollars, and what is left of the budgets.
+/// Show what agents used, in tokens and dollars, and what is left of the budgets.
 ///
-/// An attempt counts on the day on which it ended. Dollars are those that agents count themselves, or tokens by
-/// `models.prices` in regatta.yaml (marked ~); where there is neither, the dollars are without it (marked +?).
+/// An attempt counts on the day it ended. Dollars are those that agents report, or tokens multiplied by
+/// `models.prices` in regatta.yaml (marked ~). If neither is known, the sum leaves the attempt out (marked +?).
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to add up by.

@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Join the crew, leave it, and see who is there: people and agents with names and roles.
+/// Join or leave the crew: people and agents who work together by hand.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum CrewCommand {
     Register(register::Args),

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Shared context: values that everybody of the crew reads and writes, each in versions.
+/// Read and write values that the whole crew shares, each with a version.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum CtxCommand {
     Set(set::Args),

@@ -29,10 +29,10 @@ use crate::ui::Ui;
 /// How long `start` and `stop` wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serve the queue: run, start, status or stop the daemon of this project.
+/// Start, stop or check the daemon, which works through the queue.
 ///
-/// `run` (the default) stays in the foreground, for a terminal, systemd or pm2. One daemon per project. SIGTERM leaves
-/// the agents running, and the next daemon adopts them; SIGHUP reads regatta.yaml again.
+/// `run` (the default) stays in the foreground, for a terminal, systemd or pm2. A project has one daemon. SIGTERM
+/// leaves the agents running, and the next daemon adopts them; SIGHUP reads regatta.yaml again.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -13,7 +13,7 @@ use crate::ui::{Style, Ui};
 /// The plan that the demo runs. It is a plan like any other: `regatta demo --keep DIR` leaves it to be read.
 pub(crate) const PLAN: &str = include_str!("../../../../examples/demo/plan.md");
 
-/// See agents work in parallel lanes and land, in a scratch repository, with the simulated agent.
+/// Run ten simulated agents in a scratch repository and watch them land.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Make the scratch repository in this new directory and leave it there.

@@ -20,8 +20,8 @@ use crate::ui::{Style, Ui};
 
 /// Show what a task changed.
 ///
-/// While its lane exists: everything in it, committed or not, against the commit it started from. Afterwards: what its
-/// last attempt committed, or what landed.
+/// While its lane exists: everything in it, committed or not, compared with the commit it started from. Afterwards:
+/// what its last attempt committed, or what landed.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

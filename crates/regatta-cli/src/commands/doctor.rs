@@ -21,9 +21,10 @@ use crate::project::{Project, shown, start_dir};
 use crate::ui::{Style, Ui};
 use regatta_ops::target::Target;
 
-/// Look at git, configuration, store, agents, lanes and disk, and say what to do about each trouble.
+/// Check git, the configuration, the store, agents, lanes and the disk.
 ///
-/// Ends with 0 unless something is marked ✕, which means that a run would fail.
+/// For each problem it says what to do. It exits with 0 unless something is marked ✕, which means that a run would
+/// fail.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Put right what can be put right without losing anything: directories, excludes, broken lanes, leftovers.

@@ -13,12 +13,12 @@ use crate::ui::Ui;
 /// More tasks than this are not named one by one.
 const MANY: usize = 20;
 
-/// Put tasks into the daemon's queue: task files, whole plans, directories of them, or ids of files in tasks/.
+/// Add tasks from files to the daemon's queue.
 ///
-/// All of them or none: with one mistake, one id that is there already, one circle or one dependency on nothing,
-/// nothing is changed. Dependencies may be tasks of the same call or tasks that are stored already. What passes is
-/// landed where the task says `auto_land: true`, or regatta.yaml says `land: { auto: true }`; else it stays on its
-/// branch regatta/ID.
+/// Takes task files, plans, directories of them, or ids of files in tasks/. It queues all tasks or none: with one
+/// mistake, one id that exists, one cycle or one unknown dependency, it changes nothing. Dependencies can be tasks of
+/// the same call or tasks in the store. Work that passes lands if the task says `auto_land: true` or regatta.yaml
+/// says `land: { auto: true }`; otherwise it stays on its branch regatta/ID.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Task files, plans, directories (their *.md, save README.md), or an ID for tasks/ID.md or parcels/ID.md.

@@ -15,9 +15,9 @@ use crate::parallel::siblings;
 use crate::project::{CONFIG_FILE, Project, ROOKERY_FILE, shown, start_dir};
 use crate::ui::Ui;
 
-/// Write a commented regatta.yaml, tasks/ with an example, and .regatta/ (kept out of git).
+/// Set up this repository: regatta.yaml, tasks/ with an example, and .regatta/.
 ///
-/// Touches nothing else, and refuses to overwrite.
+/// Writes a commented regatta.yaml and keeps .regatta/ out of git. It changes no other file and never overwrites one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Make a registry of repositories here instead, and list those beside DIR; `regatta repo add` registers one.

@@ -17,12 +17,12 @@ use crate::project::Project;
 use crate::queue::{Operator, Selection, finish};
 use crate::ui::Ui;
 
-/// Land work by hand, or look at the train.
+/// Land work on the target branch, or show the merge train.
 ///
-/// `regatta land ID` lands what is done and was not to land by itself, and what a conflict or a test has blocked. It
-/// goes into the train like any other: gated, in its turn, and never over changes in your checkout. It needs no daemon.
-/// `regatta land --accept ID` takes work that is blocked for its verdict; your name is recorded with the task and on the
-/// commit. `regatta land --all` lands everything that is done and has not landed.
+/// `regatta land ID` lands a task that is done and does not land by itself, or one that a conflict or a test has
+/// blocked. It goes through the train like any other: tested, in its turn, and never over changes in your checkout.
+/// It needs no daemon. `regatta land --accept ID` lands work that is blocked for its verdict; your name is recorded
+/// with the task and on the commit. `regatta land --all` lands everything that is done and has not landed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {

@@ -17,7 +17,7 @@ use crate::project::{Project, find_task};
 use crate::render::text::table;
 use crate::ui::Ui;
 
-/// Show lanes, the git worktrees that tasks work in, and take them away.
+/// List and remove lanes, the git worktrees that tasks work in.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum LaneCommand {
     /// List every lane: whose it is, where, and whether it is whole.

@@ -38,8 +38,8 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// List tasks: state, attempts, time, cost, title, and what each does or waits for.
 ///
-/// On a terminal, of more than 200 tasks those whose state changed last are shown, with the number of the others. Into
-/// a pipe or a file, with --json and with --all it is every task.
+/// On a terminal it shows at most 200 tasks, those that changed last, and counts the others. Into a pipe or a file,
+/// with --json and with --all it shows every task.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only tasks in this state; `active` is every state in which something may still happen, `all` is the default.

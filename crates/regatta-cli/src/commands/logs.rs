@@ -30,9 +30,8 @@ use crate::ui::{Style, Ui};
 
 /// Show what a task's agent said and did.
 ///
-/// The transcript of all attempts, each below what its agent was told: what the agent said, its tools with one line
-/// each, its result and what it cost, the end of what it wrote to standard error, and the output of a check that failed.
-/// Secrets are masked.
+/// Shows all attempts. Each begins with the prompt, then what the agent said, one line for each tool, its result and
+/// cost, the end of its standard error, and the output of a check that failed. Secrets are masked.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

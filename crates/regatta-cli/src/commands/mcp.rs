@@ -27,11 +27,11 @@ const LEASE: Duration = Duration::from_secs(600);
 /// Between two looks for those who have.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Serve Regatta's tools to an agent by the Model Context Protocol, over standard input and output or over HTTP.
+/// Serve Regatta's tools to an agent over the Model Context Protocol.
 ///
-/// Started in the environment of an attempt (REGATTA_TASK, REGATTA_ATTEMPT, REGATTA_TOKEN) it offers what a worker may do
-/// and nothing else; Regatta attaches it to claude and codex by itself. Else it is a person's: `regatta setup claude` and
-/// `regatta setup codex` tell their agent about it.
+/// Uses standard input and output, or HTTP. In the environment of an attempt (REGATTA_TASK, REGATTA_ATTEMPT,
+/// REGATTA_TOKEN) it offers only what a worker may do; Regatta attaches it to claude and codex by itself. Otherwise
+/// it offers what a person may do: `regatta setup claude` and `regatta setup codex` add it to your own agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Join the crew under this name, as long as the server runs.

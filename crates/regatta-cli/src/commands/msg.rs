@@ -16,8 +16,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Messages: to one member or the agent of a task, to everybody, and an inbox for each. Nothing that was sent is lost, and
-/// nothing is shown as new twice.
+/// Send and read messages: to one member, to a task's agent, or to everybody.
+///
+/// Every member has an inbox. No message is lost, and none is shown as new twice.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum MsgCommand {
     Send(send::Args),

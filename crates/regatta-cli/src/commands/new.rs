@@ -15,7 +15,7 @@ use crate::project::{Project, shown};
 use crate::ui::Ui;
 use regatta_ops::taskfiles::parse_files;
 
-/// Make a task file tasks/ID.md, or with --plan a plan plans/ID.md, to begin with.
+/// Create a task file tasks/ID.md, or with --plan a plan plans/ID.md.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task's id: a–z, A–Z, 0–9, '.', '_' and '-', at most 64.

@@ -14,9 +14,9 @@ use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
 
-/// Have tasks wait that were not started yet: until a time, for a time, or until `regatta unpark`.
+/// Hold back tasks that have not started: until a time, or until `regatta unpark`.
 ///
-/// Nothing is charged. What depends on a parked task waits with it. --all is every task that is pending.
+/// Nothing is charged. Tasks that depend on a parked task wait with it. --all is every task that is pending.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

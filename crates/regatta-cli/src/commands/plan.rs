@@ -18,13 +18,13 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Have an agent turn a goal into a plan, to be approved before anything is done.
+/// Have an agent propose a plan for a goal.
 ///
-/// The agent looks at the repository, in a conversation of its own that may change nothing, and answers with a plan
-/// that is checked as a plan file is. What does not hold goes back to it with all that is wrong, as often as
-/// `defaults.max_attempts` allows. The proposal PLAN-001 is shown as a graph; it is the file .regatta/plans/PLAN-001.md,
-/// which may be edited. `regatta approve PLAN-001` enqueues it, `regatta reject PLAN-001 "WHY"` asks for another.
-/// With a daemon the planner goes through its queue, and Ctrl-C leaves it working; else it runs here.
+/// The planner reads the repository and changes nothing. Its plan is checked like a plan file; if the check fails,
+/// the planner gets the list of mistakes and tries again, up to `defaults.max_attempts` times. The proposal PLAN-001
+/// is shown as a graph and kept as .regatta/plans/PLAN-001.md, which you can edit. `regatta approve PLAN-001` queues
+/// its tasks; `regatta reject PLAN-001 "WHY"` asks for another proposal. With a daemon the planner runs from its
+/// queue, and Ctrl-C leaves it running; without one it runs here.
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {

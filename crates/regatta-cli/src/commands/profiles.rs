@@ -37,10 +37,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Tasks in which the attempts of the last day are looked for, those that changed last.
 const LOOKED_AT: usize = 2000;
 
-/// Show the accounts that agents rotate through: which can be used, which cool down and until when.
+/// Show the accounts that agents use, and which of them are cooling down.
 ///
-/// They are configured under `profiles` in regatta.yaml. One whose quota is spent comes back by itself; one that its
-/// provider refused is set aside until `regatta profiles warm NAME`.
+/// Accounts are configured under `profiles` in regatta.yaml. An account whose quota is used up returns by itself; an
+/// account that its provider refused is set aside until `regatta profiles warm NAME`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -22,10 +22,10 @@ use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
 
-/// Show whose work would conflict: between agents that run, cars that wait, branches not taken yet, and the target.
+/// Show which tasks would conflict with each other or with the target.
 ///
-/// Work that is not committed counts. Tasks that share no file are not merged, and no pair is merged twice.
-/// Nothing is changed by looking. Exit 0 whatever is seen, unless --exit-code is given.
+/// Compares running agents, work waiting to land, finished branches and the target; uncommitted work counts. It
+/// changes nothing. It exits with 0 whatever it finds, unless --exit-code is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only what concerns these tasks, each an id or the beginning of one.

@@ -12,10 +12,10 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Take tasks back that hang on processes of this machine which are certainly gone.
+/// Take back tasks from processes of this machine that are certainly gone.
 ///
-/// They are pending again, nothing is charged, and their work stays in their lanes. Where an agent is still alive, or
-/// has ended and was not judged yet, nothing is taken back: `regatta daemon` and `regatta run --resume` adopt those,
+/// They are pending again, nothing is charged, and their work stays in their lanes. If an agent is still alive, or
+/// has ended and was not judged yet, its task is not taken back: `regatta daemon` and `regatta run --resume` adopt it
 /// and lose nothing.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {

@@ -11,8 +11,10 @@ use crate::queue::Operator;
 use crate::ui::Ui;
 use regatta_ops::tasks::{SendRequest, When};
 
-/// Reject a proposal: with a reason its planner goes on with its conversation and proposes another, without one it is
-/// put away.
+/// Reject a proposed plan.
+///
+/// With a reason, the planner continues its conversation and proposes another plan. Without one, the proposal is
+/// closed.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The proposal: PLAN-001, or its number.

@@ -13,9 +13,10 @@ use crate::parallel::siblings;
 use crate::project::{expand_home, start_dir};
 use crate::ui::Ui;
 
-/// Register repositories under names, so that one directory orders tasks for several of them.
+/// Register repositories by name, to add tasks to several of them from one place.
 ///
-/// The registry is in .regatta/parallel-agents of the current directory, or where parallel-agents has it. Prints JSON.
+/// The registry is in .regatta/parallel-agents of the current directory, or where parallel-agents has it. Prints
+/// JSON.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum RepoCommand {
     /// List the registered repositories, and the settings.

@@ -17,7 +17,7 @@ use crate::project::{Project, find_task};
 use crate::render::shown::redactor;
 use crate::ui::Ui;
 
-/// Write a report of tasks: every attempt, verdict, check, cost, commit and the time line.
+/// Write a report of tasks: attempts, verdicts, checks, cost, commits and a time line.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only these tasks; all of them where none is named.

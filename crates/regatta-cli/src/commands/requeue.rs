@@ -6,12 +6,12 @@ use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
 
-/// Start tasks over: blocked, failed, cancelled, skipped, done or landed ones are pending again.
+/// Start tasks over in a fresh lane.
 ///
-/// Charged attempts are forgotten, and the next attempt gets a fresh lane: work that is still in the old one is saved
-/// first (`regatta salvage list`). Tasks that were skipped because of one come back with it. A task of a run that is
-/// over goes to the daemon's queue. --all is every task that is blocked, failed or skipped. To go on in the same lane
-/// instead, see `regatta retry`.
+/// Works for blocked, failed, cancelled, skipped, done and landed tasks. Earlier attempts no longer count. Work left
+/// in the old lane is saved first (`regatta salvage list`). Tasks that were skipped because of this one return with
+/// it. A task of a run that is over goes to the daemon's queue. --all is every task that is blocked, failed or
+/// skipped. To continue in the same lane, use `regatta retry`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -8,12 +8,12 @@ use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
 
-/// Try blocked, failed, cancelled, skipped or parked tasks again, in their lanes and with what went wrong as guidance.
+/// Try tasks again in their lanes, with the last failure as guidance.
 ///
-/// Charged attempts are forgotten; a parked task only stops waiting. Work that conflicted with what landed meanwhile
-/// gets a fresh lane, and is saved first. --all is every task that is blocked, failed or skipped. To start over from
-/// nothing, see `regatta requeue`. With --fresh the agent keeps the lane and what is in it, but starts a new
-/// conversation: the way out where the old one has grown too long or has gone astray.
+/// Works for blocked, failed, cancelled, skipped and parked tasks. Earlier attempts no longer count; a parked task
+/// only stops waiting. Work that conflicts with what landed since gets a fresh lane, and is saved first. --all is
+/// every task that is blocked, failed or skipped. With --fresh the agent keeps the lane and its content but starts a
+/// new conversation, for example after the old one grew too long. To start over from nothing, use `regatta requeue`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -35,10 +35,10 @@ use crate::render::shown::clean_line;
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
 
-/// Run plan files or task files to the end, in the foreground.
+/// Run plans or task files here, and wait until they are finished.
 ///
-/// Each task gets an agent in its own lane (a git worktree); what passes is committed, checked and landed on the
-/// target branch. Ctrl-C stops cleanly and keeps all work; `--resume` goes on.
+/// Each task gets an agent in its own lane, a git worktree. Work that passes is committed, checked and landed on the
+/// target branch. Ctrl-C stops cleanly and keeps all work; `--resume` continues.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
     /// Plan files or task files (Markdown with YAML frontmatter).

@@ -12,7 +12,7 @@ use crate::render::shown::{ago, clean_line};
 use crate::render::text::table;
 use crate::ui::Ui;
 
-/// Look through work that was saved from being lost, and bring it back.
+/// List and restore work that was saved from removed lanes.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum SalvageCommand {
     /// List everything that was saved: whose it was, when and why.

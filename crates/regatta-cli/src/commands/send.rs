@@ -12,12 +12,12 @@ use crate::exit::Exit;
 use crate::queue::operator;
 use crate::ui::Ui;
 
-/// Say something more to a task's agent: it goes on with its conversation, in its lane.
+/// Send a task's agent a message; it continues its conversation in its lane.
 ///
-/// While the agent is at work the prompt waits, and is told when that attempt has ended: one prompt per attempt, in
-/// order, before anything lands. With --now the agent is interrupted instead, uncharged, and continues in the same
-/// conversation and lane with these words. A task that has ended (done, landed, blocked or failed) is started again for it; a
-/// cancelled or skipped one is refused. Nothing that was done before is lost, and a prompt survives every crash.
+/// While the agent works, the message waits until that attempt has ended: one message per attempt, in order, before
+/// anything lands. With --now the agent is interrupted, uncharged, and continues with the message in the same
+/// conversation and lane. A task that has ended (done, landed, blocked or failed) starts again; a cancelled or
+/// skipped task is refused. Nothing done before is lost, and a message survives every crash.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

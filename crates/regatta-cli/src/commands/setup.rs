@@ -14,11 +14,11 @@ use crate::setup::places::{Agent, Scope, place};
 use crate::setup::{Done, Step, files, json_servers, toml_servers};
 use crate::ui::{Style, Ui};
 
-/// Tell your own claude or codex about Regatta: a skill, commands and the MCP server, so that you can say "run these in
-/// parallel" inside of it.
+/// Add Regatta to your own claude or codex: a skill, commands and the MCP server.
 ///
-/// Only files of Regatta's own are written; one that you edited, or that is yours, is left alone and named. It can be run
-/// again at any time, after an upgrade too, and --remove takes away what it wrote.
+/// Then you can say "run these in parallel" inside of it. It writes only files of its own; a file that you edited, or
+/// that is yours, stays as it is and is named. You can run it again at any time, for example after an upgrade;
+/// --remove deletes what it wrote.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which.

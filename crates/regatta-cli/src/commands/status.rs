@@ -39,9 +39,10 @@ use crate::render::shown::{ago, clean_line, redactor};
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
 
-/// Show everything about one task: attempts, verdicts, evidence, cost, where its work is, and what to do next.
+/// Show everything about one task, and what to do next.
 ///
-/// Without an id: whether the store answers, whether a daemon is there, and how many tasks are in each state.
+/// Shows its attempts, verdicts, evidence, cost and where its work is. Without an id it shows whether the store
+/// answers, whether a daemon runs, and how many tasks are in each state.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

@@ -24,8 +24,9 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// The board: push tasks, take them, and say what became of them. They are the same tasks as everywhere else, but no
-/// daemon takes them.
+/// The board: add tasks for the crew, take them, and hand them in.
+///
+/// They are the same tasks as everywhere else, but no daemon takes them.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum TaskCommand {
     Push(push::Args),

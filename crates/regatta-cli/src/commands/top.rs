@@ -13,11 +13,10 @@ use crate::project::Project;
 use crate::top::{Feed, How, document, once};
 use crate::ui::Ui;
 
-/// Watch everything on one screen: lanes with what their agents say, board, train, crew, events, cost.
+/// Watch everything on one screen: lanes, board, train, crew, events, cost.
 ///
-/// Keys are shown on the last line and with `?`. Capitals end something and ask first; --read-only has none of them.
-/// Nothing depends on it: quitting leaves every agent at work. With --once it prints one picture, or with --json one
-/// document, and ends.
+/// The last line and `?` show the keys. Capital letters end something and ask first; --read-only turns them off.
+/// Quitting leaves every agent running. With --once it prints one picture, or with --json one document, and exits.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// No key changes anything.

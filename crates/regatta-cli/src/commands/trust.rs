@@ -18,9 +18,9 @@ use crate::ui::{Style, Ui};
 
 /// Show what this repository may run on your machine, and agree to it.
 ///
-/// Lists git settings, hooks and remotes, and the parts of regatta.yaml that run a program or loosen a limit, with what
-/// changed since you last agreed. On a terminal it then asks; elsewhere `--yes` agrees, and without it the command only
-/// shows and ends with 6 if something is not trusted. The record is kept in your own state directory, never in the
+/// Lists git settings, hooks and remotes, and the parts of regatta.yaml that run a program or loosen a limit, with
+/// what changed since you last agreed. On a terminal it then asks. Elsewhere `--yes` agrees; without it the command
+/// only shows, and exits with 6 if something is not trusted. The record is in your own state directory, never in the
 /// repository.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {

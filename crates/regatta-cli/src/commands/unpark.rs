@@ -6,9 +6,9 @@ use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
 
-/// End the wait of parked tasks, whatever they wait for: they may start at once.
+/// Let parked tasks start.
 ///
-/// A pending task that is held back after a failure may start at once too. --all is every task that is parked.
+/// A pending task that waits after a failure can start at once too. --all is every task that is parked.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

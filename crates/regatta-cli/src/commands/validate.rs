@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Check plan and task files: every mistake, with file, line and column.
+/// Check plan and task files, and list every mistake with file, line and column.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Plan files or task files.

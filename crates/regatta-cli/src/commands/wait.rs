@@ -26,12 +26,12 @@ use crate::queue::{Operator, Which, operator};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::Ui;
 
-/// Wait until tasks have ended: done, landed, failed, cancelled or skipped, or blocked until somebody helps.
+/// Wait until tasks have ended, or are blocked and need a person.
 ///
-/// Prints a line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does,
-/// LOG task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no
-/// agent runs. A task that goes on with a follow-up (`regatta send`) has not ended. Exits with 0 if all of them are
-/// done or landed, 1 if one is not, 5 if the time ran out. --all is every task that has not ended yet.
+/// Prints one line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does, LOG
+/// task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no agent runs. A task that continues with a
+/// follow-up (`regatta send`) has not ended. It exits with 0 if all tasks are done or landed, with 1 if one is not,
+/// and with 5 if the time ran out. --all is every task that has not ended.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 /// What is read of a file with details.
 const DETAIL_BYTES: usize = 16 * 1024;
 
-/// For workers: hand in the verdict on your own work.
+/// Report that your task is finished, with your verdict.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DoneArgs {
     /// pass, warn, block or unknown (and the words other tools use for them).
@@ -48,7 +48,7 @@ pub(crate) struct DoneArgs {
     cost_usd: Option<f64>,
 }
 
-/// For workers: say how far you are.
+/// Report what you are doing.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ProgressArgs {
     /// In a few words.
@@ -61,14 +61,14 @@ pub(crate) struct ProgressArgs {
     phase: Option<String>,
 }
 
-/// For workers: say that you cannot go on without a person.
+/// Report that you cannot continue without a person.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StuckArgs {
     /// What is needed.
     why: String,
 }
 
-/// For workers written for rookery: `parcel done` and `parcel progress`, and files: `parcel new`, `parcel validate`.
+/// The same commands under the names that rookery uses.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum ParcelCommand {
     /// The same as `regatta done`.

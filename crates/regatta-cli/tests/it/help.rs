@@ -61,15 +61,16 @@ const COMMANDS: &[&str] = &[
 fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
     let world = World::new();
     let help = world.run(["--help"]).exits(0).out;
-    let listed: Vec<&str> = help
+    let mut listed: Vec<&str> = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
+        .skip_while(|line| *line != "Start:")
+        .take_while(|line| !line.starts_with("Options:"))
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(listed, COMMANDS, "add the command to COMMANDS in tests/it/help.rs, and a test module for it");
+    let mut commands = COMMANDS.to_vec();
+    (listed.sort_unstable(), commands.sort_unstable());
+    assert_eq!(listed, commands, "add the command to COMMANDS in tests/it/help.rs, and a test module for it");
     for command in COMMANDS {
         let help = world.run([command, "--help"]).exits(0).out;
         assert!(help.contains(&format!("Usage: regatta {command}")), "{help}");
@@ -79,7 +80,42 @@ fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
             "{command} says what it does: {help}"
         );
         assert!(help.contains("--json"), "{command} takes --json");
+        assert!(help.contains(&format!("Example:\n  regatta {command}")), "{help}");
+        assert_eq!(world.run(["help", command]).exits(0).out, help, "`regatta help {command}` is the same");
     }
+}
+
+#[test]
+fn the_help_shows_the_commands_in_groups() {
+    let world = World::new();
+    let help = world.run(["help"]).exits(0).out;
+    let headings: Vec<&str> =
+        help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    assert_eq!(
+        headings,
+        ["Start:", "Watch:", "Steer:", "Land:", "Crew:", "Setup:", "For agents:", "Options:"]
+    );
+    let help = world.run(["help", "unpark"]).exits(0).out;
+    let (own, global) = help.split_once("Global options:").expect("the global options come last");
+    insta::assert_snapshot!(own, @"
+Let parked tasks start.
+
+A pending task that waits after a failure can start at once too. --all is every task that is parked.
+
+Usage: regatta unpark [OPTIONS] [ID]...
+
+Arguments:
+  [ID]...
+          The tasks, or the beginnings of their ids
+
+Options:
+      --all
+          Every task in one of the states that the command is for: see above
+
+  -h, --help
+          Print help (see a summary with \'-h\')
+");
+    assert!(global.ends_with("Example:\n  regatta unpark fix-login\n"), "{global}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Operator {
                         id: task.spec.id.clone(),
                         hint: refusal.hint(),
                         error: refusal.message,
-                    })
+                    });
                 }
                 Err(refusal) => return Err(refusal),
             }
