@@ -41,6 +41,31 @@ fn every_source_file_says_what_it_holds() {
 }
 
 #[test]
+fn the_map_names_every_source_file() {
+    let map = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let mut missing = Vec::new();
+    for path in sources() {
+        let relative = path.strip_prefix(root().join("crates")).unwrap();
+        let mut parts = relative.iter().map(|part| part.to_str().unwrap());
+        let (name, "src") = (parts.next().unwrap(), parts.next().unwrap_or_default()) else { continue };
+        let parts: Vec<&str> = parts.collect();
+        let is_test = parts.iter().any(|part| matches!(*part, "tests" | "tests.rs"));
+        if is_test || matches!(parts.as_slice(), ["lib.rs" | "main.rs"]) {
+            continue;
+        }
+        let section = map.split(&format!("### `{name}`\n")).nth(1).unwrap_or_default();
+        let section = section.split("\n##").next().unwrap_or_default();
+        let above = (1..parts.len()).map(|n| format!("{}/", parts[..n].join("/")));
+        let is_named =
+            std::iter::once(parts.join("/")).chain(above).any(|name| section.contains(&format!("`{name}`")));
+        if !is_named {
+            missing.push(relative.display().to_string());
+        }
+    }
+    assert!(missing.is_empty(), "add a line to docs/architecture.md for {}", missing.join(", "));
+}
+
+#[test]
 fn no_source_file_is_too_long_to_read() {
     for path in sources() {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
@@ -54,8 +79,12 @@ fn crates_depend_only_in_the_direction_of_the_map() {
         ("regatta-core", &[][..]),
         ("regatta-store", &["regatta-core"][..]),
         ("regatta-engine", &["regatta-core", "regatta-store"][..]),
-        ("regatta-server", &["regatta-core", "regatta-store", "regatta-engine"][..]),
-        ("regatta-cli", &["regatta-core", "regatta-store", "regatta-engine", "regatta-server"][..]),
+        ("regatta-ops", &["regatta-core", "regatta-store", "regatta-engine"][..]),
+        ("regatta-server", &["regatta-core", "regatta-store", "regatta-engine", "regatta-ops"][..]),
+        (
+            "regatta-cli",
+            &["regatta-core", "regatta-store", "regatta-engine", "regatta-ops", "regatta-server"][..],
+        ),
         ("regatta-testkit", &["regatta-core", "regatta-store"][..]),
     ]
     .into();
