@@ -1,7 +1,6 @@
 //! What the commands lend the MCP server: the same acts, with the same refusals.
 
 pub(crate) mod door;
-mod log;
 
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use regatta_ops::documents::crew::{
     BoardTaskDocument, ClaimDocument, ContextDocument, MemberDocument, PostedDocument,
 };
 use regatta_ops::documents::{ChangesDocument, RadarDocument, StatusDocument, TaskDocument};
+use regatta_ops::look;
 use regatta_ops::tasks::{AddRequest, EnqueueRequest, Source};
 use regatta_server::mcp::{
     ClaimOrder, CompleteOrder, ContextOrder, EnqueueOrder, Host, InboxOrder, PostOrder, PushOrder, Refusal,
@@ -25,8 +25,6 @@ use regatta_server::mcp::{
 use regatta_store::{Author, MAIN_QUEUE, Message, MessageKind, Word};
 use serde_json::Value;
 
-use crate::commands::lane::lanes;
-use crate::commands::{land, list, radar, status};
 use crate::error::CliError;
 use crate::project::find_task;
 use crate::queue::Operator;
@@ -167,12 +165,12 @@ impl Host for Commands {
     }
 
     async fn tasks(&self, status: &str, limit: usize) -> Result<Vec<TaskDocument>, Refusal> {
-        Ok(list::documents(&self.crew.project, self.crew.store.as_ref(), status, limit).await?)
+        Ok(look::tasks::documents(&self.crew.project, self.crew.store.as_ref(), status, limit).await?)
     }
 
     async fn status(&self, task: &str) -> Result<StatusDocument, Refusal> {
         let task = find_task(self.crew.store.as_ref(), task).await?;
-        Ok(status::document(&self.crew.project, self.crew.store.as_ref(), &task).await?)
+        Ok(look::status::document(&self.crew.project, self.crew.store.as_ref(), &task).await?)
     }
 
     async fn radar(&self, task: Option<&str>) -> Result<Option<RadarDocument>, Refusal> {
@@ -180,18 +178,17 @@ impl Host for Commands {
         if let Some(text) = task {
             only.insert(find_task(self.crew.store.as_ref(), text).await?.spec.id);
         }
-        let Some(lanes) = lanes(&self.crew.project)? else { return Ok(None) };
-        let mut sighting = radar::look_now(self.crew.store.as_ref(), &lanes, &self.crew.project).await?;
-        radar::restrict(&mut sighting, &only);
-        Ok(Some(RadarDocument::from(&sighting)))
+        let seen = look::radar::radar(&self.crew.project, self.crew.store.as_ref(), &only).await?;
+        Ok(seen.as_ref().map(RadarDocument::from))
     }
 
     async fn land_status(&self) -> Result<Value, Refusal> {
-        Ok(land::look::train(&self.crew.project).await?)
+        let train = look::train::train(&self.crew.project).await?;
+        Ok(serde_json::to_value(train).expect("our own values serialise"))
     }
 
     async fn log(&self, task: &str, most: usize) -> Result<String, Refusal> {
-        Ok(log::end_of(&self.crew.project, self.crew.store.as_ref(), task, most).await?)
+        Ok(look::log::end_of(&self.crew.project, self.crew.store.as_ref(), task, most).await?)
     }
 
     fn clean_word(&self, word: Word) -> Word {

@@ -53,6 +53,7 @@ impl Ui {
     }
 
     /// For a text that is not shown here: no colours, no width.
+    #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self {
             json: false,

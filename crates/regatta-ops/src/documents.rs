@@ -4,9 +4,11 @@ pub mod crew;
 mod parallel;
 pub mod plans;
 mod prompts;
+mod train;
 
 pub use parallel::*;
 pub use prompts::*;
+pub use train::*;
 mod cost;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 pub mod assemble;
 pub mod crew;
 pub mod documents;
+pub mod look;
 pub mod operator;
 pub mod project;
 pub mod refusal;

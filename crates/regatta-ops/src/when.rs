@@ -13,6 +13,18 @@ pub fn stamp(at: Timestamp) -> String {
     shown(at, "%Y-%m-%d %H:%M:%S", &TimeZone::system())
 }
 
+/// How long ago, in one short word: `now`, `12s`, `3m`, `2h`, `5d`.
+pub fn ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.since(at).as_secs();
+    match seconds {
+        0 => "now".to_owned(),
+        1..60 => format!("{seconds}s ago"),
+        60..3600 => format!("{}m ago", seconds / 60),
+        3600..86_400 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
 fn moment_in(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let day = |at| shown(at, "%Y-%m-%d", zone);
     let year = |at| shown(at, "%Y", zone);
@@ -48,5 +60,14 @@ mod tests {
         assert_eq!(shown(later(18 * 3600)), "16 Nov 01:00");
         assert_eq!(shown(later(60 * 86_400)), "14 Jan 2026 07:00");
         assert_eq!(shown(Timestamp::from_millis(i64::MAX)), format!("{}ms", i64::MAX));
+    }
+
+    #[test]
+    fn an_age_is_one_short_word() {
+        let ages: Vec<String> = [0, 59, 60, 7200, 200_000]
+            .iter()
+            .map(|s| ago(Timestamp::from_millis(0), Timestamp::from_millis(s * 1000)))
+            .collect();
+        assert_eq!(ages, ["now", "59s ago", "1m ago", "2h ago", "2d ago"]);
     }
 }

@@ -74,7 +74,7 @@ pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, CliError>
     let n_shown = if ui.verbose || stored.len() <= MANY { stored.len() } else { MANY };
     let mut text = String::new();
     for task in stored.iter().take(n_shown) {
-        let why = super::list::why(&task.state, &task.waiting_on);
+        let why = regatta_ops::look::tasks::why(&task.state, &task.waiting_on);
         let why = if why.is_empty() { why } else { format!("  {why}") };
         let id = &task.id;
         let lands = enqueued.tasks.iter().any(|spec| spec.id == *id && spec.land);

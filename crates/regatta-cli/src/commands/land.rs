@@ -1,6 +1,6 @@
 //! `regatta land`: the train, by hand: send work in, try again, look at it, look back.
 
-pub(crate) mod look;
+mod look;
 
 pub(crate) use look::what_it_does;
 

@@ -51,11 +51,7 @@ pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Resul
 
 /// The project's lanes, if there ever was one.
 pub(crate) fn lanes(project: &Project) -> Result<Option<Lanes>, CliError> {
-    if !project.repo.state_dir.is_dir() {
-        return Ok(None);
-    }
-    let work = project.work()?;
-    Ok(Some(Lanes::new(&project.repo, &work, &project.lanes_root())?))
+    project.lanes()
 }
 
 async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError> {

@@ -13,12 +13,12 @@ use regatta_core::time::human;
 use regatta_engine::agents::{AgentProfile, Kind};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
+use regatta_ops::look::tasks::why;
 use regatta_store::{Store, TaskRecord};
 
 use heading::Heading;
 
 use super::events::show_after;
-use super::list::why;
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;

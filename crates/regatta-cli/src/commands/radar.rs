@@ -1,19 +1,17 @@
 //! `regatta radar`: whose work would conflict, before it lands.
 
-use regatta_core::time::counted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use regatta_core::id::TaskId;
 use regatta_core::radar::{Finding, Kind, Sighting};
-use regatta_engine::lanes::Lanes;
-use regatta_engine::radar::{RadarError, last_sighting, look};
+use regatta_core::time::counted;
+use regatta_engine::radar::last_sighting;
 use regatta_ops::documents::RadarDocument;
+use regatta_ops::look::radar::{radar, restrict};
 use regatta_store::Store;
 
-use super::lane::lanes;
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
@@ -58,13 +56,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if args.watch {
         return watch(&project, store, &only, ui).await;
     }
-    let sighting = match (args.cached, lanes(&project)?) {
-        (true, _) => last_sighting(&project.repo.state_dir),
-        (false, Some(lanes)) => Some(look_now(store.as_ref(), &lanes, &project).await?),
-        (false, None) => None,
+    let sighting = match args.cached {
+        true => last_sighting(&project.repo.state_dir).map(|mut sighting| {
+            restrict(&mut sighting, &only);
+            sighting
+        }),
+        false => radar(&project, store.as_ref(), &only).await?,
     };
-    let Some(mut sighting) = sighting else { return nothing(ui) };
-    restrict(&mut sighting, &only);
+    let Some(sighting) = sighting else { return nothing(ui) };
     match ui.json {
         true => ui.document(&RadarDocument::from(&sighting)),
         false => ui.out(&draw(&sighting, ui)),
@@ -83,30 +82,6 @@ fn nothing(ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-pub(crate) async fn look_now(
-    store: &dyn Store,
-    lanes: &Lanes,
-    project: &Project,
-) -> Result<Sighting, CliError> {
-    let looked = look(store, lanes, &project.target()?, Arc::new(AtomicBool::new(false))).await;
-    looked.map(|look| look.sighting).map_err(|error| match error {
-        RadarError::Git(error) => error.into(),
-        RadarError::Store(error) => error.into(),
-        RadarError::NoTarget(branch) => {
-            CliError::not_found(format!("the target branch {branch} is not there"))
-                .hinted("name another: `target:` in regatta.yaml, or REGATTA_TARGET")
-        }
-        RadarError::GivenUp => CliError::new(RefusalKind::Interrupted, "given up"),
-    })
-}
-
-pub(crate) fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
-    if !only.is_empty() {
-        sighting.findings.retain(|finding| only.iter().any(|task| finding.other(task).is_some()));
-        sighting.unread.retain(|(task, _)| only.contains(task));
-    }
-}
-
 /// Looks when the store changed or the interval is over, and shows what is another picture. Ends when interrupted.
 async fn watch(
     project: &Project,
@@ -120,9 +95,7 @@ async fn watch(
     loop {
         // Marked as seen before looking: what comes in between wakes us again.
         changes.borrow_and_update();
-        if let Some(lanes) = lanes(project)? {
-            let mut now = look_now(store.as_ref(), &lanes, project).await?;
-            restrict(&mut now, only);
+        if let Some(now) = radar(project, store.as_ref(), only).await? {
             let same = |last: &Sighting| {
                 (&last.findings, &last.unread, &last.tasks) == (&now.findings, &now.unread, &now.tasks)
             };

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
-use regatta_core::report::{Landing, Report, TaskReport};
+use regatta_core::report::{Report, TaskReport};
 use regatta_core::spec::TaskSpec;
 use regatta_engine::redact::Redactor;
+use regatta_ops::look::status::landings;
 use regatta_store::{Store, StoreError, TaskQuery};
 use serde_json::Value;
 
@@ -90,18 +91,6 @@ pub(crate) async fn build(
         timeline.extend(events.into_iter().filter(|event| ours(&event.task)));
     }
     Ok(masked(Report::new(plan, target, reports, timeline), redactor))
-}
-
-/// Every time this task landed.
-pub(crate) async fn landings(store: &dyn Store, id: &TaskId) -> Result<Vec<Landing>, CliError> {
-    let mut found = Vec::new();
-    let mut after = 0;
-    loop {
-        let events = store.events(after, Some(id), 1000).await?;
-        let Some(last) = events.last() else { return Ok(found) };
-        after = last.seq;
-        found.extend(Landing::among(&events));
-    }
 }
 
 /// Takes secrets out of everything that was written by others.

@@ -4,32 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
-use regatta_core::budget::{Account, Scope, Spent};
-use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::part::Part;
-use regatta_core::prompt::Prompt;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
-use regatta_core::report::{Landing, TaskReport, describe_evidence, output_of};
-use regatta_core::spec::TaskSpec;
+use regatta_core::report::{TaskReport, describe_evidence, output_of};
 use regatta_core::state::TaskState;
-use regatta_core::suspicion::Suspicion;
 use regatta_core::time::human;
-use regatta_engine::git::{Salvage, salvages_of};
-use regatta_engine::holds::why_held;
-use regatta_engine::landing::target::is_taken_back;
-use regatta_engine::radar::last_sighting;
 use regatta_engine::redact::Redactor;
-use regatta_engine::session::is_certainly_dead;
-use regatta_engine::suspicions::open_suspicions;
-use regatta_ops::documents::{
-    BudgetDocument, MarkDocument, PromptDocument, SalvageDocument, StatusDocument, Surroundings,
-};
+use regatta_ops::look::status::{Seen, document, lane, look};
+use regatta_ops::look::tasks::{suspected, why};
 use regatta_ops::tasks::beginning;
-use regatta_ops::tasks::next::{heir, next_step};
-use regatta_store::{MAIN_QUEUE, SpendQuery, Spending, Store, TaskRecord};
+use regatta_store::{Store, TaskRecord};
 
-use super::list;
 use super::radar::files;
 use crate::cli::Global;
 use crate::error::CliError;
@@ -48,87 +34,6 @@ pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: Option<String>,
-}
-
-/// Events read of one task.
-const MOST_EVENTS: usize = 100_000;
-
-/// Everything there is to say about a task.
-struct Seen {
-    attempts: Vec<Attempt>,
-    salvages: Vec<Salvage>,
-    held: Option<String>,
-    sighting: Option<Sighting>,
-    prompts: Vec<Prompt>,
-    suspicions: Vec<Suspicion>,
-    budget: Option<Account>,
-    landings: Vec<Landing>,
-    next: Option<String>,
-}
-
-async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, CliError> {
-    let attempts = store.attempts(&task.spec.id).await?;
-    let id = task.spec.id.clone();
-    // `status` answers even while git hangs.
-    let salvages = project.ask_git(move |repo| salvages_of(repo, &id))?.unwrap_or_default();
-    let sessions = store.sessions().await?;
-    let alive = |session: &str| {
-        sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
-    };
-    let held = match &task.state {
-        TaskState::Pending { .. } => why_held(&project.repo.state_dir, &task.spec.id, alive),
-        _ => None,
-    };
-    let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
-    let orphaned = holder.is_some_and(|info| is_certainly_dead(&info.node));
-    let next = match orphaned {
-        true => {
-            let who = if task.queue == MAIN_QUEUE { "daemon" } else { "run" };
-            Some(format!("the {who} that held it is gone: {} takes it over", heir(task)))
-        }
-        false => match taken_back(project, store, task).await? {
-            Some(taken_back) => Some(taken_back),
-            None => next_step(task, &attempts),
-        },
-    };
-    let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !list::is_over(&task.state));
-    if let Some(sighting) = &mut sighting {
-        forget_what_is_over(store, sighting, &task.spec.id).await?;
-    }
-    let prompts = store.prompts(&task.spec.id).await?;
-    let suspicions = match &task.state {
-        TaskState::Running { .. } => open_suspicions(store, &task.spec.id, task.attempts).await?,
-        _ => Vec::new(),
-    };
-    let budget = budget(store, project, &task.spec).await?;
-    let landings = super::report::landings(store, &task.spec.id).await?;
-    Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next })
-}
-
-/// The same as a document, without secrets.
-pub(crate) async fn document(
-    project: &Project,
-    store: &dyn Store,
-    task: &TaskRecord,
-) -> Result<StatusDocument, CliError> {
-    let Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next } =
-        look(project, store, task).await?;
-    let redactor = redactor(&project.config);
-    let budget = budget.as_ref().map(BudgetDocument::from);
-    let radar = sighting.iter().flat_map(|seen| MarkDocument::of(seen, &task.spec.id)).collect();
-    let salvage = salvages.iter().map(salvage_document).collect();
-    let lane = lane(attempts.last()).map(Path::to_owned);
-    let shown = |prompt: &Prompt| PromptDocument::new(prompt, redactor.redact(&prompt.text).into_owned());
-    let prompts = prompts.iter().map(shown).collect();
-    let surroundings =
-        Surroundings { lane, salvage, held, radar, prompts, suspicions, landings, next, budget };
-    let mut document = StatusDocument::new(task, &attempts, surroundings);
-    if let Some(listed) = list::document_of(project, store, &task.spec.id).await? {
-        document.doing = listed.doing;
-        document.cost_usd = listed.cost_usd;
-        document.under_test_since = listed.under_test_since;
-    }
-    Ok(document)
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -184,7 +89,7 @@ pub(crate) async fn show(
     }
     for suspicion in &suspicions {
         let since = ago(suspicion.at, regatta_engine::clock::now());
-        let text = redactor.redact(&list::suspected(suspicion)).into_owned();
+        let text = redactor.redact(&suspected(suspicion)).into_owned();
         ui.line(format!("suspect   {} ({since}; it is not stopped for that)", ui.paint(Style::Wait, &text)));
     }
     for line in sighting.iter().flat_map(|seen| ahead(seen, &task.spec.id)) {
@@ -194,60 +99,6 @@ pub(crate) async fn show(
         ui.line(format!("{}      {step}", ui.paint(Style::Busy, "next")));
     }
     Ok(Exit::Ok)
-}
-
-/// Work that landed, and that the target does not have any more.
-async fn taken_back(
-    project: &Project,
-    store: &dyn Store,
-    task: &TaskRecord,
-) -> Result<Option<String>, CliError> {
-    let (TaskState::Landed { commit, .. }, Ok(target)) = (&task.state, project.target()) else {
-        return Ok(None);
-    };
-    if !is_taken_back(&project.repo, &target, commit) {
-        return Ok(None);
-    }
-    let noted = |event: &Event| match &event.body {
-        EventBody::Noted { text } if text.starts_with("taken back:") => Some(event.at),
-        _ => None,
-    };
-    let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
-    let since = events.iter().rev().find_map(noted);
-    let since =
-        since.map_or_else(String::new, |at| format!(" (seen {})", ago(at, regatta_engine::clock::now())));
-    let commit = &commit[..commit.len().min(12)];
-    Ok(Some(format!(
-        "taken back: its commit is no longer on {target}{since}; `git cherry-pick {commit}` brings it back"
-    )))
-}
-
-/// What it may use, and what it has used of that.
-async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result<Option<Account>, CliError> {
-    let ceiling = spec.budget.or(project.config.budget.task);
-    if ceiling.is_open() {
-        return Ok(None);
-    }
-    let query = SpendQuery { tasks: Some(vec![spec.id.clone()]), anew: true, ..SpendQuery::default() };
-    let sums = store.spending(&query).await?;
-    let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
-    Ok(Some(Account::new(Scope::Task(spec.id.clone()), ceiling, spent)))
-}
-
-/// Takes out what was seen of tasks that have ended since.
-async fn forget_what_is_over(
-    store: &dyn Store,
-    sighting: &mut Sighting,
-    task: &TaskId,
-) -> Result<(), CliError> {
-    let others: Vec<Other> = sighting.about(task).map(|(other, _)| other).collect();
-    for other in others {
-        let Other::Task(other) = other else { continue };
-        if store.task(&other).await.is_ok_and(|record| list::is_over(&record.state)) {
-            sighting.findings.retain(|finding| finding.other(&other).is_none());
-        }
-    }
-    Ok(())
 }
 
 /// Whose work its own meets, and when that was seen.
@@ -265,19 +116,6 @@ fn ahead(sighting: &Sighting, task: &TaskId) -> Vec<String> {
     sighting.about(task).map(line).collect()
 }
 
-fn salvage_document(salvage: &Salvage) -> SalvageDocument {
-    SalvageDocument {
-        reference: salvage.name.clone(),
-        commit: salvage.oid.to_string(),
-        why: salvage.subject.clone(),
-    }
-}
-
-/// The directory in which the last attempt worked, while it is there.
-fn lane(last: Option<&Attempt>) -> Option<&Path> {
-    last.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
-}
-
 fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) -> String {
     let (glyph, style) = mark(task.state.name());
     let now = regatta_engine::clock::now();
@@ -292,7 +130,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
             lines.push(format!("{name:<9} {value}"));
         }
     };
-    let why = list::why(&task.state, &task.waiting_on);
+    let why = why(&task.state, &task.waiting_on);
     let why = if why.is_empty() { why } else { format!(": {why}") };
     add("state", format!("{}{why} ({})", ui.paint(style, task.state.name()), ago(task.updated_at, now)));
     add("cancel", task.cancel_asked.as_ref().map_or_else(String::new, |by| format!("asked for by {by}")));

@@ -1,6 +1,5 @@
 //! How things look: live views, tables, words for states.
 
-pub(crate) mod activity;
 pub(crate) mod dashboard;
 pub(crate) mod lines;
 pub(crate) mod reading;

@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn a_log_over_the_protocol_says_the_same_as_one_in_a_pipe() {
+        let (redactor, mut transcript) =
+            (Redactor::new([("MY_TOKEN", "hunter2hunter2")]), Transcript::new(false));
+        let entries = events().into_iter().flat_map(|event| transcript.event(&event, None));
+        let told: Vec<String> =
+            entries.flat_map(|entry| regatta_ops::look::log::lines(&entry, &redactor)).collect();
+        assert_eq!(told, lines(None, false));
+    }
+
+    #[test]
     fn on_a_terminal_nothing_is_wider_than_it() {
         assert_eq!(
             lines(Some(40), false),

@@ -227,7 +227,7 @@ impl Row {
 impl Model {
     /// Takes a task in as the store has it now. `clean` makes text fit to be shown.
     pub(super) fn put(&mut self, brief: TaskBrief, clean: impl Fn(&str) -> String) {
-        let why = clean(&crate::commands::list::why(&brief.state, &brief.waiting_on));
+        let why = clean(&regatta_ops::look::tasks::why(&brief.state, &brief.waiting_on));
         let known = self.rows.remove(&brief.id);
         let arrival = known.as_ref().map_or_else(
             || {

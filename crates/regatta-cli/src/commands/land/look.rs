@@ -1,18 +1,16 @@
 //! Looking at the train, and back at what it did.
 
+use std::time::Duration;
+
 use regatta_core::report::landed_as;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, counted, human};
 use regatta_core::train::history::history as phases;
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::clock;
-use regatta_engine::landing::order::{Deps, in_order};
-use regatta_engine::landing::picture::{TestNow, under_test};
-use regatta_engine::landing::target::{self, Stopped};
-use regatta_engine::session::is_certainly_dead;
-use regatta_store::{Store, TaskBrief, TaskQuery};
-use serde_json::{Value, json};
-use std::time::Duration;
+use regatta_engine::landing::picture::TestNow;
+use regatta_ops::look::train::{Picture, Shown, picture, tests_of, train};
+use serde_json::json;
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -22,8 +20,6 @@ use crate::render::shown::{ago, clean_line};
 use crate::render::text::table;
 use crate::ui::{Style, Ui};
 
-/// Landed tasks shown at the end.
-const RECENT: usize = 5;
 /// Events read of one task.
 const MOST_EVENTS: usize = 100_000;
 
@@ -56,62 +52,6 @@ pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit
         .collect();
     ui.out(&table(&["WHEN", "ATTEMPT", "PHASE", "TOOK", "OUTCOME", "DETAIL"], &rows));
     Ok(Exit::Ok)
-}
-
-/// A car with its task, as `land status` shows it.
-struct Shown {
-    car: Car,
-    waiting: Option<String>,
-}
-
-/// The train as it is now.
-struct Picture {
-    target: String,
-    tip: Option<String>,
-    cars: Vec<Shown>,
-    tests: Vec<TestNow>,
-    landed: Vec<TaskBrief>,
-    /// Why nothing lands until somebody decides.
-    stopped: Option<Stopped>,
-}
-
-async fn picture(project: &Project) -> Result<Picture, CliError> {
-    let target = project.train_target()?;
-    let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
-    // Before the first run there is no store, and no train either.
-    if project.has_store() {
-        let store = project.store().await?;
-        cars = shown(project, store.as_ref(), &target).await?;
-        let sessions = store.sessions().await?;
-        let alive = |session: &str| {
-            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
-        };
-        tests = under_test(&project.repo.state_dir, &target, alive);
-        let query = TaskQuery { states: vec!["landed".to_owned()], limit: 0, ..TaskQuery::default() };
-        landed = store.briefs(&query).await?;
-        landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
-        landed.truncate(RECENT);
-    }
-    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
-    let stopped = target::stopped(&project.repo.state_dir, &target);
-    Ok(Picture { target, tip, cars, tests, landed, stopped })
-}
-
-/// The same as a document.
-pub(crate) async fn train(project: &Project) -> Result<Value, CliError> {
-    let Picture { target, tip, cars, tests, landed, stopped } = picture(project).await?;
-    let land = &project.config.land;
-    Ok(json!({
-        "target": target,
-        "tip": tip,
-        "gate": land.test_command,
-        "slots": land.parallel,
-        "strategy": land.strategy,
-        "cars": cars.iter().map(|shown| document(shown, &tests)).collect::<Vec<_>>(),
-        "tests": tests,
-        "landed": landed.iter().map(landed_document).collect::<Vec<_>>(),
-        "stopped": stopped,
-    }))
 }
 
 pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -154,25 +94,6 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         }
     }
     Ok(Exit::Ok)
-}
-
-async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec<Shown>, CliError> {
-    let cars = store.cars(target).await?;
-    let cars = in_order(store, &project.repo.state_dir, cars, &mut Deps::default()).await?;
-    let mut shown = Vec::new();
-    for car in cars {
-        let waiting = match store.task(&car.task).await?.state {
-            TaskState::Landing { waiting, .. } => waiting,
-            // It has left since.
-            _ => continue,
-        };
-        shown.push(Shown { car, waiting });
-    }
-    Ok(shown)
-}
-
-fn tests_of<'a>(car: &Car, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
-    tests.iter().filter(|test| test.cars.contains(&car.task)).collect()
 }
 
 /// What a car does at this moment: its mark, and in words.
@@ -219,32 +140,4 @@ fn test_row(test: &TestNow, target: &str, now: Timestamp) -> Vec<String> {
         cars => format!("{target} + {}", cars.join(" + ")),
     };
     vec![test.candidate[..12].to_owned(), human(now.since(test.since)), content]
-}
-
-fn document(shown: &Shown, tests: &[TestNow]) -> Value {
-    let (step, candidate) = match &shown.car.step {
-        CarStep::Queued => ("queued", None),
-        CarStep::Intended { .. } => ("intended", None),
-        CarStep::Gated { candidate, .. } => ("gated", Some(candidate)),
-    };
-    let under: Vec<&str> = tests_of(&shown.car, tests).iter().map(|test| test.candidate.as_str()).collect();
-    json!({
-        "id": shown.car.task,
-        "attempt": shown.car.attempt,
-        "priority": shown.car.priority,
-        "step": step,
-        "waiting": shown.waiting,
-        "candidate": candidate,
-        "under_test": under,
-        "head": shown.car.request.head,
-        "checked": shown.car.request.checked,
-    })
-}
-
-fn landed_document(task: &TaskBrief) -> Value {
-    let commit = match &task.state {
-        TaskState::Landed { commit, .. } => Some(commit),
-        _ => None,
-    };
-    json!({ "id": task.id, "commit": commit, "at": task.updated_at })
 }

@@ -2,10 +2,10 @@
 
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, human};
+use regatta_ops::look::tasks::Listed;
 use regatta_store::TaskBrief;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::Seen;
 use crate::render::shown::ago;
 use crate::render::state::mark;
 use crate::render::text::{fit, table};
@@ -43,7 +43,7 @@ impl Column {
 }
 
 /// At most `lines` of them, where that is given; a last line says how many more there are.
-pub(super) fn draw(seen: &Seen, ui: &Ui, now: Timestamp, lines: Option<usize>) -> String {
+pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>) -> String {
     let all = &seen.tasks;
     if all.is_empty() {
         return String::new();

@@ -4,11 +4,11 @@ use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_ops::documents::crew::BoardTaskDocument;
 pub(crate) use regatta_ops::documents::crew::board;
+use regatta_ops::look::tasks::why;
 use regatta_store::TaskRecord;
 
 use super::parallel;
 use crate::cli::Global;
-use crate::commands::list::why;
 use crate::crew::open;
 use crate::error::CliError;
 use crate::exit::Exit;

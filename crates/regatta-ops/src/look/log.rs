@@ -2,18 +2,19 @@
 
 use std::collections::VecDeque;
 
+use regatta_core::plain::{clean, clean_line};
+use regatta_core::time::counted;
 use regatta_engine::agents::{self, AgentProfile, Kind};
 use regatta_engine::process::Tail;
-use regatta_engine::transcript::{Entry, Transcript};
+use regatta_engine::redact::Redactor;
+use regatta_engine::transcript::{Entry, Shape, Transcript};
 use regatta_store::Store;
 
-use crate::error::CliError;
 use crate::project::{Project, find_task};
-use crate::render::shown::redactor;
-use crate::render::transcript::Layout;
-use crate::ui::Ui;
+use crate::refusal::Refusal;
+use crate::secrets::redactor;
 
-/// Lines up to so many bytes in all; older ones give way.
+/// Lines up to a number of bytes in all; older ones give way.
 struct Kept {
     lines: VecDeque<String>,
     bytes: usize,
@@ -35,12 +36,12 @@ impl Kept {
 }
 
 /// What the agent of the last attempt said and did, without secrets.
-pub(super) async fn end_of(
+pub async fn end_of(
     project: &Project,
     store: &dyn Store,
     task: &str,
     most: usize,
-) -> Result<String, CliError> {
+) -> Result<String, Refusal> {
     let task = find_task(store, task).await?;
     let id = &task.spec.id;
     let attempts = store.attempts(id).await?;
@@ -50,20 +51,19 @@ pub(super) async fn end_of(
         let path = attempt.log.clone().unwrap_or(usual);
         path.exists().then_some((attempt, path))
     }) else {
-        return Err(CliError::not_found(format!("{id} has no log yet"))
+        return Err(Refusal::not_found(format!("{id} has no log yet"))
             .hinted(format!("`regatta status {id}` shows what it waits for")));
     };
     let kind = project.config.agents.get(&attempt.agent);
     let kind = kind.map_or(Kind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
-    let (ui, redactor) = (Ui::plain(), redactor(&project.config));
-    let layout = Layout::new(&ui, &redactor, None);
+    let redactor = redactor(&project.config);
     let mut decoder = agents::decoder_in(kind, attempt.lane.as_deref());
     let mut transcript = Transcript::new(kind == Kind::Command);
     let mut kept = Kept { lines: VecDeque::new(), bytes: 0, most, left_out: false };
     let mut show = |entries: Vec<Entry>| {
-        entries.iter().flat_map(|entry| layout.lines(entry)).for_each(|line| kept.push(line));
+        entries.iter().flat_map(|entry| lines(entry, &redactor)).for_each(|line| kept.push(line));
     };
-    let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
+    let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
     let mut tail = Tail::open(&path, 0).map_err(failed)?;
     loop {
         let lines = tail.ready_lines().map_err(failed)?;
@@ -81,4 +81,40 @@ pub(super) async fn end_of(
     }
     text.extend(kept.lines.into_iter().map(|line| line + "\n"));
     Ok(text)
+}
+
+/// The lines of one entry of a transcript as plain text: without secrets, each as long as it is.
+pub fn lines(entry: &Entry, redactor: &Redactor) -> Vec<String> {
+    let indent = "  ".repeat(entry.indent);
+    let mut lines = Vec::new();
+    if entry.gap {
+        lines.push(String::new());
+    }
+    match entry.shape {
+        Shape::Words => match clean(&redactor.redact(&entry.text)) {
+            text if text.is_empty() => lines.push(text),
+            text => lines.extend(text.lines().map(str::to_owned)),
+        },
+        Shape::Line | Shape::Wrapped => {
+            let shown = |text: &str| clean_line(&redactor.redact(text)).trim_end().to_owned();
+            let note = shown(&entry.note);
+            let note = if note.is_empty() { note } else { format!("({note})") };
+            let mut parts = vec![entry.glyph.to_owned(), shown(&entry.name), shown(&entry.text), note];
+            let mut n = 0;
+            // The mark is there even where it is empty.
+            parts.retain(|part| {
+                n += 1;
+                n == 1 || !part.is_empty()
+            });
+            lines.push(format!("{indent}{}", parts.join(" ")));
+        }
+        Shape::Diff => {
+            let text = clean(&redactor.redact(&entry.text));
+            lines.extend(text.lines().map(|line| format!("{indent}{line}")));
+            if entry.more > 0 {
+                lines.push(format!("{indent}… {}", counted(entry.more, "more line")));
+            }
+        }
+    }
+    lines
 }

@@ -4,25 +4,24 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use regatta_core::plain::clean_line;
 use regatta_engine::agents::{self, AgentEvent, Kind};
 use regatta_engine::redact::Redactor;
-
-use super::shown::clean_line;
 
 /// How much of the end of a log is looked at.
 const GLANCE: u64 = 16 * 1024;
 
 /// What was heard last.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Activity {
+pub struct Activity {
     /// Its last tool or its last words, in one line.
-    pub(crate) doing: Option<String>,
+    pub doing: Option<String>,
     /// What this attempt has cost so far, where the agent says so.
-    pub(crate) usd: Option<f64>,
+    pub usd: Option<f64>,
 }
 
 /// Looks at the end of a log; nothing where there is none.
-pub(crate) fn glance(log: &Path, kind: Kind, redactor: &Redactor) -> Activity {
+pub fn glance(log: &Path, kind: Kind, redactor: &Redactor) -> Activity {
     let mut activity = Activity::default();
     let Ok(file) = File::open(log) else { return activity };
     let size = file.metadata().map_or(0, |data| data.len());

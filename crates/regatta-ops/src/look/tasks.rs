@@ -1,0 +1,261 @@
+//! What there is: tasks, and what is known of them beside their states.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use regatta_core::id::TaskId;
+use regatta_core::plain::clean_line;
+use regatta_core::radar::{Kind, Sighting};
+use regatta_core::state::TaskState;
+use regatta_core::suspicion::Suspicion;
+use regatta_core::time::{Timestamp, human};
+use regatta_engine::agents::{AgentProfile, Kind as AgentKind};
+use regatta_engine::holds::all_held;
+use regatta_engine::landing::picture::{TestNow, trains_now};
+use regatta_engine::radar::last_sighting;
+use regatta_engine::session::is_certainly_dead;
+use regatta_engine::suspicions::open_suspicions;
+use regatta_store::{SpendBy, SpendQuery, Store, StoreError, TaskBrief, TaskQuery};
+
+use super::activity::{Activity, glance};
+use crate::documents::{MarkDocument, TaskDocument};
+use crate::project::Project;
+use crate::refusal::Refusal;
+use crate::secrets::redactor;
+
+/// Of more running tasks than this, what their agents do is not looked up.
+const MOST_ACTIVITIES: usize = 100;
+/// For more tasks than this, costs are read for all at once.
+const MANY: usize = 1000;
+
+/// The states that a word means: `all`, `active`, or the name of one.
+pub fn states(word: &str) -> Vec<String> {
+    match word {
+        "all" => Vec::new(),
+        "active" => {
+            let settled = ["done", "landed", "failed", "cancelled", "skipped"];
+            TaskState::NAMES
+                .iter()
+                .filter(|name| !settled.contains(name))
+                .map(|name| (*name).into())
+                .collect()
+        }
+        name => vec![name.to_owned()],
+    }
+}
+
+/// At most `limit` tasks in a state, as documents: those that changed last.
+pub async fn documents(
+    project: &Project,
+    store: &dyn Store,
+    status: &str,
+    limit: usize,
+) -> Result<Vec<TaskDocument>, Refusal> {
+    let states = match status {
+        "completed" => ["done", "landed"].map(str::to_owned).into(),
+        "in_progress" => vec!["running".to_owned()],
+        word if ["all", "active"].contains(&word) || TaskState::NAMES.contains(&word) => states(word),
+        word => {
+            return Err(Refusal::usage(format!("there is no state {word:?}"))
+                .hinted(format!("all, active, completed, {}", TaskState::NAMES.join(", "))));
+        }
+    };
+    let query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
+    Ok(Listed::load(store, project, &query).await?.into_documents())
+}
+
+/// One task as the list has it.
+pub async fn document_of(
+    project: &Project,
+    store: &dyn Store,
+    task: &TaskId,
+) -> Result<Option<TaskDocument>, Refusal> {
+    let query = TaskQuery { ids: Some(vec![task.clone()]), ..TaskQuery::default() };
+    Ok(Listed::load(store, project, &query).await?.into_documents().pop())
+}
+
+/// Tasks, and what is known of them beside their states: small files are read, the events of those that run, and the
+/// ends of their logs.
+#[derive(Default)]
+pub struct Listed {
+    /// The tasks.
+    pub tasks: Vec<TaskBrief>,
+    held: BTreeMap<TaskId, String>,
+    /// Whom the sighting speaks of.
+    involved: BTreeSet<TaskId>,
+    sighting: Option<Sighting>,
+    /// Of those that run.
+    suspicions: BTreeMap<TaskId, Vec<Suspicion>>,
+    /// Of those that run, too.
+    activities: BTreeMap<TaskId, Activity>,
+    /// Dollars of attempts that are over, by task.
+    spent: HashMap<String, f64>,
+    tests: Vec<TestNow>,
+}
+
+impl Listed {
+    /// Looks at the tasks that a query finds.
+    pub async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
+        let tasks = store.briefs(query).await?;
+        let spent = spent(store, Some(&tasks)).await?;
+        Ok(Self { spent, ..Self::around(store, project, tasks).await? })
+    }
+
+    /// The same without the tasks of a long list: only what is known of them beside their records.
+    pub async fn beside(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
+        let mut known = Vec::new();
+        if query.states.is_empty() || query.states.iter().any(|name| name == "running") {
+            let states = vec!["running".to_owned()];
+            known = store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await?;
+        }
+        let seen = last_sighting(&project.repo.state_dir).map(|sighting| sighting.involved());
+        let ids: Vec<TaskId> = seen.into_iter().flatten().collect();
+        if !ids.is_empty() {
+            let involved = store.briefs(&TaskQuery { ids: Some(ids), ..TaskQuery::default() }).await?;
+            known.extend(involved.into_iter().filter(|task| is_over(&task.state)));
+        }
+        let spent = spent(store, None).await?;
+        Ok(Self { spent, ..Self::around(store, project, known).await? })
+    }
+
+    async fn around(store: &dyn Store, project: &Project, tasks: Vec<TaskBrief>) -> Result<Self, StoreError> {
+        let state_dir = &project.repo.state_dir;
+        let sessions = store.sessions().await?;
+        let alive = |session: &str| {
+            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+        };
+        let mut sighting = last_sighting(state_dir);
+        let mut involved = BTreeSet::new();
+        if let Some(sighting) = &mut sighting {
+            involved = sighting.involved();
+            let over = |task: &&TaskBrief| is_over(&task.state) && involved.contains(&task.id);
+            for task in tasks.iter().filter(over) {
+                sighting.findings.retain(|finding| finding.other(&task.id).is_none());
+            }
+        }
+        let mut suspicions = BTreeMap::new();
+        let running = || tasks.iter().filter(|task| matches!(task.state, TaskState::Running { .. }));
+        for task in running() {
+            let open = open_suspicions(store, &task.id, task.attempts).await?;
+            suspicions.insert(task.id.clone(), open);
+        }
+        let mut activities = BTreeMap::new();
+        if (1..=MOST_ACTIVITIES).contains(&suspicions.len()) {
+            let redactor = redactor(&project.config);
+            for task in running() {
+                let attempts = store.attempts(&task.id).await?;
+                let Some(attempt) = attempts.last() else { continue };
+                let agent = project.config.agents.get(&attempt.agent);
+                let kind =
+                    agent.map_or(AgentKind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
+                let seen = attempt.log.as_deref().map(|log| glance(log, kind, &redactor));
+                activities.insert(task.id.clone(), seen.unwrap_or_default());
+            }
+        }
+        let tests = trains_now(state_dir, alive).into_iter().flat_map(|train| train.tests).collect();
+        let held = all_held(state_dir, alive);
+        let spent = HashMap::new();
+        Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
+    }
+
+    /// What was seen, if it concerns the task: it does for few of many.
+    fn sighting(&self, task: &TaskId) -> Option<&Sighting> {
+        self.sighting.as_ref().filter(|_| self.involved.contains(task))
+    }
+
+    /// For programs.
+    pub fn into_documents(mut self) -> Vec<TaskDocument> {
+        let tasks = std::mem::take(&mut self.tasks);
+        tasks.into_iter().map(|task| self.document(task)).collect()
+    }
+
+    /// For most of many tasks there is nothing more to say than their own record.
+    pub fn document(&mut self, task: TaskBrief) -> TaskDocument {
+        TaskDocument {
+            held: self.why_held(&task).cloned(),
+            radar: self.sighting(&task.id).map_or_else(Vec::new, |seen| MarkDocument::of(seen, &task.id)),
+            suspicions: self.suspicions.remove(&task.id).unwrap_or_default(),
+            cost_usd: self.cost(&task),
+            doing: self.activities.get(&task.id).and_then(|activity| activity.doing.clone()),
+            under_test_since: self.under_test_since(&task),
+            ..TaskDocument::from(task)
+        }
+    }
+
+    /// What it has cost so far, the attempt that runs included.
+    pub fn cost(&self, task: &TaskBrief) -> Option<f64> {
+        let live = self.activities.get(&task.id).and_then(|activity| activity.usd).unwrap_or(0.0);
+        let total = self.spent.get(task.id.as_str()).copied().unwrap_or(0.0) + live;
+        (total > 0.0).then_some(total)
+    }
+
+    fn under_test_since(&self, task: &TaskBrief) -> Option<Timestamp> {
+        if !matches!(task.state, TaskState::Landing { .. }) {
+            return None;
+        }
+        let tests = self.tests.iter().filter(|test| test.cars.contains(&task.id));
+        tests.map(|test| test.since).min()
+    }
+
+    fn why_held(&self, task: &TaskBrief) -> Option<&String> {
+        self.held.get(&task.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
+    }
+
+    /// What a task does, why it is where it is, and what is ahead of it.
+    pub fn why(&self, task: &TaskBrief, now: Timestamp) -> String {
+        let mut parts = vec![why(&task.state, &task.waiting_on)];
+        let tested = self.under_test_since(task);
+        parts.extend(tested.map(|since| format!("under test for {}", human(now.since(since)))));
+        parts.extend(self.why_held(task).map(|why| format!("held: {}", clean_line(why))));
+        parts.extend(self.suspicions.get(&task.id).into_iter().flatten().map(suspected));
+        parts.extend(self.sighting(&task.id).and_then(|seen| warning(seen, &task.id)));
+        parts.extend(self.activities.get(&task.id).and_then(|activity| activity.doing.clone()));
+        parts.retain(|part| !part.is_empty());
+        parts.join("; ")
+    }
+}
+
+/// `⚠ silence: …`.
+pub fn suspected(suspicion: &Suspicion) -> String {
+    format!("⚠ {}: {}", suspicion.sign, clean_line(&suspicion.why))
+}
+
+/// Whether what was seen of a task's work is of no interest any more.
+pub fn is_over(state: &TaskState) -> bool {
+    state.is_dead() || matches!(state, TaskState::Landed { .. })
+}
+
+/// `⚠ would conflict with b, c`, if it would.
+fn warning(sighting: &Sighting, task: &TaskId) -> Option<String> {
+    let others = sighting.about(task).filter(|(_, finding)| finding.kind == Kind::Conflict);
+    let others: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
+    (!others.is_empty()).then(|| format!("⚠ would conflict with {}", others.join(", ")))
+}
+
+/// What a task waits for, or why it is where it is.
+pub fn why(state: &TaskState, waiting_on: &[TaskId]) -> String {
+    if let Some(reason) = state.reason() {
+        return clean_line(&reason);
+    }
+    if let TaskState::Pending { not_before: Some(at) } = state {
+        return format!("to be tried again at {at}");
+    }
+    match waiting_on {
+        [] => String::new(),
+        on => format!("waits for {}", on.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// What attempts have cost, by task: of these, or of all.
+async fn spent(store: &dyn Store, tasks: Option<&[TaskBrief]>) -> Result<HashMap<String, f64>, StoreError> {
+    let tried = |tasks: &[TaskBrief]| {
+        let tried = tasks.iter().filter(|task| task.attempts > 0);
+        tried.map(|task| task.id.clone()).collect::<Vec<TaskId>>()
+    };
+    let tasks = tasks.map(tried);
+    if tasks.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(HashMap::new());
+    }
+    let tasks = tasks.filter(|tried| tried.len() <= MANY);
+    let sums = store.spending(&SpendQuery { by: SpendBy::Task, tasks, ..SpendQuery::default() }).await?;
+    Ok(sums.into_iter().filter(|sum| sum.usd > 0.0).map(|sum| (sum.key, sum.usd)).collect())
+}

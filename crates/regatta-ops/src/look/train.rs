@@ -1,0 +1,129 @@
+//! The train as it is now.
+
+use regatta_core::state::TaskState;
+use regatta_core::train::{Car, CarStep};
+use regatta_engine::landing::order::{Deps, in_order};
+use regatta_engine::landing::picture::{TestNow, under_test};
+use regatta_engine::landing::target::{self, Stopped};
+use regatta_engine::session::is_certainly_dead;
+use regatta_store::{Store, TaskBrief, TaskQuery};
+
+use crate::documents::{CarDocument, LandedDocument, TrainDocument};
+use crate::project::Project;
+use crate::refusal::Refusal;
+
+/// Landed tasks shown at the end.
+const RECENT: usize = 5;
+
+/// A car, and what its task waits for.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The car.
+    pub car: Car,
+    /// Why it does not land by itself.
+    pub waiting: Option<String>,
+}
+
+/// The train as it is now.
+pub struct Picture {
+    /// The branch it lands on.
+    pub target: String,
+    /// The commit there.
+    pub tip: Option<String>,
+    /// The cars, in their order.
+    pub cars: Vec<Shown>,
+    /// What is under test.
+    pub tests: Vec<TestNow>,
+    /// What landed last.
+    pub landed: Vec<TaskBrief>,
+    /// Why nothing lands until somebody decides.
+    pub stopped: Option<Stopped>,
+}
+
+/// Looks at the train.
+pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
+    let target = project.train_target()?;
+    let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
+    // Before the first run there is no store, and no train either.
+    if project.has_store() {
+        let store = project.store().await?;
+        cars = shown(project, store.as_ref(), &target).await?;
+        let sessions = store.sessions().await?;
+        let alive = |session: &str| {
+            sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
+        };
+        tests = under_test(&project.repo.state_dir, &target, alive);
+        let query = TaskQuery { states: vec!["landed".to_owned()], limit: 0, ..TaskQuery::default() };
+        landed = store.briefs(&query).await?;
+        landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
+        landed.truncate(RECENT);
+    }
+    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
+    let stopped = target::stopped(&project.repo.state_dir, &target);
+    Ok(Picture { target, tip, cars, tests, landed, stopped })
+}
+
+/// The same as a document.
+pub async fn train(project: &Project) -> Result<TrainDocument, Refusal> {
+    let Picture { target, tip, cars, tests, landed, stopped } = picture(project).await?;
+    let land = &project.config.land;
+    Ok(TrainDocument {
+        cars: cars.iter().map(|shown| car(shown, &tests)).collect(),
+        gate: land.test_command.clone(),
+        landed: landed.iter().map(landed_document).collect(),
+        slots: land.parallel,
+        stopped,
+        strategy: land.strategy,
+        target,
+        tests,
+        tip,
+    })
+}
+
+async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec<Shown>, Refusal> {
+    let cars = store.cars(target).await?;
+    let cars = in_order(store, &project.repo.state_dir, cars, &mut Deps::default()).await?;
+    let mut shown = Vec::new();
+    for car in cars {
+        let waiting = match store.task(&car.task).await?.state {
+            TaskState::Landing { waiting, .. } => waiting,
+            // It has left since.
+            _ => continue,
+        };
+        shown.push(Shown { car, waiting });
+    }
+    Ok(shown)
+}
+
+/// The tests that a car is part of.
+pub fn tests_of<'a>(car: &Car, tests: &'a [TestNow]) -> Vec<&'a TestNow> {
+    tests.iter().filter(|test| test.cars.contains(&car.task)).collect()
+}
+
+fn car(shown: &Shown, tests: &[TestNow]) -> CarDocument {
+    let Shown { car, waiting } = shown;
+    let (step, candidate) = match &car.step {
+        CarStep::Queued => ("queued", None),
+        CarStep::Intended { .. } => ("intended", None),
+        CarStep::Gated { candidate, .. } => ("gated", Some(candidate.clone())),
+    };
+    CarDocument {
+        attempt: car.attempt,
+        candidate,
+        checked: car.request.checked,
+        head: car.request.head.clone(),
+        id: car.task.clone(),
+        priority: car.priority,
+        step,
+        under_test: tests_of(car, tests).iter().map(|test| test.candidate.clone()).collect(),
+        waiting: waiting.clone(),
+    }
+}
+
+fn landed_document(task: &TaskBrief) -> LandedDocument {
+    let commit = match &task.state {
+        TaskState::Landed { commit, .. } => Some(commit.clone()),
+        _ => None,
+    };
+    LandedDocument { at: task.updated_at, commit, id: task.id.clone() }
+}
