@@ -8,7 +8,6 @@ mod crew;
 mod error;
 mod exit;
 mod help;
-mod mcp;
 mod parallel;
 mod project;
 mod queue;

@@ -10,7 +10,7 @@ use regatta_core::verdict::Statement;
 use regatta_engine::clock;
 use regatta_engine::context::{config_secrets, token_hash};
 use regatta_engine::redact::Redactor;
-use regatta_store::{RequestId, Word, WorkerReport};
+use regatta_store::{RequestId, Store, Word, WorkerReport};
 
 use crate::refusal::Refusal;
 
@@ -52,8 +52,14 @@ impl Worker {
     }
 }
 
+/// Records what a worker said, without the secrets of its environment and of the settings.
+pub async fn report(store: &dyn Store, config: &Config, report: WorkerReport) -> Result<(), Refusal> {
+    let report = WorkerReport { word: without_secrets(report.word, Some(config)), ..report };
+    Ok(store.report(&report, &RequestId::fresh(), clock::now()).await?)
+}
+
 /// What a worker says is kept and shown: secrets of its environment, of its lane's `.env` and of the settings stay out.
-pub fn without_secrets(word: Word, config: Option<&Config>) -> Word {
+fn without_secrets(word: Word, config: Option<&Config>) -> Word {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     // An agent may hand on less of its environment than it has: what the settings know counts too.

@@ -1,5 +1,7 @@
 //! `regatta mcp`: Regatta as a server of the Model Context Protocol.
 
+mod door;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
 use regatta_engine::context::token_hash;
 use regatta_engine::crew::Watch;
-use regatta_server::mcp::{Authority, Server, http, stdio};
+use regatta_server::mcp::{Authority, Desk, Server, http, stdio};
 use regatta_store::Store;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -19,7 +21,6 @@ use crate::cli::Global;
 use crate::crew::{member_name, open};
 use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
-use crate::mcp::{Commands, door};
 use crate::ui::Ui;
 
 /// Whoever registers over HTTP and calls nothing for so long has left.
@@ -71,18 +72,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, CliError> {
-    let crew = open(global).await?;
-    let store = crew.store.clone();
-    let commands = Arc::new(Commands { crew, lease: None });
+    let desk = Arc::new(Desk { crew: open(global).await?, lease: None });
     if let Some(name) = &args.name {
-        commands.join(name, &args.role).await?;
+        desk.join(name, &args.role).await?;
     }
-    let server = Server::new(store, commands.clone(), authority, args.name);
+    let server = Server::new(desk.clone(), authority, args.name);
     let served = tokio::select! {
         served = stdio::serve(server) => served,
         signal = tokio::signal::ctrl_c() => signal.map_err(|error| error.to_string()),
     };
-    commands.crew.leave_all().await;
+    desk.crew.leave_all().await;
     served.map(|()| Exit::Ok).map_err(|why| {
         CliError::new(RefusalKind::CannotWork, why)
             .hinted("start it from an agent: it speaks a protocol, not with people")
@@ -106,9 +105,9 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
         true => ui.object(&json!({ "url": url, "token_file": token_file })),
         false => ui.line(format!("{url} (token in {})", token_file.display())),
     }
-    let commands = Arc::new(Commands { crew, lease: Some(LEASE) });
-    let watching = tokio::spawn(watch(store.clone()));
-    let make = move || Server::new(store.clone(), commands.clone(), Authority::Operator, None);
+    let desk = Arc::new(Desk { crew, lease: Some(LEASE) });
+    let watching = tokio::spawn(watch(store));
+    let make = move || Server::new(desk.clone(), Authority::Operator, None);
     let end = async {
         let _ = tokio::signal::ctrl_c().await;
     };

@@ -1,14 +1,17 @@
 //! What a tool says: a sentence and a document, or why not.
 
-use regatta_core::causes::with_causes;
+use regatta_ops::Refusal;
 use regatta_store::StoreError;
 use rmcp::handler::server::tool::IntoCallToolResult;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
+/// Mistakes in files that are named one by one.
+const MOST_DIAGNOSTICS: usize = 20;
+
 /// What came of a call.
-pub(super) type Told = Result<Answer, Refusal>;
+pub(super) type Told = Result<Answer, Refused>;
 
 /// A sentence for whoever reads, and the same as a document.
 #[derive(Clone, Debug)]
@@ -50,57 +53,52 @@ impl IntoCallToolResult for Answer {
     }
 }
 
-/// Why something is not done, and the next step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What is in the way.
-    pub why: String,
-    /// What to do.
-    pub hint: String,
+/// Why something is not done, as the result of a tool.
+#[derive(Clone, Debug)]
+pub(super) struct Refused(Refusal);
+
+/// The request is wrong; `hint` is the next step.
+pub(super) fn refusal(why: impl Into<String>, hint: impl Into<String>) -> Refusal {
+    Refusal::usage(why).hinted(hint)
 }
 
-impl Refusal {
-    /// With a next step.
-    pub fn new(why: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { why: why.into(), hint: hint.into() }
-    }
-}
-
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.why)?;
-        if self.hint.is_empty() { Ok(()) } else { write!(f, " (hint: {})", self.hint) }
+        let Self(refusal) = self;
+        f.write_str(&refusal.message)?;
+        for diagnostic in refusal.diagnostics.iter().take(MOST_DIAGNOSTICS) {
+            write!(f, "\n{diagnostic}")?;
+        }
+        write!(f, " (hint: {})", refusal.hint())
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+/// What the store says, with the tool that helps.
+impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
-            StoreError::Fenced(_) => "this attempt is over; what it says no longer counts",
-            StoreError::NotFound(_) => "list_tasks shows what there is",
-            StoreError::Conflict(_) => "read it again, and decide again",
-            StoreError::Busy(_) => "try again: nothing was changed",
-            StoreError::Unavailable(_) | StoreError::Corrupt(_) => "`regatta doctor` looks at the store",
-            StoreError::SessionExpired => "register_instance comes back",
-            StoreError::Held(_) | StoreError::Refused(_) | StoreError::Invalid(_) => "",
+            StoreError::NotFound(_) => Some("list_tasks shows what there is"),
+            StoreError::Conflict(_) => Some("read it again, and decide again"),
+            StoreError::Busy(_) => Some("try again: nothing was changed"),
+            StoreError::SessionExpired => Some("register_instance comes back"),
+            _ => None,
         };
-        Refusal::new(with_causes(&error), hint)
+        let refusal = Refusal::from(error);
+        Self(match hint {
+            Some(hint) => refusal.hinted(hint),
+            None => refusal,
+        })
     }
 }
 
-impl IntoCallToolResult for Refusal {
+impl IntoCallToolResult for Refused {
     fn into_call_tool_result(self) -> Result<CallToolResponse, rmcp::ErrorData> {
         Ok(CallToolResult::error(vec![ContentBlock::text(self.to_string())]).into())
-    }
-}
-
-impl From<regatta_ops::Refusal> for Refusal {
-    fn from(refusal: regatta_ops::Refusal) -> Self {
-        let hint = refusal.hint();
-        let mut why = refusal.message;
-        for diagnostic in refusal.diagnostics.iter().take(20) {
-            why.push_str(&format!("\n{diagnostic}"));
-        }
-        Refusal::new(why, hint)
     }
 }

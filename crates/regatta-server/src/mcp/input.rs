@@ -2,8 +2,10 @@
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
+use regatta_ops::Refusal;
+use regatta_ops::crew::Speaker;
 
-use super::{Refusal, Speaker};
+use super::answer::refusal;
 
 /// The most that all arguments of one call may hold, in bytes.
 pub(super) const MOST: usize = 1024 * 1024;
@@ -11,7 +13,7 @@ pub(super) const MOST: usize = 1024 * 1024;
 /// A text that is not empty and not too long.
 pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Refusal> {
     if text.trim().is_empty() {
-        return Err(Refusal::new(format!("`{field}` is empty"), "say something"));
+        return Err(refusal(format!("`{field}` is empty"), "say something"));
     }
     bounded(field, text, most)
 }
@@ -19,7 +21,7 @@ pub(super) fn text(field: &str, text: String, most: usize) -> Result<String, Ref
 /// A text that is not too long.
 pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, Refusal> {
     match text.len() > most {
-        true => Err(Refusal::new(
+        true => Err(refusal(
             format!("`{field}` has {} bytes, and at most {most} are taken", text.len()),
             "put it into a file and name that",
         )),
@@ -30,7 +32,7 @@ pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, 
 /// A member's name.
 pub(super) fn name(field: &str, text: &str) -> Result<MemberName, Refusal> {
     MemberName::parse(text)
-        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "list_instances shows who is there"))
+        .map_err(|why| refusal(format!("`{field}` {text:?} {why}"), "list_instances shows who is there"))
 }
 
 /// The same, where there may be none.
@@ -40,18 +42,18 @@ pub(super) fn maybe_name(field: &str, text: Option<&str>) -> Result<Option<Membe
 
 /// A role.
 pub(super) fn role(text: &str) -> Result<Role, Refusal> {
-    Role::parse(text).map_err(|why| Refusal::new(format!("`role` {text:?} {why}"), "for example: developer"))
+    Role::parse(text).map_err(|why| refusal(format!("`role` {text:?} {why}"), "for example: developer"))
 }
 
 /// A task's id.
 pub(super) fn id(field: &str, text: &str) -> Result<TaskId, Refusal> {
     TaskId::parse(text)
-        .map_err(|why| Refusal::new(format!("`{field}` {text:?} {why}"), "a–z, A–Z, 0–9, '.', '_' and '-'"))
+        .map_err(|why| refusal(format!("`{field}` {text:?} {why}"), "a–z, A–Z, 0–9, '.', '_' and '-'"))
 }
 
-/// Task ids.
-pub(super) fn ids(field: &str, texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
-    texts.iter().map(|text| id(field, text)).collect()
+/// Ids of tasks.
+pub(super) fn ids(field: &str, texts: &[String]) -> Result<Vec<String>, Refusal> {
+    texts.iter().map(|text| Ok(id(field, text)?.to_string())).collect()
 }
 
 /// For whom somebody speaks: as they say, or as they registered here.

@@ -2,11 +2,11 @@
 //!
 //! Invariants: a server has one authority from its start to its end, and a tool that this does not allow is neither listed
 //! nor run. What cannot be done is told as the result of the tool, with the next step, and never breaks the protocol.
-//! Every act is the command's own: the binary lends it through [`Host`].
+//! Every act is one of `regatta-ops`, as it is for the commands; [`Desk`] has the project and the store.
 
 mod answer;
 mod authority;
-mod host;
+mod desk;
 pub mod http;
 mod input;
 mod limited;
@@ -16,11 +16,8 @@ mod server;
 pub mod stdio;
 mod tools;
 
-pub use answer::Refusal;
 pub use authority::Authority;
-pub use host::{
-    ClaimOrder, CompleteOrder, ContextOrder, EnqueueOrder, Host, InboxOrder, PostOrder, PushOrder, Speaker,
-};
+pub use desk::Desk;
 pub use server::Server;
 
 /// The name under which agents know this server.

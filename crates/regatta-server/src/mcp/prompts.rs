@@ -5,6 +5,7 @@ use rmcp::model::{
     GetPromptResult, JsonObject, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role,
 };
 
+use super::answer::Refused;
 use super::{Authority, Server};
 
 /// The longest argument, in bytes.
@@ -92,7 +93,8 @@ pub(super) async fn get(
         }
         ("review-task", Authority::Operator) => {
             let task = required("task")?;
-            let task = server.host.status(&task).await.map_err(|refusal| wrong(refusal.to_string()))?.id;
+            let task =
+                server.desk.status(&task).await.map_err(|why| wrong(Refused::from(why).to_string()))?.id;
             REVIEW_TASK.replace("{task}", task.as_str())
         }
         _ => {

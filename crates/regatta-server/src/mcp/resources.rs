@@ -7,8 +7,11 @@ use rmcp::model::{
     ResourceTemplate,
 };
 
-use super::{Refusal, Server};
+use super::Server;
+use super::answer::{Refused, refusal};
+use regatta_ops::Refusal;
 use regatta_ops::documents::crew::ContextDocument;
+use regatta_ops::look;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
@@ -20,12 +23,12 @@ const MOST_LOG: usize = 64 * 1024;
 /// What there is to read now: the list of tasks, the tasks that changed last, and the shared context.
 pub(super) async fn list(server: &Server) -> Result<ListResourcesResult, ErrorData> {
     let tasks = server
-        .store
+        .store()
         .briefs(&TaskQuery { limit: MOST, latest: true, ..TaskQuery::default() })
         .await
         .map_err(|error| protocol(&error.into()))?;
     let keys =
-        server.store.contexts(&ContextQuery::default()).await.map_err(|error| protocol(&error.into()))?;
+        server.store().contexts(&ContextQuery::default()).await.map_err(|error| protocol(&error.into()))?;
     let mut resources = vec![
         Resource::new("regatta://tasks", "tasks")
             .with_description("All tasks with their states")
@@ -86,22 +89,26 @@ pub(super) async fn read(server: &Server, uri: &str) -> Result<ReadResourceResul
         )
     };
     let path = uri.strip_prefix("regatta://").ok_or_else(unknown)?;
-    let missing = |refusal: Refusal| ErrorData::resource_not_found(refusal.to_string(), None);
+    let missing = |why: Refusal| ErrorData::resource_not_found(Refused::from(why).to_string(), None);
+    let (desk, project) = (&server.desk, &server.desk.crew.project);
     let (text, kind) = match path.split_once('/') {
         None if path == "tasks" => {
-            let tasks = server.host.tasks("all", 500).await.map_err(missing)?;
+            let tasks = look::tasks::documents(project, desk.store(), "all", 500).await.map_err(missing)?;
             (json(&tasks), JSON)
         }
         Some(("task", rest)) => match rest.split_once('/') {
-            None => (json(&server.host.status(&decoded(rest)).await.map_err(missing)?), JSON),
-            Some((id, "log")) => (server.host.log(&decoded(id), MOST_LOG).await.map_err(missing)?, TEXT),
+            None => (json(&desk.status(&decoded(rest)).await.map_err(missing)?), JSON),
+            Some((id, "log")) => {
+                let log = look::log::end_of(project, desk.store(), &decoded(id), MOST_LOG).await;
+                (log.map_err(missing)?, TEXT)
+            }
             Some(_) => return Err(unknown()),
         },
         Some(("context", key)) => {
             let key = decoded(key);
-            let entry = server.store.context(&key).await.map_err(|error| missing(error.into()))?;
+            let entry = server.store().context(&key).await.map_err(|error| missing(error.into()))?;
             let entry = entry.ok_or_else(|| {
-                missing(Refusal::new(
+                missing(refusal(
                     format!("there is no value {key:?}"),
                     "list_context_keys shows what there is",
                 ))
@@ -118,8 +125,8 @@ fn json(document: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(document).expect("our own values serialise")
 }
 
-fn protocol(refusal: &Refusal) -> ErrorData {
-    ErrorData::internal_error(refusal.to_string(), None)
+fn protocol(refused: &Refused) -> ErrorData {
+    ErrorData::internal_error(refused.to_string(), None)
 }
 
 /// A key as a part of an address.

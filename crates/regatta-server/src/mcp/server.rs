@@ -15,7 +15,8 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
 
-use super::{Authority, Host, Refusal, SERVER_NAME, input, prompts, resources};
+use super::answer::{Refused, refusal};
+use super::{Authority, Desk, SERVER_NAME, input, prompts, resources};
 
 const FOR_OPERATORS: &str = "\
 Regatta runs coding agents side by side, each on its own task in its own git worktree, checks what they made and lands it. \
@@ -30,8 +31,7 @@ finished, and have checked your work, call `done` once with your verdict; if onl
 /// A server. Cheap to clone; clones are one and the same.
 #[derive(Clone)]
 pub struct Server {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) host: Arc<dyn Host>,
+    pub(super) desk: Arc<Desk>,
     pub(super) authority: Authority,
     /// Who registered here.
     registered: Arc<Mutex<Option<MemberName>>>,
@@ -40,18 +40,17 @@ pub struct Server {
 
 impl Server {
     /// A server for whoever has this authority, who speaks for `member` if one is named.
-    pub fn new(
-        store: Arc<dyn Store>,
-        host: Arc<dyn Host>,
-        authority: Authority,
-        member: Option<MemberName>,
-    ) -> Self {
+    pub fn new(desk: Arc<Desk>, authority: Authority, member: Option<MemberName>) -> Self {
         let mut tools = Self::all_tools();
         let names: Vec<String> = tools.map.keys().map(ToString::to_string).collect();
         for name in names.iter().filter(|name| !authority.allows(name)) {
             tools.remove_route(name);
         }
-        Self { store, host, authority, registered: Arc::new(Mutex::new(member)), tools }
+        Self { desk, authority, registered: Arc::new(Mutex::new(member)), tools }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.desk.store()
     }
 
     /// The member that registered here, if one did.
@@ -71,11 +70,11 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.to_string();
         if !self.tools.has_route(&name) {
-            let refusal = match Self::all_tools().has_route(&name) {
-                true => Refusal::new(self.authority.refusal(&name), "tools/list shows what there is"),
-                false => Refusal::new(format!("there is no tool {name:?}"), "tools/list shows what there is"),
+            let why = match Self::all_tools().has_route(&name) {
+                true => self.authority.refusal(&name),
+                false => format!("there is no tool {name:?}"),
             };
-            return refusal.into_call_tool_result();
+            return Refused::from(refusal(why, "tools/list shows what there is")).into_call_tool_result();
         }
         let size = request
             .arguments
@@ -83,10 +82,11 @@ impl Server {
             .map_or(0, |arguments| serde_json::to_vec(arguments).map_or(usize::MAX, |bytes| bytes.len()));
         if size > input::MOST {
             let why = format!("the arguments have {size} bytes, and at most {} are taken", input::MOST);
-            return Refusal::new(why, "put it into a file and name that").into_call_tool_result();
+            let refused = refusal(why, "put it into a file and name that");
+            return Refused::from(refused).into_call_tool_result();
         }
         if let Some(member) = self.registered() {
-            self.host.heard(&member).await;
+            self.desk.heard(&member).await;
         }
         self.tools.call(ToolCallContext::new(self, request, context)).await
     }

@@ -8,9 +8,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{ClaimOrder, CompleteOrder, PushOrder, Refusal, Server, input};
+use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::{Server, input};
+use regatta_ops::Refusal;
+use regatta_ops::crew::{ClaimRequest, CompleteRequest, Held, Pick, PushRequest};
 use regatta_ops::documents::crew::board;
+use regatta_ops::look;
 
 /// So many tasks are listed where nothing else is said, and at most.
 const LISTED: usize = 100;
@@ -89,7 +92,7 @@ impl Server {
     /// Put a task on the board, for whoever claims it, for a role, or for one member. No agent is started for it; `enqueue` does that.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn push_task(&self, Parameters(args): Parameters<Push>) -> Told {
-        let order = PushOrder {
+        let request = PushRequest {
             title: input::text("title", args.title, 1000)?,
             description: args.description,
             id: args.id.as_deref().map(|text| input::id("id", text)).transpose()?,
@@ -97,8 +100,9 @@ impl Server {
             role: args.role.as_deref().map(input::role).transpose()?,
             assignee: input::maybe_name("assignee", args.assignee.as_deref())?,
             deps: input::ids("deps", &args.deps)?,
+            ..PushRequest::default()
         };
-        let task = self.host.push(order).await?;
+        let task = self.desk.crew.push(&request).await?;
         Ok(Answer::said(format!("{} is on the board", task.task.id), &task))
     }
 
@@ -106,7 +110,8 @@ impl Server {
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn claim_task(&self, Parameters(args): Parameters<Claim>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let claim = self.host.claim(ClaimOrder { who, task: args.task, lane: args.lane }).await?;
+        let pick = args.task.map_or(Pick::Next, Pick::Named);
+        let claim = self.desk.crew.claim(&ClaimRequest { who, pick, lane: args.lane }).await?;
         let id = claim.task.task.id.clone();
         Ok(Answer::found(format!("{id} is yours; complete_task when it is done"), &claim))
     }
@@ -114,14 +119,14 @@ impl Server {
     /// Hand in a task that you hold, with what came of it.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn complete_task(&self, Parameters(args): Parameters<Complete>) -> Told {
-        let order = CompleteOrder {
-            who: input::speaker(args.who.as_deref(), self.registered())?,
-            task: args.task,
+        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let request = CompleteRequest {
+            held: Held { task: args.task, who, token: args.token },
             result: input::bounded("result", args.result, LONGEST_RESULT)?,
             verdict: verdict(args.verdict.as_deref().unwrap_or("pass"))?,
-            token: args.token,
+            tell: None,
         };
-        let task = self.host.complete(order).await?;
+        let task = self.desk.crew.complete(&request).await?;
         Ok(Answer::said(format!("{} is {}", task.task.id, task.task.state), &task))
     }
 
@@ -132,13 +137,13 @@ impl Server {
         let status = args.status.as_deref().unwrap_or("all");
         if args.board {
             let status = Some(status).filter(|status| *status != "all");
-            let mut found = board(self.store.as_ref(), status).await?;
+            let mut found = board(self.store(), status).await?;
             let left_out = found.len().saturating_sub(limit);
             let tasks: Vec<_> = found.drain(left_out..).map(|(_, task)| task).collect();
             let text = format!("{} of the board{}", count(tasks.len(), "task"), more(left_out));
             return Ok(Answer::found(text, &json!({ "tasks": tasks, "left_out": left_out })));
         }
-        let tasks = self.host.tasks(status, limit + 1).await?;
+        let tasks = look::tasks::documents(&self.desk.crew.project, self.store(), status, limit + 1).await?;
         let is_more = tasks.len() > limit;
         let tasks = &tasks[..tasks.len().min(limit)];
         let text = format!(
@@ -157,12 +162,12 @@ fn more(left_out: usize) -> String {
 pub(super) fn priority(n: i32) -> Result<i32, Refusal> {
     match (-9999..=9999).contains(&n) {
         true => Ok(n),
-        false => Err(Refusal::new(format!("`priority` {n} is not between -9999 and 9999"), "0 is usual")),
+        false => Err(refusal(format!("`priority` {n} is not between -9999 and 9999"), "0 is usual")),
     }
 }
 
 pub(super) fn verdict(text: &str) -> Result<Verdict, Refusal> {
     text.parse().map_err(|error: regatta_core::verdict::NoVerdict| {
-        Refusal::new(format!("`verdict` {error}"), "pass, warn, block or unknown")
+        refusal(format!("`verdict` {error}"), "pass, warn, block or unknown")
     })
 }

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{ContextOrder, Refusal, Server, input};
+use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::{Server, input};
+use regatta_ops::crew::{DeleteContextRequest, SetContextRequest};
 use regatta_ops::documents::crew::ContextDocument;
 
 /// So many keys are listed.
@@ -66,28 +67,30 @@ impl Server {
         open_world_hint = false
     ))]
     async fn set_context(&self, Parameters(args): Parameters<Set>) -> Told {
-        let order = ContextOrder {
+        let request = SetContextRequest {
             who: input::speaker(args.who.as_deref(), self.registered())?,
             key: input::text("key", args.key, MAX_CONTEXT_KEY)?,
-            value: Some(input::bounded("value", args.value, MAX_CONTEXT_VALUE)?),
+            value: input::bounded("value", args.value, MAX_CONTEXT_VALUE)?,
             if_version: args.if_version,
+            epoch: None,
         };
-        let entry = self.host.write_context(order).await?;
+        let entry = self.desk.crew.set_context(&request).await?;
         Ok(Answer::said(format!("{} is in version {}", entry.key, entry.version), &entry))
     }
 
     /// Read a value that somebody of the crew wrote.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn get_context(&self, Parameters(args): Parameters<Get>) -> Told {
-        match self.store.context(&args.key).await? {
+        match self.store().context(&args.key).await? {
             Some(entry) => {
                 let text = format!("{} in version {}", entry.key, entry.version);
                 Ok(Answer::found(text, &ContextDocument::from(&entry)))
             }
-            None => Err(Refusal::new(
+            None => Err(refusal(
                 format!("there is no value {:?}", args.key),
                 "list_context_keys shows what there is",
-            )),
+            )
+            .into()),
         }
     }
 
@@ -100,15 +103,16 @@ impl Server {
     ))]
     async fn delete_context(&self, Parameters(args): Parameters<Delete>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let order = ContextOrder { who, key: args.key, value: None, if_version: args.if_version };
-        let entry = self.host.write_context(order).await?;
+        let (key, if_version) = (args.key, args.if_version);
+        let request = DeleteContextRequest { who, key, if_version, epoch: None };
+        let entry = self.desk.crew.delete_context(&request).await?;
         Ok(Answer::said(format!("{} is gone", entry.key), &entry))
     }
 
     /// List the keys of what the crew knows, with their versions.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn list_context_keys(&self, Parameters(args): Parameters<ListKeys>) -> Told {
-        let found = self.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
+        let found = self.store().contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
         let keys: Vec<_> = found
             .iter()
             .take(MOST_KEYS)

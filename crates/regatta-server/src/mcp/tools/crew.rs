@@ -7,8 +7,9 @@ use rmcp::{tool, tool_router};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{Authority, Refusal, Server, input};
+use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::{Authority, Server, input};
+use regatta_ops::crew::HeartbeatRequest;
 use regatta_ops::documents::crew::crew;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,14 +51,15 @@ impl Server {
         let role = input::role(args.role.as_deref().unwrap_or("general"))?;
         if let Some(before) = self.registered()
             && !before.is(&name)
-            && self.store.members().await?.iter().any(|member| member.is_there && member.name.is(&before))
+            && self.store().members().await?.iter().any(|member| member.is_there && member.name.is(&before))
         {
-            return Err(Refusal::new(
+            return Err(refusal(
                 format!("this server speaks for {before} already"),
                 "a second member needs a server of its own, or speaks through `as`",
-            ));
+            )
+            .into());
         }
-        let member = self.host.register(&name, &role).await?;
+        let member = self.desk.join(&name, &role).await?;
         self.remember(member.name.clone());
         Ok(Answer::said(format!("{} is in the crew as {}", member.name, member.role), &member))
     }
@@ -74,14 +76,14 @@ impl Server {
             return self.worker_heartbeat(task, *attempt, args.status).await;
         }
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let member = self.host.heartbeat(&who, args.task.as_deref()).await?;
+        let member = self.desk.crew.heartbeat(&HeartbeatRequest { who, task: args.task }).await?;
         Ok(Answer::said(format!("{} was heard", member.name), &member))
     }
 
     /// See who is there: members of the crew and agents at work, their roles, and what each is busy with.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn list_instances(&self, Parameters(args): Parameters<ListInstances>) -> Told {
-        let mut found = crew(self.store.as_ref()).await?;
+        let mut found = crew(self.store()).await?;
         found.retain(|member| args.all || member.status != "gone");
         Ok(Answer::found(count(found.len(), "instance"), &json!({ "instances": found })))
     }
@@ -89,10 +91,10 @@ impl Server {
     /// Health of Regatta here: its store, how many tasks are in each state, who is there, and whether a daemon takes work.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn server_status(&self) -> Told {
-        let counts = self.store.counts(None).await?;
+        let counts = self.store().counts(None).await?;
         let tasks: serde_json::Map<_, _> = counts.into_iter().map(|(state, n)| (state, n.into())).collect();
-        let here = crew(self.store.as_ref()).await?.iter().filter(|one| one.status != "gone").count();
-        let takers = self.host.takers().await?;
+        let here = crew(self.store()).await?.iter().filter(|one| one.status != "gone").count();
+        let takers = self.desk.takers().await?;
         let (who, name) = match &self.authority {
             Authority::Operator => ("operator", self.registered().map(|name| name.to_string())),
             Authority::Worker { task, .. } => ("worker", Some(task.to_string())),
@@ -100,7 +102,7 @@ impl Server {
         let document = json!({
             "status": "ok",
             "version": env!("CARGO_PKG_VERSION"),
-            "store": self.store.describe(),
+            "store": self.store().describe(),
             "authority": who,
             "name": name,
             "tasks": tasks,

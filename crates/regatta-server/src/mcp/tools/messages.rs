@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_store::{InboxQuery, MAX_MESSAGE, Mark, Message, MessageKind, Recipients, StoreError};
+use regatta_store::{MAX_MESSAGE, Mark, Message, MessageKind, Posted, Recipients};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::crew::count;
 use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{InboxOrder, PostOrder, Refusal, Server, input};
-use regatta_ops::documents::crew::MessageDocument;
+use crate::mcp::{Server, input};
+use regatta_ops::crew::{AskRequest, InboxRequest, MarkRequest, PostRequest, WaitRequest, Which, sentence};
+use regatta_ops::documents::crew::{MessageDocument, PostedDocument};
+use regatta_ops::{Refusal, RefusalKind};
 
-/// Who waits looks by itself this often; a message wakes it before.
-const LOOK: Duration = Duration::from_secs(5);
-/// So long is waited where nothing else is said, and at most: clients give a call up after a while.
+/// Seconds that are waited where nothing else is said, and at most: clients give a call up after a while.
 const PATIENCE: u64 = 30;
 const MOST_PATIENCE: u64 = 600;
 
@@ -114,34 +114,35 @@ impl Server {
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn send_message(&self, Parameters(args): Parameters<SendMessage>) -> Told {
         let to = input::maybe_name("to", args.to.as_deref())?;
-        let order = PostOrder {
-            who: input::speaker(args.who.as_deref(), self.registered())?,
+        let request = PostRequest {
+            from: input::speaker(args.who.as_deref(), self.registered())?,
             kind: if to.is_some() { MessageKind::Direct } else { MessageKind::Broadcast },
             to: to.map_or(Recipients::Everybody, Recipients::One),
             text: input::text("content", args.content, MAX_MESSAGE)?,
-            context: None,
             reply_to: args.reply_to,
         };
-        self.posted(order).await
+        Ok(posted(&self.desk.crew.post(request).await?))
     }
 
     /// Look into your inbox: new messages, each once.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn poll_messages(&self, Parameters(args): Parameters<Poll>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let reader = self.host.reader(&who).await?;
-        let order = InboxOrder { reader, all: args.all, peek: args.peek, from: None, reply_to: None };
-        Ok(told(&self.host.inbox(&order).await?))
+        let crew = &self.desk.crew;
+        let reader = crew.reader(&who).await?;
+        let letters = crew.inbox(&InboxRequest { all: args.all, ..InboxRequest::new(reader) }).await?;
+        let messages = if args.peek { letters.messages } else { letters.shown().await? };
+        Ok(told(&messages))
     }
 
     /// Wait until a new message arrives, and read it. Says so if none came in time; then wait again, or go on.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn wait_for_message(&self, Parameters(args): Parameters<Wait>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let reader = self.host.reader(&who).await?;
+        let reader = self.desk.crew.reader(&who).await?;
         let from = input::maybe_name("from", args.from.as_deref())?;
-        let order = InboxOrder { reader, all: false, peek: false, from, reply_to: args.reply_to };
-        Ok(told(&self.next_messages(&order, patience(args.timeout)).await?))
+        let inbox = InboxRequest { from, reply_to: args.reply_to, ..InboxRequest::new(reader) };
+        Ok(told(&self.next_messages(inbox, patience(args.timeout)).await?))
     }
 
     /// Take a message out of your inbox.
@@ -169,46 +170,36 @@ impl Server {
     /// Ask everybody for help, and go on; the answers come into your inbox.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn request_help(&self, Parameters(args): Parameters<Help>) -> Told {
-        let order = PostOrder {
-            who: input::speaker(args.who.as_deref(), self.registered())?,
-            to: args
-                .role
-                .as_deref()
-                .map(input::role)
-                .transpose()?
-                .map_or(Recipients::Everybody, Recipients::Role),
-            kind: MessageKind::Help,
-            text: input::text("question", args.question, MAX_MESSAGE)?,
+        let role = args.role.as_deref().map(input::role).transpose()?;
+        let request = AskRequest {
+            from: input::speaker(args.who.as_deref(), self.registered())?,
+            to: role.map_or(Recipients::Everybody, Recipients::Role),
+            question: input::text("question", args.question, MAX_MESSAGE)?,
             context: args.context,
-            reply_to: None,
         };
-        self.posted(order).await
+        Ok(posted(&self.desk.crew.ask(request).await?))
     }
 
     /// Ask the crew, or one of it, a question and wait for the answer. If none comes in time, decide yourself or call `stuck`.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn ask(&self, Parameters(args): Parameters<Ask>) -> Told {
-        let who = input::speaker(args.who.as_deref(), self.registered())?;
+        let from = input::speaker(args.who.as_deref(), self.registered())?;
         let to = input::maybe_name("to", args.to.as_deref())?;
         // Who waits has an inbox for the answer.
-        let reader = self.host.reader(&who).await?;
-        let posted = self
-            .host
-            .post(PostOrder {
-                who,
-                to: to.map_or(Recipients::Everybody, Recipients::One),
-                kind: MessageKind::Help,
-                text: input::text("question", args.question, MAX_MESSAGE)?,
-                context: args.context,
-                reply_to: None,
-            })
-            .await?;
+        let reader = self.desk.crew.reader(&from).await?;
+        let request = AskRequest {
+            from,
+            to: to.map_or(Recipients::Everybody, Recipients::One),
+            question: input::text("question", args.question, MAX_MESSAGE)?,
+            context: args.context,
+        };
+        let posted = self.desk.crew.ask(request).await?;
         if posted.to.is_empty() {
             let text = "nobody is there to answer it: decide yourself, or call `stuck`";
             return Ok(Answer::said(text, &json!({ "question": posted.id, "asked": [], "messages": [] })));
         }
-        let order = InboxOrder { reader, all: false, peek: false, from: None, reply_to: Some(posted.id) };
-        let found = self.next_messages(&order, patience(args.timeout)).await?;
+        let inbox = InboxRequest { reply_to: Some(posted.id), ..InboxRequest::new(reader) };
+        let found = self.next_messages(inbox, patience(args.timeout)).await?;
         let messages: Vec<_> = found.iter().map(MessageDocument::from).collect();
         let document = json!({ "question": posted.id, "asked": posted.to, "messages": messages });
         Ok(match found.is_empty() {
@@ -222,57 +213,31 @@ impl Server {
 }
 
 impl Server {
-    async fn posted(&self, order: PostOrder) -> Told {
-        let posted = self.host.post(order).await?;
-        let names: Vec<&str> = posted.to.iter().map(|name| name.as_str()).collect();
-        let text = match names.as_slice() {
-            [] => "nobody is there to read it".to_owned(),
-            names => format!("message {} is in the inbox of {}", posted.id, names.join(", ")),
-        };
-        Ok(Answer::said(text, &posted))
-    }
-
     async fn mark(&self, args: One, mark: Mark, word: &str) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
-        let reader = self.host.reader(&who).await?;
-        let marked = self.store.mark(&reader, &[args.message_id], mark, self.host.now()).await;
-        marked.map_err(|error| match error {
-            StoreError::NotFound(what) => {
-                Refusal::new(format!("there is no {what}"), "poll_messages with `all` shows what there is")
-            }
-            error => error.into(),
+        let which = Which::Numbers(vec![args.message_id]);
+        let marked = self.desk.crew.mark(MarkRequest { who, which, mark }).await;
+        marked.map_err(|refusal| match refusal.kind {
+            RefusalKind::NotFound => refusal.hinted("poll_messages with `all` shows what there is"),
+            _ => refusal,
         })?;
         let document = json!({ "message_id": args.message_id, word: true });
         Ok(Answer::said(format!("message {} is {word}", args.message_id), &document))
     }
 
     /// Messages that are new and wanted, as soon as there are some; none if the time is over.
-    async fn next_messages(&self, order: &InboxOrder, patience: Duration) -> Result<Vec<Message>, Refusal> {
-        let deadline = Instant::now() + patience;
-        let mut changes = self.store.subscribe().await?;
-        let new = InboxQuery { unread: true, ..InboxQuery::default() };
-        loop {
-            changes.borrow_and_update();
-            // A look first: while nothing is new, nobody is held up by whoever waits.
-            if !self.store.inbox(&order.reader, &new).await?.is_empty() {
-                let found = self.host.inbox(order).await?;
-                if !found.is_empty() {
-                    return Ok(found);
-                }
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Vec::new());
-            }
-            self.host.heard(&order.reader).await;
-            tokio::select! {
-                more = changes.changed() => if more.is_err() {
-                    return Err(Refusal::new("the store stopped telling of changes", "`regatta doctor` looks at it"));
-                },
-                () = tokio::time::sleep(left.min(LOOK)) => {}
-            }
+    async fn next_messages(&self, inbox: InboxRequest, patience: Duration) -> Result<Vec<Message>, Refusal> {
+        let until = Some(Instant::now() + patience);
+        let request = WaitRequest { inbox, until, keeps_there: self.desk.lease.is_some() };
+        match self.desk.crew.wait_for_letters(&request).await? {
+            Some(letters) => letters.shown().await,
+            None => Ok(Vec::new()),
         }
     }
+}
+
+fn posted(posted: &Posted) -> Answer {
+    Answer::said(sentence(posted), &PostedDocument::from(posted))
 }
 
 fn patience(said: Option<u64>) -> Duration {

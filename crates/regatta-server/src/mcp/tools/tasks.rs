@@ -8,8 +8,10 @@ use serde_json::json;
 
 use super::board::priority;
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{Authority, EnqueueOrder, Refusal, Server, input};
+use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::{Authority, Server, input};
+use regatta_ops::tasks::{AddRequest, EnqueueRequest, Source};
+use regatta_ops::{Refusal, look};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -61,10 +63,14 @@ impl Server {
     /// Have something done by an agent of its own, in a git worktree of its own, side by side with others. Returns at once; a daemon (`regatta daemon`) starts it.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> Told {
-        let order = order(args)?;
-        let changes = self.host.enqueue(order).await?;
+        let project = &self.desk.crew.project;
+        let enqueued = match order(args)? {
+            Order::Add(request) => project.add(&request).await?,
+            Order::Enqueue(request) => project.enqueue(&request).await?,
+        };
+        let changes = enqueued.document().await?;
         let ids: Vec<String> = changes.tasks.iter().map(|changed| changed.task.id.to_string()).collect();
-        let takers = self.host.takers().await?;
+        let takers = self.desk.takers().await?;
         Ok(Answer::said(
             format!("enqueued {}: {}; {takers}", count(ids.len(), "task"), ids.join(", ")),
             &changes,
@@ -78,10 +84,10 @@ impl Server {
             (Some(task), _) => task,
             (None, Authority::Worker { task, .. }) => task.to_string(),
             (None, Authority::Operator) => {
-                return Err(Refusal::new("`task` is missing", "list_tasks shows what there is"));
+                return Err(refusal("`task` is missing", "list_tasks shows what there is").into());
             }
         };
-        let status = self.host.status(&task).await?;
+        let status = self.desk.status(&task).await?;
         let reason = status.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         Ok(Answer::found(format!("{} is {}{reason}", status.id, status.state), &status))
     }
@@ -89,7 +95,7 @@ impl Server {
     /// Whose work would conflict, before it lands: between agents that run, work that waits, and the target branch.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn radar(&self, Parameters(args): Parameters<Radar>) -> Told {
-        match self.host.radar(args.task.as_deref()).await? {
+        match self.desk.radar(args.task.as_deref()).await? {
             None => Ok(Answer::said("nothing is under way", &json!({ "findings": [] }))),
             Some(seen) => {
                 let n = seen.findings.len();
@@ -101,43 +107,51 @@ impl Server {
     /// The train: what waits to land on the target branch, in which order, what is under test, and what landed last.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn land_status(&self) -> Told {
-        let picture = self.host.land_status().await?;
-        let cars = picture["cars"].as_array().map_or(0, Vec::len);
-        Ok(Answer::found(format!("{} in the train", count(cars, "car")), &picture))
+        let train = look::train::train(&self.desk.crew.project).await?;
+        Ok(Answer::found(format!("{} in the train", count(train.cars.len(), "car")), &train))
     }
 }
 
-fn order(args: Enqueue) -> Result<EnqueueOrder, Refusal> {
+/// What is put into the queue.
+enum Order {
+    /// One task that has no file.
+    Add(AddRequest),
+    /// A plan, or files.
+    Enqueue(EnqueueRequest),
+}
+
+fn order(args: Enqueue) -> Result<Order, Refusal> {
     let ways = [args.prompt.is_some(), args.plan.is_some(), !args.files.is_empty()];
     if ways.iter().filter(|way| **way).count() != 1 {
-        return Err(Refusal::new(
+        return Err(refusal(
             "say exactly one of `prompt`, `plan` and `files`",
             "`prompt` for one task, `plan` for the Markdown of several",
         ));
     }
     if let Some(prompt) = args.prompt {
-        return Ok(EnqueueOrder::Prompt {
+        let deps = input::ids("deps", &args.deps)?;
+        return Ok(Order::Add(AddRequest {
             prompt: input::text("prompt", prompt, input::MOST)?,
             id: args.id.as_deref().map(|text| input::id("id", text)).transpose()?,
             title: args.title,
-            deps: input::ids("deps", &args.deps)?,
+            deps: (!deps.is_empty()).then_some(deps),
             agent: args.agent,
             priority: args.priority.map(priority).transpose()?,
             land: args.land,
-        });
+            ..AddRequest::default()
+        }));
     }
     let of_prompt =
         args.id.is_some() || args.title.is_some() || !args.deps.is_empty() || args.agent.is_some();
     if of_prompt || args.priority.is_some() || args.land {
-        return Err(Refusal::new(
+        return Err(refusal(
             "`id`, `title`, `deps`, `agent`, `priority` and `land` go with `prompt`",
             "write them into the front matter of the plan",
         ));
     }
-    Ok(match args.plan {
-        Some(text) => {
-            EnqueueOrder::Plan { text: input::text("plan", text, input::MOST)?, replace: args.replace }
-        }
-        None => EnqueueOrder::Files { what: args.files, replace: args.replace },
-    })
+    let source = match args.plan {
+        Some(text) => Source::Text(input::text("plan", text, input::MOST)?),
+        None => Source::Files(args.files),
+    };
+    Ok(Order::Enqueue(EnqueueRequest { replace: args.replace, ..EnqueueRequest::new(source) }))
 }

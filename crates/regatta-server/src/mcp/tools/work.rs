@@ -3,7 +3,7 @@
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
 use regatta_core::verdict::{Metrics, Statement};
-use regatta_store::{RequestId, Word, WorkerReport};
+use regatta_store::{Word, WorkerReport};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};
@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::board::verdict;
-use crate::mcp::answer::{Answer, Told};
-use crate::mcp::{Authority, Refusal, Server, input};
+use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::{Authority, Server, input};
 
 /// The longest line about progress, in bytes.
 const LONGEST_LABEL: usize = 1000;
@@ -90,15 +90,11 @@ impl Server {
 impl Server {
     async fn say(&self, word: Word, answer: &str) -> Told {
         let Authority::Worker { task, attempt, token_hash } = &self.authority else {
-            return Err(Refusal::new("this server is a person's", ""));
+            return Err(refusal("this server is a person's", "tools/list shows what there is").into());
         };
-        let report = WorkerReport {
-            task: task.clone(),
-            attempt: *attempt,
-            token_hash: token_hash.clone(),
-            word: self.host.clean_word(word),
-        };
-        self.store.report(&report, &RequestId::fresh(), self.host.now()).await?;
+        let report =
+            WorkerReport { task: task.clone(), attempt: *attempt, token_hash: token_hash.clone(), word };
+        regatta_ops::worker::report(self.store(), &self.desk.crew.project.config, report).await?;
         let document = json!({ "ok": true, "task": task, "attempt": attempt });
         Ok(Answer::said(format!("{task} attempt {attempt}: {answer}"), &document))
     }
@@ -109,17 +105,18 @@ impl Server {
             let label = input::text("status", status, LONGEST_LABEL)?;
             return self.say(Word::Progress { label, detail: None, phase: None }, "heard").await;
         }
-        let record = self.store.task(task).await?;
+        let record = self.store().task(task).await?;
         let is_at_it = matches!(record.state, TaskState::Claimed { .. } | TaskState::Running { .. });
         match is_at_it && record.attempts == attempt {
             true => Ok(Answer::said(
                 format!("{task} attempt {attempt}: heard"),
                 &json!({ "ok": true, "task": task, "attempt": attempt }),
             )),
-            false => Err(Refusal::new(
+            false => Err(refusal(
                 format!("attempt {attempt} of {task} is over"),
                 "what it says no longer counts: end your turn",
-            )),
+            )
+            .into()),
         }
     }
 }
