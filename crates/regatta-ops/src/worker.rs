@@ -63,7 +63,7 @@ fn without_secrets(word: Word, config: Option<&Config>) -> Word {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     // An agent may hand on less of its environment than it has: what the settings know counts too.
-    let vars = vars.chain(config.map(|config| config_secrets(config)).into_iter().flatten());
+    let vars = vars.chain(config.map(config_secrets).into_iter().flatten());
     let dirs = [std::env::var_os("REGATTA_LANE").map(PathBuf::from), std::env::current_dir().ok()];
     let redactor =
         Redactor::for_worker(vars.collect::<Vec<_>>(), dirs.iter().flatten().map(PathBuf::as_path));
