@@ -6,7 +6,7 @@ mod sweep;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
-use regatta_engine::lanes::{Lanes, Purpose};
+use regatta_engine::lanes::Purpose;
 use regatta_store::Store;
 use serde_json::json;
 
@@ -49,13 +49,8 @@ pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Resul
     }
 }
 
-/// The project's lanes, if there ever was one.
-pub(crate) fn lanes(project: &Project) -> Result<Option<Lanes>, CliError> {
-    project.lanes()
-}
-
 async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError> {
-    let (found, pooled) = match lanes(project)? {
+    let (found, pooled) = match project.lanes()? {
         Some(lanes) => (lanes.list()?, if pooled { lanes.pooled() } else { Vec::new() }),
         None => (Vec::new(), Vec::new()),
     };
@@ -115,7 +110,7 @@ pub(crate) async fn retire_one(
 async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> {
     let store = project.store().await?;
     let id = find_task(store.as_ref(), text).await?.spec.id;
-    let lane = match lanes(project)? {
+    let lane = match project.lanes()? {
         Some(lanes) => lanes.find(&id)?,
         None => None,
     };

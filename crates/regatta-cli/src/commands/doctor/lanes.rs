@@ -9,7 +9,6 @@ use regatta_engine::trust::{self, Aside, state_dir};
 use regatta_store::Store;
 
 use super::Finding;
-use crate::commands::lane::lanes;
 use crate::error::CliError;
 use crate::project::{Project, shown};
 use crate::trust::{Verdict, assess};
@@ -48,7 +47,7 @@ pub(super) async fn look(
     store: Option<&dyn Store>,
     fix: bool,
 ) -> Result<Vec<Finding>, CliError> {
-    let lanes = match lanes(project) {
+    let lanes = match project.lanes() {
         Ok(Some(lanes)) => lanes,
         Ok(None) => return Ok(vec![Finding::ok("lanes", "none yet")]),
         Err(error) => return Ok(vec![Finding::from_error("lanes", error)]),

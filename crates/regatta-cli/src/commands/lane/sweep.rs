@@ -27,7 +27,7 @@ struct Decision {
 
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
     let (mut decisions, mut leftovers, mut pooled) = (Vec::new(), 0, 0);
-    if let Some(lanes) = super::lanes(project)? {
+    if let Some(lanes) = project.lanes()? {
         let store = match project.has_store() {
             true => Some(project.store().await?),
             false => None,

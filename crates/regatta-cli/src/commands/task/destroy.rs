@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::pull_request::{Gh, check, remember};
 use crate::cli::Global;
-use crate::commands::lane::lanes;
 use regatta_ops::tasks::retire::{alone, in_the_way, mode, retire};
 
 use crate::error::CliError;
@@ -108,7 +107,7 @@ async fn destroy(
 /// Takes the lane away; whether there was one, and where work went that was only there.
 async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), CliError> {
     let id = &found.task.spec.id;
-    let Some(lanes) = lanes(&found.repository.project)? else { return Ok((false, Vec::new())) };
+    let Some(lanes) = found.repository.project.lanes()? else { return Ok((false, Vec::new())) };
     let alone = alone(&lanes, id).await?;
     let task = found.store.task(id).await?;
     if let Some(why) = in_the_way(&task) {

@@ -7,7 +7,6 @@ use regatta_ops::documents::PullRequestDocument;
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::commands::lane::lanes;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
@@ -86,7 +85,7 @@ pub(crate) async fn remember(
 pub(crate) async fn check(found: &Found<'_>, gh: &Gh) -> Result<Checked, CliError> {
     let id = &found.task.spec.id;
     let mut branches = vec![id.branch()];
-    if let Some(lanes) = lanes(&found.repository.project)?
+    if let Some(lanes) = found.repository.project.lanes()?
         && let Some(lane) = lanes.find(id)?
         && let Ok(Some(own)) = lane.branch()
     {
