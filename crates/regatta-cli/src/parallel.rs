@@ -279,7 +279,7 @@ impl Found<'_> {
             branch: id.branch(),
             worktree_path: lane,
             status: self.status(registry),
-            state: task.state.name(),
+            state: task.state.kind(),
             reason: task.state.reason(),
             session_name: session.is_some().then(|| session_name(task)),
             session_id: session,

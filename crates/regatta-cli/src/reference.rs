@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use regatta_core::config::reference::{config_markdown, task_file_markdown};
-use regatta_core::state::TaskState;
+use regatta_core::state::StateName;
 
 use crate::cli::definition;
 use crate::exit::Exit;
@@ -83,7 +83,7 @@ fn write_command(text: &mut String, command: &mut clap::Command, name: &str) {
 #[test]
 fn the_lifecycle_page_names_every_state() {
     let page = std::fs::read_to_string(docs().join("concepts/lifecycle.md")).unwrap();
-    for state in TaskState::NAMES {
+    for state in StateName::ALL {
         assert!(
             page.contains(&format!("| `{state}` |")),
             "docs/concepts/lifecycle.md does not explain {state}"

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
-use crate::state::BlockReason;
+use crate::state::{BlockReason, StateName};
 use crate::time::Timestamp;
 use crate::train::LandStep;
 
@@ -96,7 +96,7 @@ pub struct Notification {
     /// The task's title.
     pub title: Option<String>,
     /// The state the task is in by that event.
-    pub state: Option<&'static str>,
+    pub state: Option<StateName>,
     /// Why, where there is a reason.
     pub reason: Option<String>,
     /// When.
@@ -108,7 +108,7 @@ pub struct Notification {
     /// The branch it landed on.
     pub target: Option<String>,
     /// How many tasks are in each state, where nothing is left to do.
-    pub counts: Option<BTreeMap<String, u64>>,
+    pub counts: Option<BTreeMap<StateName, u64>>,
 }
 
 impl Notification {
@@ -123,13 +123,15 @@ impl Notification {
                 target,
             } => {
                 on.clone_from(target);
-                (NotifyKind::Landed, "landed", None, Some(commit.clone()))
+                (NotifyKind::Landed, Some(StateName::Landed), None, Some(commit.clone()))
             }
-            EventBody::Done { head } => (NotifyKind::Done, "done", None, head.clone()),
-            EventBody::Failed { why } => (NotifyKind::Failed, "failed", Some(why.clone()), None),
+            EventBody::Done { head } => (NotifyKind::Done, Some(StateName::Done), None, head.clone()),
+            EventBody::Failed { why } => {
+                (NotifyKind::Failed, Some(StateName::Failed), Some(why.clone()), None)
+            }
             EventBody::Parked { until, why, detail } => {
                 let reason = format!("{}: {detail} (until {})", why.as_str(), until.in_utc());
-                (NotifyKind::Parked, "parked", Some(reason), None)
+                (NotifyKind::Parked, Some(StateName::Parked), Some(reason), None)
             }
             // Nobody is needed for it: the chain goes on by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => return None,
@@ -138,18 +140,18 @@ impl Notification {
                     BlockReason::NeedsInput => NotifyKind::NeedsInput,
                     _ => NotifyKind::Blocked,
                 };
-                (kind, "blocked", Some(format!("{reason}: {detail}")), None)
+                (kind, Some(StateName::Blocked), Some(format!("{reason}: {detail}")), None)
             }
             EventBody::Suspected { sign, why } => {
-                (NotifyKind::NeedsInput, "running", Some(format!("{sign}: {why}")), None)
+                (NotifyKind::NeedsInput, Some(StateName::Running), Some(format!("{sign}: {why}")), None)
             }
             EventBody::ConflictAhead { with, files } => {
                 // It tells of no state: the task may be at work, wait to land or wait for a person.
-                (NotifyKind::ConflictAhead, "", Some(format!("with {with} in {}", files.join(", "))), None)
+                (NotifyKind::ConflictAhead, None, Some(format!("with {with} in {}", files.join(", "))), None)
             }
             // Of a plan, a run or a day: then it is no task's.
             EventBody::BudgetWarned { scope, detail } | EventBody::BudgetSpent { scope, detail } => {
-                (NotifyKind::Budget, "", Some(format!("{scope}: {detail}")), None)
+                (NotifyKind::Budget, None, Some(format!("{scope}: {detail}")), None)
             }
             _ => return None,
         };
@@ -161,7 +163,7 @@ impl Notification {
             seq: Some(event.seq),
             task: event.task.clone(),
             title: None,
-            state: Some(state).filter(|state| !state.is_empty()),
+            state,
             reason,
             at: event.at,
             project: project.to_owned(),
@@ -172,8 +174,8 @@ impl Notification {
     }
 
     /// That nothing is left to do, with what it came to.
-    pub fn idle(project: &str, at: Timestamp, counts: impl IntoIterator<Item = (String, u64)>) -> Self {
-        let counts: BTreeMap<String, u64> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
+    pub fn idle(project: &str, at: Timestamp, counts: impl IntoIterator<Item = (StateName, u64)>) -> Self {
+        let counts: BTreeMap<StateName, u64> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
         let shown: Vec<String> = counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
         Self {
             kind: NotifyKind::Idle,
@@ -267,7 +269,7 @@ impl Notification {
             ("REGATTA_NOTIFY_KIND", self.kind.to_string()),
             ("REGATTA_NOTIFY_TASK", self.task.as_ref().map_or_else(String::new, TaskId::to_string)),
             ("REGATTA_NOTIFY_TITLE", text(&self.title)),
-            ("REGATTA_NOTIFY_STATE", self.state.unwrap_or_default().to_owned()),
+            ("REGATTA_NOTIFY_STATE", self.state.map_or("", StateName::as_str).to_owned()),
             ("REGATTA_NOTIFY_REASON", text(&self.reason)),
             ("REGATTA_NOTIFY_AT", self.at.to_string()),
             ("REGATTA_NOTIFY_PROJECT", self.project.clone()),

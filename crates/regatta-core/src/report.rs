@@ -12,7 +12,7 @@ use crate::attempt::{Attempt, Evidence};
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
 use crate::plain::{fenced, last_lines, markdown};
-use crate::state::TaskState;
+use crate::state::{StateName, TaskState};
 use crate::time::{Timestamp, human};
 use crate::train::LandStep;
 
@@ -35,7 +35,7 @@ pub struct Report {
     /// Last event.
     pub ended_at: Option<Timestamp>,
     /// How many tasks are in each state.
-    pub counts: BTreeMap<String, usize>,
+    pub counts: BTreeMap<StateName, usize>,
     /// Dollars, as far as agents counted them: of this run's own attempts.
     pub cost_usd: f64,
     /// Tokens read.
@@ -56,7 +56,7 @@ pub struct TaskReport {
     /// One line.
     pub title: String,
     /// The state's name.
-    pub state: String,
+    pub state: StateName,
     /// The reason that goes with it.
     pub reason: Option<String>,
     /// What it depends on.
@@ -141,9 +141,9 @@ fn worked_on(timeline: &[Event]) -> BTreeSet<(TaskId, u32)> {
 impl Report {
     /// Puts a report together. What attempts cost counts where the time line has them at work.
     pub fn new(plan: &str, target: &str, mut tasks: Vec<TaskReport>, timeline: Vec<Event>) -> Self {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<StateName, usize> = BTreeMap::new();
         for task in &tasks {
-            *counts.entry(task.state.clone()).or_default() += 1;
+            *counts.entry(task.state).or_default() += 1;
         }
         let own = worked_on(&timeline);
         let is_own = |id: &TaskId, attempt: &Attempt| own.contains(&(id.clone(), attempt.n));
@@ -174,7 +174,7 @@ impl Report {
 
     /// True when every task is done or landed.
     pub fn is_good(&self) -> bool {
-        self.tasks.iter().all(|task| task.state == "done" || task.state == "landed")
+        self.tasks.iter().all(|task| task.state.is_met())
     }
 
     /// The report for people.

@@ -1,6 +1,8 @@
 //! A task's life: the states, each with the facts that are true in it, and the one function that says what may
 //! follow what.
 
+mod name;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::id::TaskId;
 use crate::time::Timestamp;
+
+pub use name::{StateName, UnknownState};
 
 /// Where a task is in its life.
 ///
@@ -174,58 +178,57 @@ impl TaskState {
         TaskState::Pending { not_before: None }
     }
 
-    /// The state's name, exactly as users see it.
-    pub const fn name(&self) -> &'static str {
+    /// The state's name.
+    pub const fn kind(&self) -> StateName {
         match self {
-            TaskState::Pending { .. } => "pending",
-            TaskState::Claimed { .. } => "claimed",
-            TaskState::Running { .. } => "running",
-            TaskState::Judging { .. } => "judging",
-            TaskState::Landing { .. } => "landing",
-            TaskState::Done { .. } => "done",
-            TaskState::Landed { .. } => "landed",
-            TaskState::Failed { .. } => "failed",
-            TaskState::Cancelled { .. } => "cancelled",
-            TaskState::Skipped { .. } => "skipped",
-            TaskState::Parked { .. } => "parked",
-            TaskState::Blocked { .. } => "blocked",
+            TaskState::Pending { .. } => StateName::Pending,
+            TaskState::Claimed { .. } => StateName::Claimed,
+            TaskState::Running { .. } => StateName::Running,
+            TaskState::Judging { .. } => StateName::Judging,
+            TaskState::Landing { .. } => StateName::Landing,
+            TaskState::Done { .. } => StateName::Done,
+            TaskState::Landed { .. } => StateName::Landed,
+            TaskState::Failed { .. } => StateName::Failed,
+            TaskState::Cancelled { .. } => StateName::Cancelled,
+            TaskState::Skipped { .. } => StateName::Skipped,
+            TaskState::Parked { .. } => StateName::Parked,
+            TaskState::Blocked { .. } => StateName::Blocked,
         }
     }
 
-    /// All names, in the order of a task's life.
-    pub const NAMES: [&'static str; 12] = [
-        "pending",
-        "claimed",
-        "running",
-        "judging",
-        "landing",
-        "done",
-        "landed",
-        "failed",
-        "cancelled",
-        "skipped",
-        "parked",
-        "blocked",
-    ];
+    /// The word for it, exactly as users see it. To decide, there is [`TaskState::kind`].
+    pub const fn name(&self) -> &'static str {
+        self.kind().as_str()
+    }
 
-    /// Meets a dependency: landed, or done where nothing is to land.
+    /// [`StateName::is_met`].
     pub const fn is_met(&self) -> bool {
-        matches!(self, TaskState::Done { .. } | TaskState::Landed { .. })
+        self.kind().is_met()
     }
 
-    /// Will never meet a dependency unless somebody brings it back.
+    /// [`StateName::is_dead`].
     pub const fn is_dead(&self) -> bool {
-        matches!(self, TaskState::Failed { .. } | TaskState::Cancelled { .. } | TaskState::Skipped { .. })
+        self.kind().is_dead()
     }
 
-    /// Nothing more happens by itself.
+    /// [`StateName::is_terminal`].
     pub const fn is_terminal(&self) -> bool {
-        self.is_met() || self.is_dead()
+        self.kind().is_terminal()
     }
 
-    /// Held by a claim.
+    /// [`StateName::is_settled`].
+    pub const fn is_settled(&self) -> bool {
+        self.kind().is_settled()
+    }
+
+    /// [`StateName::is_claimed`].
     pub const fn is_claimed(&self) -> bool {
-        matches!(self, TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. })
+        self.kind().is_claimed()
+    }
+
+    /// [`StateName::is_busy`].
+    pub const fn is_busy(&self) -> bool {
+        self.kind().is_busy()
     }
 
     /// The time it waits for, if it waits for one.
@@ -372,7 +375,7 @@ pub enum Change {
 #[error("a {state} task cannot {change}")]
 pub struct IllegalTransition {
     /// The state's name.
-    pub state: &'static str,
+    pub state: StateName,
     /// What was tried.
     pub change: &'static str,
 }
@@ -411,7 +414,7 @@ impl Change {
 /// What follows from `change` in `state`, or which of the two is in the way.
 pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTransition> {
     use TaskState as S;
-    let refused = || IllegalTransition { state: state.name(), change: change.verb() };
+    let refused = || IllegalTransition { state: state.kind(), change: change.verb() };
     let attempt = match state {
         S::Claimed { attempt } | S::Running { attempt, .. } | S::Judging { attempt, .. } => Some(*attempt),
         S::Landing { attempt, .. } => Some(*attempt),
@@ -474,7 +477,7 @@ pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTra
             return Err(refused());
         }
         (_, Change::Cancel { by }) => S::Cancelled { by: by.clone() },
-        (_, Change::Requeue) if !state.is_claimed() && !matches!(state, S::Landing { .. }) => S::pending(),
+        (_, Change::Requeue) if !state.is_busy() => S::pending(),
         (
             S::Judging { .. }
             | S::Landing { .. }

@@ -473,10 +473,7 @@ impl Context {
         // Since it was settled somebody may have given it back to the queue, and somebody may have taken it.
         let idle = match until_answered(|| self.store.task(task)).await.map(|record| record.state) {
             Ok(TaskState::Landed { .. }) => true,
-            Ok(state) => {
-                let settled = state.is_terminal() || matches!(state, TaskState::Blocked { .. });
-                settled && mode != RetireMode::Landed
-            }
+            Ok(state) => state.is_settled() && mode != RetireMode::Landed,
             Err(StoreError::NotFound(_)) => true,
             Err(_) => false,
         };

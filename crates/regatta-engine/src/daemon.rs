@@ -4,6 +4,7 @@
 //! was last awake. The lock is in the repository's own git directory, where nobody removes it; there is a second one in
 //! `.regatta`, by which older versions tell.
 
+use regatta_core::state::StateName;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -229,7 +230,7 @@ async fn serve_in_session(
     let mut queued = std::collections::BTreeSet::new();
     let query = regatta_store::TaskQuery {
         queue: Some(MAIN_QUEUE.to_owned()),
-        states: ["claimed", "running", "judging"].map(str::to_owned).into(),
+        states: StateName::all_that(StateName::is_claimed),
         ..Default::default()
     };
     for brief in until_answered(|| ctx.store.briefs(&query)).await? {

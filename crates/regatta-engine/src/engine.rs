@@ -16,7 +16,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::BlockReason;
+use regatta_core::state::{BlockReason, StateName};
 use regatta_core::time::Timestamp;
 use regatta_store::{Operation, RequestId, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
@@ -597,7 +597,7 @@ impl Engine {
         }
         let landing = TaskQuery {
             queue: Some(self.queue.clone()),
-            states: vec!["landing".to_owned()],
+            states: vec![StateName::Landing],
             ..TaskQuery::default()
         };
         let landing = until_answered(|| store.tasks(&landing)).await?;

@@ -87,7 +87,7 @@ async fn settled_lanes(ctx: &Arc<Context>) -> Result<Vec<(Timestamp, TaskId)>, E
     let mut found = Vec::new();
     for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
         match until_answered(|| ctx.store.task(&info.task)).await {
-            Ok(record) if record.state.is_terminal() || matches!(record.state, TaskState::Blocked { .. }) => {
+            Ok(record) if record.state.is_settled() => {
                 found.push((record.updated_at, info.task));
             }
             Ok(_) | Err(StoreError::NotFound(_)) => {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::verdict::Verdict;
 use regatta_store::{StoreError, TaskQuery};
 
@@ -83,8 +83,8 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
             Err(error) => return Err(error.into()),
         }
     }
-    for state in ["done", "blocked", "landing"] {
-        let query = TaskQuery { states: vec![state.to_owned()], ..TaskQuery::default() };
+    for state in [StateName::Done, StateName::Blocked, StateName::Landing] {
+        let query = TaskQuery { states: vec![state], ..TaskQuery::default() };
         for record in until_answered(|| ctx.store.tasks(&query)).await? {
             let task = record.spec.id.clone();
             let is_empty = matches!(record.state, TaskState::Done { head: None, .. });

@@ -424,7 +424,7 @@ async fn prepare_lanes(
             let id = task.clone();
             let _alone = ctx.blocking(move |ctx| ctx.lanes.alone(&id)).await?;
             let state = until_answered(|| ctx.store.task(&task)).await?.state;
-            if state.is_claimed() || matches!(state, TaskState::Landing { .. }) {
+            if state.is_busy() {
                 // Somebody took it just now; to enqueue it is refused then.
                 continue;
             }

@@ -11,6 +11,7 @@ pub use prompts::*;
 pub use train::*;
 mod cost;
 
+use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -39,7 +40,7 @@ pub struct TaskDocument {
     /// One line for people.
     pub title: String,
     /// The state's name.
-    pub state: &'static str,
+    pub state: StateName,
     /// The reason that goes with it.
     pub reason: Option<String>,
     /// Higher first.
@@ -85,7 +86,7 @@ pub struct StatusDocument {
     /// One line for people.
     pub title: String,
     /// The state's name.
-    pub state: &'static str,
+    pub state: StateName,
     /// The reason that goes with it.
     pub reason: Option<String>,
     /// Higher first.
@@ -389,7 +390,7 @@ pub struct SalvageDocument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SummaryDocument {
     /// By state.
-    pub counts: BTreeMap<String, u64>,
+    pub counts: BTreeMap<StateName, u64>,
     /// In all.
     pub total: u64,
 }
@@ -442,7 +443,7 @@ pub struct DaemonDocument {
 impl From<TaskBrief> for TaskDocument {
     fn from(brief: TaskBrief) -> Self {
         Self {
-            state: brief.state.name(),
+            state: brief.state.kind(),
             reason: brief.state.reason(),
             priority: brief.priority,
             attempts: brief.attempts,
@@ -561,8 +562,8 @@ impl StatusDocument {
 
 impl SummaryDocument {
     /// From what the store counts.
-    pub fn new(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
-        let counts: BTreeMap<String, u64> = counts.into_iter().collect();
+    pub fn new(counts: impl IntoIterator<Item = (StateName, u64)>) -> Self {
+        let counts: BTreeMap<StateName, u64> = counts.into_iter().collect();
         Self { total: counts.values().sum(), counts }
     }
 }
@@ -638,7 +639,7 @@ mod tests {
         let changes = serde_json::to_value(changes).unwrap();
         assert_eq!(fields(&changes), ["daemon", "refused", "tasks", "warnings"]);
         assert_eq!(changes["tasks"][0], list, "a changed task is a task of the list");
-        let summary = SummaryDocument::new([("pending".to_owned(), 3), ("landed".to_owned(), 2)]);
+        let summary = SummaryDocument::new([(StateName::Pending, 3), (StateName::Landed, 2)]);
         assert_eq!(serde_json::to_value(summary).unwrap()["total"], 5);
     }
 }

@@ -1,5 +1,6 @@
 //! Somebody who works on a project's queue: the opened store, its lanes, and the processes that take tasks from it.
 
+use regatta_core::state::StateName;
 use std::sync::{Arc, OnceLock};
 
 use regatta_core::id::TaskId;
@@ -91,12 +92,16 @@ impl Operator {
     }
 
     /// The tasks of a selection: those that are named, or all in one of these states.
-    pub async fn select(&self, selection: &Selection, states: &[&str]) -> Result<Vec<TaskRecord>, Refusal> {
+    pub async fn select(
+        &self,
+        selection: &Selection,
+        states: &[StateName],
+    ) -> Result<Vec<TaskRecord>, Refusal> {
         match selection {
             Selection::Named(names) => self.find(names).await,
             Selection::All => {
-                let states = states.iter().map(|state| (*state).to_owned()).collect();
-                Ok(self.store.tasks(&TaskQuery { states, ..TaskQuery::default() }).await?)
+                let query = TaskQuery { states: states.to_vec(), ..TaskQuery::default() };
+                Ok(self.store.tasks(&query).await?)
             }
         }
     }

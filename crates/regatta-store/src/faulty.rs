@@ -4,6 +4,7 @@
 //! is lost, and each is repeated with the same arguments until an answer comes through. Behind it, the whole
 //! conformance suite must pass unchanged: that is what "repeatable" means.
 
+use regatta_core::state::StateName;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -194,7 +195,7 @@ impl<S: Store> Store for Faulty<S> {
         lossy!(self, self.inner.brief_pages(query))
     }
 
-    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
+    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(StateName, u64)>> {
         lossy!(self, self.inner.counts(queue))
     }
 

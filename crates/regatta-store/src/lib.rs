@@ -24,6 +24,7 @@ pub mod conformance;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 
+use regatta_core::state::StateName;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -178,7 +179,7 @@ pub trait Store: Crew {
     ) -> Result<tokio::sync::mpsc::UnboundedReceiver<Result<Vec<TaskBrief>>>>;
 
     /// How many tasks are in each state, by name; only those of `queue` if one is given.
-    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>>;
+    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(StateName, u64)>>;
 
     /// All attempts of a task, oldest first.
     async fn attempts(&self, task: &TaskId) -> Result<Vec<Attempt>>;

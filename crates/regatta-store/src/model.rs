@@ -11,7 +11,7 @@ use regatta_core::part::Part;
 use regatta_core::profiles::{Cooling, Standing};
 use regatta_core::prompt::Prompt;
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::{BlockReason, ParkReason, TaskState};
+use regatta_core::state::{BlockReason, ParkReason, StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::LandRequest;
 use regatta_core::verdict::Statement;
@@ -487,8 +487,8 @@ pub struct TaskQuery {
     pub ids: Option<Vec<TaskId>>,
     /// Only of this queue.
     pub queue: Option<String>,
-    /// Only in these states, by name; empty for all.
-    pub states: Vec<String>,
+    /// Only in these states; empty for all.
+    pub states: Vec<StateName>,
     /// Only ids that begin with this, without regard to case.
     pub prefix: Option<String>,
     /// Only after this order of arrival.

@@ -100,7 +100,7 @@ pub(crate) async fn document(
         session_id: session.to_owned(),
         agent: attempt.agent.clone(),
         attempt: attempt.n,
-        state: task.state.name(),
+        state: task.state.kind(),
         running: task.state.is_claimed(),
         resume_command: by_hand.line(&workdir.to_string_lossy()),
         argv: by_hand.argv.clone(),

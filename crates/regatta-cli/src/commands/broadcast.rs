@@ -1,6 +1,7 @@
 //! `regatta broadcast "PROMPT"`: says something more to every agent that can still hear it.
 
-use regatta_core::state::TaskState;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use regatta_core::state::StateName;
 use regatta_ops::documents::BroadcastDocument;
 use regatta_ops::tasks::{BroadcastRequest, Broadcasted, When, line};
 
@@ -21,19 +22,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     said: Said,
     /// Only tasks in this state; may be given more than once, and with commas.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = words())]
-    status: Vec<String>,
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = names())]
+    status: Vec<StateName>,
     /// Landed tasks too.
     #[arg(long)]
     landed: bool,
 }
 
-fn words() -> clap::builder::PossibleValuesParser {
-    TaskState::NAMES
-        .into_iter()
-        .filter(|name| !["cancelled", "skipped"].contains(name))
-        .collect::<Vec<_>>()
-        .into()
+fn names() -> impl TypedValueParser<Value = StateName> {
+    let words = StateName::all_that(StateName::can_hear).into_iter().map(StateName::as_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<StateName>())
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {

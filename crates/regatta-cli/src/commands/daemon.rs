@@ -1,5 +1,6 @@
 //! `regatta daemon`: the engine for good, in the foreground or detached; its health, and its end.
 
+use regatta_core::state::StateName;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -191,7 +192,7 @@ async fn start_purpose(project: &Project) -> Result<Purpose, CliError> {
 /// A daemon that adopts agents of another goes on with what was trusted before they began.
 async fn purpose(store: &dyn Store) -> Result<Purpose, CliError> {
     let query = regatta_store::TaskQuery {
-        states: ["claimed", "running", "judging"].map(str::to_owned).into(),
+        states: StateName::all_that(StateName::is_claimed),
         limit: 1,
         ..Default::default()
     };
@@ -442,7 +443,7 @@ async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
             (store.counts(Some(regatta_store::MAIN_QUEUE)).await?, last.into_iter().next())
         }
     };
-    let counts: std::collections::BTreeMap<String, u64> = counts.into_iter().collect();
+    let counts: std::collections::BTreeMap<StateName, u64> = counts.into_iter().collect();
     let last_at = last.map(|event| event.at);
     let document = json!({
         "state": word,
@@ -466,7 +467,7 @@ fn describe(
     word: &str,
     info: Option<&DaemonInfo>,
     last: Option<regatta_core::time::Timestamp>,
-    counts: &std::collections::BTreeMap<String, u64>,
+    counts: &std::collections::BTreeMap<StateName, u64>,
 ) -> String {
     let now = regatta_engine::clock::now();
     let mut text = match info {
@@ -496,8 +497,7 @@ async fn with_agents(project: &Project) -> Result<u64, CliError> {
         return Ok(0);
     }
     let counts = project.store().await?.counts(None).await?;
-    let busy = ["claimed", "running", "judging"];
-    Ok(counts.iter().filter(|(name, _)| busy.contains(&name.as_str())).map(|(_, n)| n).sum())
+    Ok(counts.iter().filter(|(name, _)| name.is_claimed()).map(|(_, n)| n).sum())
 }
 
 async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {

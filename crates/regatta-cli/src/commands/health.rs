@@ -32,7 +32,7 @@ pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
         None => ui.line("no daemon is there: `regatta daemon start` starts one"),
     }
     for (state, n) in &counts {
-        let (glyph, style) = mark(state);
+        let (glyph, style) = mark(*state);
         ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
     }
     ui.line(format!("  {:>5} in all; `regatta status ID` shows one", summary.total));

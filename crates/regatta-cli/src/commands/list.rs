@@ -4,7 +4,7 @@ mod table;
 
 use std::time::Duration;
 
-use regatta_core::state::TaskState;
+use regatta_core::state::StateName;
 use regatta_ops::documents::TaskDocument;
 use regatta_ops::look::tasks::{Listed, states};
 use regatta_store::{Store, TaskQuery};
@@ -38,13 +38,13 @@ pub(crate) struct Args {
 }
 
 fn words() -> clap::builder::PossibleValuesParser {
-    ["all", "active"].into_iter().chain(TaskState::NAMES).collect::<Vec<_>>().into()
+    ["all", "active"].into_iter().chain(StateName::ALL.map(StateName::as_str)).collect::<Vec<_>>().into()
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::look(&global.options())?;
     let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
-    let query = TaskQuery { states: states(&args.status), limit, latest: true, ..TaskQuery::default() };
+    let query = TaskQuery { states: states(&args.status)?, limit, latest: true, ..TaskQuery::default() };
     if args.watch {
         let store = project.create_store().await?;
         return watch(store.as_ref(), &project, &query, args.all, ui).await;

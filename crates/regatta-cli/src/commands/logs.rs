@@ -194,7 +194,7 @@ impl<'a> Show<'a> {
             } else if n < task.attempts {
                 // That one never got so far as to have a log.
                 n += 1;
-            } else if is_settled(&task.state) {
+            } else if is_at_rest(&task.state) {
                 if !self.ui.quiet && !self.ui.json {
                     self.ui.note(self.ui.paint(Style::Dim, &format!("{}: {}", self.task, task.state.name())));
                 }
@@ -421,9 +421,8 @@ fn is_over(task: &TaskRecord, n: u32) -> bool {
 }
 
 /// No further attempt comes by itself any time soon.
-fn is_settled(state: &TaskState) -> bool {
-    state.is_terminal()
-        || matches!(state, TaskState::Blocked { .. } | TaskState::Parked { .. } | TaskState::Landing { .. })
+fn is_at_rest(state: &TaskState) -> bool {
+    state.is_settled() || matches!(state, TaskState::Parked { .. } | TaskState::Landing { .. })
 }
 
 fn open(path: &Path) -> Result<Tail, CliError> {

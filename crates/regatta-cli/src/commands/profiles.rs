@@ -6,7 +6,7 @@ use std::time::Duration;
 use regatta_core::attempt::Attempt;
 use regatta_core::config::Profile;
 use regatta_core::profiles::{Readiness, Standing};
-use regatta_core::state::{ParkReason, TaskState};
+use regatta_core::state::{ParkReason, StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
 use regatta_engine::profiles::with_home;
@@ -80,7 +80,7 @@ async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, CliE
     for name in names {
         store.warm(name).await?;
     }
-    let query = TaskQuery { states: vec!["parked".to_owned()], ..TaskQuery::default() };
+    let query = TaskQuery { states: vec![StateName::Parked], ..TaskQuery::default() };
     let parked = store.briefs(&query).await?;
     let limited = |state: &TaskState| matches!(state, TaskState::Parked { why: ParkReason::RateLimited, .. });
     let parked: Vec<&str> =

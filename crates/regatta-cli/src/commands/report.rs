@@ -71,7 +71,7 @@ pub(crate) async fn build(
         reports.push(TaskReport {
             id: spec.id.clone(),
             title: record.spec.title.clone(),
-            state: record.state.name().to_owned(),
+            state: record.state.kind(),
             reason: record.state.reason(),
             deps: record.spec.deps.clone(),
             waiting_on: record.waiting_on,

@@ -1,5 +1,6 @@
 //! `regatta run PLAN…`: from plan files to landed commits, in the foreground.
 
+use regatta_core::state::StateName;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -475,7 +476,7 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
         ui.line("");
         let label = |id: &regatta_core::id::TaskId| {
             let task = report.tasks.iter().find(|task| task.id == *id);
-            let state = task.map_or("pending", |task| task.state.as_str());
+            let state = task.map_or(StateName::Pending, |task| task.state);
             // Plain: the drawing takes out whatever a terminal would obey.
             let (glyph, _) = mark(state);
             let commit = task
@@ -486,14 +487,14 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
         ui.out(&graph::render(&loaded.tasks, label));
         ui.line("");
     }
-    for task in report.tasks.iter().filter(|task| task.state != "done" && task.state != "landed") {
+    for task in report.tasks.iter().filter(|task| !task.state.is_met()) {
         let on: Vec<&str> = task.waiting_on.iter().map(|id| id.as_str()).collect();
         let reason = match (&task.reason, on.is_empty()) {
             (Some(reason), _) => format!(": {}", clean_line(reason)),
             (None, false) => format!(": waits for {}", on.join(", ")),
             (None, true) => String::new(),
         };
-        let (glyph, style) = mark(&task.state);
+        let (glyph, style) = mark(task.state);
         ui.line(format!("{} {} {}{reason}", ui.paint(style, glyph), task.id, task.state));
     }
     let counts: Vec<String> = report.counts.iter().map(|(state, n)| format!("{n} {state}")).collect();

@@ -117,7 +117,7 @@ fn ahead(sighting: &Sighting, task: &TaskId) -> Vec<String> {
 }
 
 fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) -> String {
-    let (glyph, style) = mark(task.state.name());
+    let (glyph, style) = mark(task.state.kind());
     let now = regatta_engine::clock::now();
     let mut lines = vec![format!(
         "{} {}  {}",

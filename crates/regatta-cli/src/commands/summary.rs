@@ -25,7 +25,7 @@ pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, C
         return Ok(Exit::Ok);
     }
     for (state, n) in &counts {
-        let (glyph, style) = mark(state);
+        let (glyph, style) = mark(*state);
         ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
     }
     ui.line(format!("  {:>5} in all", summary.total));

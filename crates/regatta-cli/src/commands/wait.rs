@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use regatta_core::config::parse_duration;
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
@@ -121,12 +121,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 async fn find(args: &Args, global: &Global) -> Result<(Operator, Vec<TaskRecord>), CliError> {
-    let open: Vec<&str> = TaskState::NAMES
-        .into_iter()
-        .filter(|name| !["done", "landed", "failed", "cancelled", "skipped", "blocked"].contains(name))
-        .collect();
     let operator = operator(global).await?;
-    let found = operator.select(&args.which.selection(), &open).await?;
+    let moving = StateName::all_that(|name| !name.is_settled());
+    let found = operator.select(&args.which.selection(), &moving).await?;
     Ok((operator, found))
 }
 
@@ -239,7 +236,7 @@ impl Watch {
                 }
                 told += 1;
             }
-            if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
+            if task.state.is_settled() {
                 return Ok(task.state);
             }
             loop {

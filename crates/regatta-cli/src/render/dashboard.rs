@@ -1,5 +1,6 @@
 //! The live view on a terminal: one line per task, redrawn in place, static marks, no spinners.
 
+use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 
 use regatta_core::event::{Event, EventBody};
@@ -22,7 +23,7 @@ const END_OF_LINE: &str = "\x1b[K\n";
 /// What is shown of one task.
 #[derive(Clone, Debug)]
 struct Row {
-    state: &'static str,
+    state: StateName,
     since: Timestamp,
     until: Option<Timestamp>,
     attempt: u32,
@@ -50,7 +51,7 @@ impl Dashboard {
     pub(crate) fn new(ui: &Ui, title: &str, tasks: &[TaskSpec], start: Timestamp) -> Self {
         let rows = tasks.iter().map(|spec| {
             let row = Row {
-                state: "pending",
+                state: StateName::Pending,
                 since: start,
                 until: None,
                 attempt: 0,
@@ -102,25 +103,27 @@ impl Dashboard {
     fn event(&mut self, event: &Event) {
         let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task)) else { return };
         let state = match &event.body {
-            EventBody::Enqueued { .. } | EventBody::Due | EventBody::Rearmed => "pending",
-            EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => "pending",
-            EventBody::Stands { .. } => "landed",
-            EventBody::Claimed { .. } => "claimed",
-            EventBody::Started { .. } => "running",
-            EventBody::Exited { .. } => "judging",
-            EventBody::Approved { .. } => "landing",
-            EventBody::Done { .. } => "done",
-            EventBody::Failed { .. } => "failed",
-            EventBody::Cancelled { .. } => "cancelled",
-            EventBody::Skipped { .. } => "skipped",
-            EventBody::Blocked { .. } => "blocked",
-            EventBody::Parked { .. } => "parked",
-            EventBody::Retrying { .. } | EventBody::Released { .. } => "pending",
+            EventBody::Enqueued { .. } | EventBody::Due | EventBody::Rearmed => StateName::Pending,
+            EventBody::PromptQueued { rearmed: true, .. } | EventBody::FollowingUp { .. } => {
+                StateName::Pending
+            }
+            EventBody::Stands { .. } => StateName::Landed,
+            EventBody::Claimed { .. } => StateName::Claimed,
+            EventBody::Started { .. } => StateName::Running,
+            EventBody::Exited { .. } => StateName::Judging,
+            EventBody::Approved { .. } => StateName::Landing,
+            EventBody::Done { .. } => StateName::Done,
+            EventBody::Failed { .. } => StateName::Failed,
+            EventBody::Cancelled { .. } => StateName::Cancelled,
+            EventBody::Skipped { .. } => StateName::Skipped,
+            EventBody::Blocked { .. } => StateName::Blocked,
+            EventBody::Parked { .. } => StateName::Parked,
+            EventBody::Retrying { .. } | EventBody::Released { .. } => StateName::Pending,
             EventBody::Landing { landing, .. } => match landing {
-                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => "landed",
-                LandStep::Reject { .. } => "blocked",
-                LandStep::Bounce { .. } => "pending",
-                _ => "landing",
+                LandStep::Landed { .. } | LandStep::AlreadyIn { .. } => StateName::Landed,
+                LandStep::Reject { .. } => StateName::Blocked,
+                LandStep::Bounce { .. } => StateName::Pending,
+                _ => StateName::Landing,
             },
             EventBody::Suspected { sign, why } => {
                 row.suspected.insert(*sign, why.clone());
@@ -188,14 +191,14 @@ impl Dashboard {
     }
 
     fn picture(&self, now: Timestamp, columns: usize, room: usize) -> Vec<String> {
-        let count = |wanted: &[&str]| self.rows.values().filter(|row| wanted.contains(&row.state)).count();
+        let count = |is_in: fn(StateName) -> bool| self.rows.values().filter(|row| is_in(row.state)).count();
         let total: f64 = self.rows.values().map(|row| row.cost).sum();
         let mut head = format!(
             "{} · {} of {} settled · {} running · {}",
             self.title,
-            count(&["done", "landed", "failed", "cancelled", "skipped", "blocked"]),
+            count(StateName::is_settled),
             self.rows.len(),
-            count(&["claimed", "running"]),
+            count(|state| matches!(state, StateName::Claimed | StateName::Running)),
             human(now.since(self.start))
         );
         if total > 0.0 {
@@ -220,9 +223,9 @@ impl Dashboard {
             return self.order.iter().collect();
         }
         let weight = |task: &TaskId| match self.rows[task].state {
-            "claimed" | "running" | "judging" | "landing" => 0,
-            "blocked" | "failed" | "parked" => 1,
-            "pending" => 2,
+            state if state.is_busy() => 0,
+            StateName::Blocked | StateName::Failed | StateName::Parked => 1,
+            StateName::Pending => 2,
             _ => 3,
         };
         let mut wanted: Vec<(usize, usize)> =
@@ -237,22 +240,26 @@ impl Dashboard {
         let (glyph, style) = mark(row.state);
         let time = match (row.state, row.until) {
             (_, Some(until)) => format!("in {}", human(until.since(now))),
-            ("pending", _) => String::new(),
-            ("done" | "landed" | "failed" | "cancelled" | "skipped" | "blocked", _) => String::new(),
+            (StateName::Pending, _) => String::new(),
+            (state, _) if state.is_settled() => String::new(),
             _ => human(now.since(row.since)),
         };
         let cost = if row.cost > 0.0 { format!("${:.2}", row.cost) } else { String::new() };
         let attempt = if row.attempt > 1 { format!("#{}", row.attempt) } else { String::new() };
         let doing = match row.state {
-            "pending" if row.doing.is_empty() => self.waits_for(row),
-            "running" if !row.suspected.is_empty() => {
+            StateName::Pending if row.doing.is_empty() => self.waits_for(row),
+            StateName::Running if !row.suspected.is_empty() => {
                 let reasons: Vec<&str> = row.suspected.values().map(String::as_str).collect();
                 format!("⚠ {}", reasons.join("; "))
             }
             _ => row.doing.clone(),
         };
-        let left =
-            format!("{glyph} {} {} {} ", pad(task.as_str(), name), pad(row.state, 9), pad(&attempt, 3));
+        let left = format!(
+            "{glyph} {} {} {} ",
+            pad(task.as_str(), name),
+            pad(row.state.as_str(), 9),
+            pad(&attempt, 3)
+        );
         let right = format!("{} {} ", pad(&time, 9), pad(&cost, 7));
         let used = name + 2 + 10 + 4 + 1 + 10 + 8;
         // The words of agents, checks and git.
@@ -266,7 +273,7 @@ impl Dashboard {
         let unmet: Vec<&str> = row
             .deps
             .iter()
-            .filter(|task| !self.rows.get(*task).is_some_and(|row| matches!(row.state, "done" | "landed")))
+            .filter(|task| !self.rows.get(*task).is_some_and(|row| row.state.is_met()))
             .map(TaskId::as_str)
             .collect();
         if unmet.is_empty() { String::new() } else { format!("waits for {}", unmet.join(", ")) }

@@ -1,18 +1,19 @@
 //! The mark and the style of each state. Never by colour alone.
 
+use regatta_core::state::StateName;
+
 use crate::ui::Style;
 
-/// Mark and style for a state's name.
-pub(crate) fn mark(state: &str) -> (&'static str, Style) {
+/// Mark and style for a state.
+pub(crate) fn mark(state: StateName) -> (&'static str, Style) {
     match state {
-        "pending" => ("○", Style::Dim),
-        "claimed" | "running" => ("●", Style::Busy),
-        "judging" | "landing" => ("◐", Style::Wait),
-        "done" | "landed" => ("✓", Style::Good),
-        "failed" => ("✕", Style::Bad),
-        "blocked" => ("⚠", Style::Wait),
-        "parked" => ("⏸", Style::Wait),
-        "skipped" | "cancelled" => ("–", Style::Dim),
-        _ => ("?", Style::Dim),
+        StateName::Pending => ("○", Style::Dim),
+        StateName::Claimed | StateName::Running => ("●", Style::Busy),
+        StateName::Judging | StateName::Landing => ("◐", Style::Wait),
+        StateName::Done | StateName::Landed => ("✓", Style::Good),
+        StateName::Failed => ("✕", Style::Bad),
+        StateName::Blocked => ("⚠", Style::Wait),
+        StateName::Parked => ("⏸", Style::Wait),
+        StateName::Skipped | StateName::Cancelled => ("–", Style::Dim),
     }
 }

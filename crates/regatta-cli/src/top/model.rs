@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::Car;
 use regatta_engine::landing::picture::TestNow;
@@ -28,7 +28,7 @@ pub(crate) struct Model {
     pub(super) target: String,
     pub(super) rows: HashMap<TaskId, Row>,
     /// Tasks by state, those among them that are not in `rows`.
-    pub(super) counts: BTreeMap<String, u64>,
+    pub(super) counts: BTreeMap<StateName, u64>,
     /// Oldest first.
     pub(super) events: VecDeque<Told>,
     pub(super) cars: Vec<Car>,
@@ -307,8 +307,8 @@ impl Model {
     }
 
     /// How many tasks are in these states.
-    pub(super) fn count(&self, states: &[&str]) -> u64 {
-        states.iter().filter_map(|state| self.counts.get(*state)).sum()
+    pub(super) fn count(&self, states: &[StateName]) -> u64 {
+        states.iter().filter_map(|state| self.counts.get(state)).sum()
     }
 
     /// All tasks there are, shown or not.

@@ -95,7 +95,7 @@ fn the_payload_has_every_key_and_no_secret() {
     assert!(payload["reason"].as_str().unwrap().chars().count() == LONGEST_REASON + 1);
     let variables: String = told.variables().into_iter().map(|(_, value)| value).collect();
     assert!(!payload.to_string().contains("hunter2") && !variables.contains("hunter2"));
-    let idle = Notification::idle("shop", failed.at, [("landed".into(), 2), ("failed".into(), 0)]);
+    let idle = Notification::idle("shop", failed.at, [(StateName::Landed, 2), (StateName::Failed, 0)]);
     assert_eq!(idle.text(), "shop: idle: 2 landed");
     assert_eq!(idle.payload()["counts"], json!({ "landed": 2 }));
 }

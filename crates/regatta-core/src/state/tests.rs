@@ -101,7 +101,7 @@ proptest! {
                     "joined the train unjudged"
                 );
             }
-            prop_assert!(TaskState::NAMES.contains(&next.name()));
+            prop_assert!(StateName::ALL.contains(&next.kind()));
             state = next;
         }
     }

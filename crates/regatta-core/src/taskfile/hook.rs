@@ -11,6 +11,7 @@ use crate::diagnostic::Report;
 use crate::id::TaskId;
 use crate::notify::{WebhookUrl, is_public};
 use crate::report;
+use crate::state::StateName;
 
 use super::draft::{Draft, Place};
 
@@ -51,9 +52,9 @@ impl Hook {
         let (mut total, mut succeeded, mut skipped) = (0, 0, 0);
         for task in own {
             total += 1;
-            match task.state.as_str() {
-                "done" | "landed" => succeeded += 1,
-                "skipped" => skipped += 1,
+            match task.state {
+                state if state.is_met() => succeeded += 1,
+                StateName::Skipped => skipped += 1,
                 _ => {}
             }
         }

@@ -125,7 +125,11 @@ mod tests {
 
     #[test]
     fn the_desktop_gets_no_options_and_no_markup_from_a_task() {
-        let mut told = Notification::idle("--help", Timestamp::from_millis(0), [("landed".to_owned(), 1)]);
+        let mut told = Notification::idle(
+            "--help",
+            Timestamp::from_millis(0),
+            [(regatta_core::state::StateName::Landed, 1)],
+        );
         told.reason = Some("<b>&".into());
         let argv = desktop_argv("/usr/bin/notify-send", &told);
         assert_eq!(argv[3..], ["--", "--help: idle", "--help: idle: &lt;b&gt;&amp;"]);

@@ -15,6 +15,7 @@ mod webhook;
 
 pub use webhook::call;
 
+use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -139,7 +140,7 @@ impl Notifier {
     }
 
     /// Nothing is left to do after the event `seq`; this is what it came to.
-    pub(crate) fn idle(&self, seq: u64, counts: Vec<(String, u64)>) {
+    pub(crate) fn idle(&self, seq: u64, counts: Vec<(StateName, u64)>) {
         self.ring(|inbox| {
             let idle = Notification::idle(&inbox.settings.project, clock::now(), counts.clone());
             inbox.idle = Some((seq, idle));

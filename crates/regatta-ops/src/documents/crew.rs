@@ -1,5 +1,6 @@
 //! The crew as documents: members, tasks of the board, messages, shared context.
 
+use regatta_core::state::StateName;
 use std::path::PathBuf;
 
 use regatta_core::crew::{MemberName, Role};
@@ -239,7 +240,7 @@ pub async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, StoreError> 
     let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
     let mut crew: Vec<MemberDocument> =
         members.iter().map(|member| MemberDocument::of(member, leader.as_ref())).collect();
-    let states = ["claimed", "running"].map(str::to_owned).into();
+    let states = vec![StateName::Claimed, StateName::Running];
     for brief in store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await? {
         let is_held = members.iter().any(|member| member.is_there && member.tasks.contains(&brief.id));
         if !is_held {
@@ -249,17 +250,11 @@ pub async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, StoreError> 
     Ok(crew)
 }
 
-/// The tasks of the board, and those that members hold of other queues.
+/// The tasks of the board, and those that members hold of other queues: in these states, or all where there are none.
 pub async fn board(
     store: &dyn Store,
-    status: Option<&str>,
+    states: Vec<StateName>,
 ) -> Result<Vec<(TaskRecord, BoardTaskDocument)>, StoreError> {
-    let states: Vec<String> = match status {
-        None => Vec::new(),
-        Some("in_progress") => vec!["running".to_owned()],
-        Some("completed") => ["done", "landed"].map(str::to_owned).into(),
-        Some(name) => vec![name.to_owned()],
-    };
     let members = store.members().await?;
     let query =
         TaskQuery { queue: Some(BOARD_QUEUE.to_owned()), states: states.clone(), ..TaskQuery::default() };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_store::TaskRecord;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct ParallelTaskDocument {
     /// See [`status`].
     pub status: &'static str,
     /// Regatta's own word.
-    pub state: &'static str,
+    pub state: StateName,
     /// The reason that goes with it.
     pub reason: Option<String>,
     /// The agent's conversation.

@@ -1,5 +1,6 @@
 //! What was said to a task's agent after its order, as documents.
 
+use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub struct SentDocument {
     /// Which of the task's follow-ups it is, from 1.
     pub prompt: u32,
     /// The state's name.
-    pub state: &'static str,
+    pub state: StateName,
     /// What is missing before it can start.
     pub hint: Option<String>,
 }
@@ -83,7 +84,7 @@ pub struct AttachDocument {
     /// The attempt that had it last.
     pub attempt: u32,
     /// The state's name.
-    pub state: &'static str,
+    pub state: StateName,
     /// Somebody is at work in the lane: one may be, not two.
     pub running: bool,
     /// The line to type.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use regatta_core::id::TaskId;
 use regatta_core::plain::clean_line;
 use regatta_core::radar::{Kind, Sighting};
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::{Timestamp, human};
 use regatta_engine::agents::{AgentProfile, Kind as AgentKind};
@@ -27,20 +27,12 @@ const MOST_ACTIVITIES: usize = 100;
 /// For more tasks than this, costs are read for all at once.
 const MANY: usize = 1000;
 
-/// The states that a word means: `all`, `active`, or the name of one.
-pub fn states(word: &str) -> Vec<String> {
-    match word {
-        "all" => Vec::new(),
-        "active" => {
-            let settled = ["done", "landed", "failed", "cancelled", "skipped"];
-            TaskState::NAMES
-                .iter()
-                .filter(|name| !settled.contains(name))
-                .map(|name| (*name).into())
-                .collect()
-        }
-        name => vec![name.to_owned()],
-    }
+/// The states that the word of a filter means, as [`StateName::meant_by`] has them.
+pub fn states(word: &str) -> Result<Vec<StateName>, Refusal> {
+    StateName::meant_by(word).map_err(|unknown| {
+        let names = StateName::ALL.map(StateName::as_str).join(", ");
+        Refusal::usage(unknown.to_string()).hinted(format!("all, active, completed, {names}"))
+    })
 }
 
 /// At most `limit` tasks in a state, as documents: those that changed last.
@@ -50,16 +42,7 @@ pub async fn documents(
     status: &str,
     limit: usize,
 ) -> Result<Vec<TaskDocument>, Refusal> {
-    let states = match status {
-        "completed" => ["done", "landed"].map(str::to_owned).into(),
-        "in_progress" => vec!["running".to_owned()],
-        word if ["all", "active"].contains(&word) || TaskState::NAMES.contains(&word) => states(word),
-        word => {
-            return Err(Refusal::usage(format!("there is no state {word:?}"))
-                .hinted(format!("all, active, completed, {}", TaskState::NAMES.join(", "))));
-        }
-    };
-    let query = TaskQuery { states, limit, latest: true, ..TaskQuery::default() };
+    let query = TaskQuery { states: states(status)?, limit, latest: true, ..TaskQuery::default() };
     Ok(Listed::load(store, project, &query).await?.into_documents())
 }
 
@@ -103,8 +86,8 @@ impl Listed {
     /// The same without the tasks of a long list: only what is known of them beside their records.
     pub async fn beside(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
         let mut known = Vec::new();
-        if query.states.is_empty() || query.states.iter().any(|name| name == "running") {
-            let states = vec!["running".to_owned()];
+        if query.states.is_empty() || query.states.contains(&StateName::Running) {
+            let states = vec![StateName::Running];
             known = store.briefs(&TaskQuery { states, ..TaskQuery::default() }).await?;
         }
         let seen = last_sighting(&project.repo.state_dir).map(|sighting| sighting.involved());

@@ -1,6 +1,6 @@
 //! The train as it is now.
 
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::landing::order::{Deps, in_order};
 use regatta_engine::landing::picture::{TestNow, under_test};
@@ -53,7 +53,7 @@ pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
         };
         tests = under_test(&project.repo.state_dir, &target, alive);
-        let query = TaskQuery { states: vec!["landed".to_owned()], limit: 0, ..TaskQuery::default() };
+        let query = TaskQuery { states: vec![StateName::Landed], limit: 0, ..TaskQuery::default() };
         landed = store.briefs(&query).await?;
         landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
         landed.truncate(RECENT);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_core::crew::MemberName;
 use regatta_core::plain::clean_line;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_engine::clock;
 use regatta_engine::session::is_certainly_dead;
 use regatta_store::{
@@ -32,10 +32,7 @@ pub struct CancelRequest {
 impl Operator {
     /// Cancels tasks. What depends on them is skipped.
     pub async fn cancel(&self, request: &CancelRequest) -> Result<Changes, Refusal> {
-        let open: Vec<&str> = TaskState::NAMES
-            .into_iter()
-            .filter(|name| !["done", "landed", "failed", "cancelled", "skipped"].contains(name))
-            .collect();
+        let open = StateName::all_that(StateName::is_open);
         let found = self.select(&request.tasks, &open).await?;
         let store = self.store.as_ref();
         let mut changes = Changes::default();

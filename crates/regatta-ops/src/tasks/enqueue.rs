@@ -217,14 +217,13 @@ async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Resu
             guards.push(operator.alone(id).await?);
         }
         let present = present(operator.store.as_ref(), tasks).await?;
-        let busy =
-            |task: &&TaskRecord| task.state.is_claimed() || matches!(task.state, TaskState::Landing { .. });
+        let busy = |task: &&TaskRecord| task.state.is_busy();
         if let Some(task) = present.iter().find(busy) {
             return Err(there_already(std::slice::from_ref(task)));
         }
         for task in &present {
             // What waits may be started at any moment: its lane is its own.
-            if task.state.is_terminal() || matches!(task.state, TaskState::Blocked { .. }) {
+            if task.state.is_settled() {
                 clear_lane(operator, &task.spec.id).await?;
             }
         }
@@ -267,7 +266,7 @@ pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
         TaskState::Pending { .. } | TaskState::Parked { .. } => format!(
             "it has not ended yet: `regatta enqueue --replace {id}` puts its file's new text in its place; `regatta requeue {id}` is for after its end"
         ),
-        state if state.is_claimed() || matches!(state, TaskState::Landing { .. }) => {
+        state if state.is_busy() => {
             format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` has it done over after that")
         }
         _ => format!(

@@ -1,6 +1,6 @@
 //! Having tasks wait for a time, or for a word.
 
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock;
 use regatta_store::{Operation, RequestId, StoreError, TaskRecord};
@@ -26,7 +26,7 @@ pub struct ParkRequest {
 impl Operator {
     /// Parks tasks. Nothing is charged; what depends on a parked task waits with it.
     pub async fn park(&self, request: &ParkRequest) -> Result<Changes, Refusal> {
-        let found = self.select(&request.tasks, &["pending"]).await?;
+        let found = self.select(&request.tasks, &[StateName::Pending]).await?;
         let detail = request.why.clone().unwrap_or_else(|| format!("parked by {}", self.by));
         let mut changes = Changes::default();
         for task in found {
@@ -37,7 +37,7 @@ impl Operator {
 
     /// Ends the wait of tasks. All are those that are parked.
     pub async fn unpark(&self, tasks: &Selection) -> Result<Changes, Refusal> {
-        let found = self.select(tasks, &["parked"]).await?;
+        let found = self.select(tasks, &[StateName::Parked]).await?;
         let mut changes = Changes::default();
         for task in found {
             changes.push(&task.spec.id, unpark(self, &task).await);

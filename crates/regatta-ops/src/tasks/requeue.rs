@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::state::{BlockReason, StateName, TaskState};
 use regatta_engine::clock;
 use regatta_engine::lanes::{Alone, RetireMode, Retired};
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, Operation, RequestId, TaskQuery, TaskRecord};
@@ -17,7 +17,7 @@ impl Operator {
     /// Starts tasks over: pending again, in a fresh lane, with no attempt charged. Work in the old lane is saved first.
     /// All are those that are blocked, failed or skipped.
     pub async fn requeue(&self, tasks: &Selection) -> Result<Changes, Refusal> {
-        let found = self.select(tasks, &["blocked", "failed", "skipped"]).await?;
+        let found = self.select(tasks, &StateName::all_that(StateName::can_retry)).await?;
         let mut changes = Changes::default();
         for task in dependencies_first(found) {
             changes.push(&task.spec.id, requeue(self, &task).await);
@@ -37,7 +37,7 @@ async fn requeue(operator: &Operator, seen: &TaskRecord) -> Result<Changed, Refu
     let lane = match is {
         // Nothing was said about its work yet: it only goes to where somebody takes it.
         TaskState::Pending { .. } if operator.takers.is_abandoned(&task.queue) => Lane::Keep,
-        state if state.is_terminal() || matches!(state, TaskState::Blocked { .. }) => Lane::Fresh,
+        state if state.is_settled() => Lane::Fresh,
         _ => return Err(unfit(&task, "requeued")),
     };
     restart(operator, &task, lane, &alone).await
@@ -112,7 +112,7 @@ pub(crate) async fn clear_lane(operator: &Operator, id: &TaskId) -> Result<Optio
 
 /// The task and what waits for it in the same abandoned queue, for the daemon's.
 async fn with_dependents(operator: &Operator, task: &TaskRecord) -> Result<Vec<NewTask>, Refusal> {
-    let states = vec!["pending".to_owned(), "skipped".to_owned()];
+    let states = vec![StateName::Pending, StateName::Skipped];
     let query = TaskQuery { queue: Some(task.queue.clone()), states, ..TaskQuery::default() };
     let mut others = operator.store.tasks(&query).await?;
     others.retain(|other| other.seq != task.seq);

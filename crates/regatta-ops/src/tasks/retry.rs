@@ -1,6 +1,6 @@
 //! Trying tasks again where the last attempt stopped.
 
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_engine::clock;
 use regatta_store::{Operation, RequestId, TaskRecord};
 
@@ -30,7 +30,7 @@ pub enum Conversation {
 impl Operator {
     /// Tries tasks again. Charged attempts are forgotten; a parked task only stops waiting.
     pub async fn retry(&self, request: &RetryRequest) -> Result<Changes, Refusal> {
-        let found = self.select(&request.tasks, &["blocked", "failed", "skipped"]).await?;
+        let found = self.select(&request.tasks, &StateName::all_that(StateName::can_retry)).await?;
         let mut changes = Changes::default();
         for task in dependencies_first(found) {
             changes.push(&task.spec.id, retry(self, &task, request.conversation).await);

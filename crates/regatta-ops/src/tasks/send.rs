@@ -3,7 +3,7 @@
 use regatta_core::config::{AgentKind, Config};
 use regatta_core::plain::clean_line;
 use regatta_core::prompt::PromptState;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_engine::clock;
 use regatta_store::{MAIN_QUEUE, NewPrompt, RequestId, StoreError, TaskQuery, TaskRecord};
 
@@ -42,7 +42,7 @@ pub struct BroadcastRequest {
     /// What they are told.
     pub text: String,
     /// Only tasks in these states; none means all that have not ended, and those that ended and have a conversation.
-    pub states: Vec<String>,
+    pub states: Vec<StateName>,
     /// Landed tasks too.
     pub landed: bool,
 }
@@ -118,7 +118,7 @@ impl Operator {
             queued_count: u32::try_from(queued).unwrap_or(u32::MAX),
             position: sent.position,
             prompt: sent.prompt,
-            state: task.state.name(),
+            state: task.state.kind(),
             hint: (!served).then(|| self.takers.sentence(&task.queue).replace("ID", id.as_str())),
         })
     }
@@ -140,12 +140,14 @@ fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), Refusal> {
 /// One line for people.
 pub fn line(sent: &SentDocument, when: When) -> String {
     let id = &sent.task_id;
-    if when == When::Now && matches!(sent.state, "claimed" | "running" | "judging") {
+    if when == When::Now && sent.state.is_claimed() {
         return format!("sent to {id}: its agent is interrupted and continues with this");
     }
     match (sent.dispatched, sent.position, sent.state) {
         (true, ..) => format!("sent to {id}: it goes on with it"),
-        (_, 1, "pending" | "parked") => format!("sent to {id}, which is {}: told when it starts", sent.state),
+        (_, 1, StateName::Pending | StateName::Parked) => {
+            format!("sent to {id}, which is {}: told when it starts", sent.state)
+        }
         (_, 1, state) => format!("sent to {id}, which is {state}: told when that has ended"),
         (_, n, state) => format!("sent to {id}, which is {state}: told as number {n} of those that wait"),
     }
@@ -178,21 +180,16 @@ pub fn beginning(text: &str) -> String {
 }
 
 /// The states of tasks that could be meant: what has landed is most of a long history.
-fn states(request: &BroadcastRequest) -> Vec<String> {
+fn states(request: &BroadcastRequest) -> Vec<StateName> {
     if !request.states.is_empty() {
         return request.states.clone();
     }
-    let hears = |name: &&str| match *name {
-        "cancelled" | "skipped" => false,
-        "landed" => request.landed,
-        _ => true,
-    };
-    TaskState::NAMES.into_iter().filter(hears).map(str::to_owned).collect()
+    StateName::all_that(|name| name.can_hear() && (name != StateName::Landed || request.landed))
 }
 
 /// Whether this task is meant.
 async fn hears(operator: &Operator, task: &TaskRecord, request: &BroadcastRequest) -> Result<bool, Refusal> {
-    let named = request.states.iter().any(|name| name == task.state.name());
+    let named = request.states.contains(&task.state.kind());
     Ok(match &task.state {
         TaskState::Cancelled { .. } | TaskState::Skipped { .. } => false,
         TaskState::Landed { .. } => request.landed || named,

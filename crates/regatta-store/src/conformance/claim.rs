@@ -1,7 +1,7 @@
 //! Taking tasks.
 
 use regatta_core::event::EventBody;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 
 use super::Fixture;
 use super::node::{Node, QUEUE, at, id, record, task};
@@ -48,7 +48,7 @@ pub async fn eight_clients_take_every_task_once(fixture: &dyn Fixture) {
     taken.sort();
     taken.dedup();
     assert_eq!(taken.len(), TASKS);
-    assert_eq!(first.store.counts(None).await.unwrap(), [("done".to_owned(), TASKS as u64)]);
+    assert_eq!(first.store.counts(None).await.unwrap(), [(StateName::Done, TASKS as u64)]);
 }
 
 pub async fn the_same_request_gets_the_same_claim(fixture: &dyn Fixture) {

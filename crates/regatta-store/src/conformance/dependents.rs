@@ -1,7 +1,7 @@
 //! What one task's end means for those that wait for it.
 
 use regatta_core::event::EventBody;
-use regatta_core::state::{BlockReason, TaskState};
+use regatta_core::state::{BlockReason, StateName, TaskState};
 
 use super::Fixture;
 use super::node::{Node, at, id, task};
@@ -214,8 +214,8 @@ pub async fn a_long_chain_falls_and_rises_whole(fixture: &dyn Fixture) {
     node.add(&chain).await;
     let counts = || async { node.store.counts(None).await.unwrap() };
     node.operate("t0", Operation::Cancel { by: "me".into() }).await.unwrap();
-    assert_eq!(counts().await, [("cancelled".into(), 1), ("skipped".into(), LENGTH as u64 - 1)]);
+    assert_eq!(counts().await, [(StateName::Cancelled, 1), (StateName::Skipped, LENGTH as u64 - 1)]);
     node.operate("t0", requeue()).await.unwrap();
-    assert_eq!(counts().await, [("pending".into(), LENGTH as u64)]);
+    assert_eq!(counts().await, [(StateName::Pending, LENGTH as u64)]);
     assert_eq!(node.ready().await, ["t0"]);
 }

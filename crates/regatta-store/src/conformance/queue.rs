@@ -1,7 +1,7 @@
 //! Entering the queue, and the order in it.
 
 use regatta_core::event::EventBody;
-use regatta_core::state::{ParkReason, TaskState};
+use regatta_core::state::{ParkReason, StateName, TaskState};
 
 use super::Fixture;
 use super::node::{Node, QUEUE, at, id, task};
@@ -70,8 +70,8 @@ pub async fn queues_do_not_mix(fixture: &dyn Fixture) {
     assert_eq!(node.ready().await, ["a"]);
     let other = node.store.ready("other", None, 10).await.unwrap();
     assert_eq!(other.len(), 1);
-    assert_eq!(node.store.counts(Some("other")).await.unwrap(), [("pending".to_owned(), 1)]);
-    assert_eq!(node.store.counts(None).await.unwrap(), [("pending".to_owned(), 2)]);
+    assert_eq!(node.store.counts(Some("other")).await.unwrap(), [(StateName::Pending, 1)]);
+    assert_eq!(node.store.counts(None).await.unwrap(), [(StateName::Pending, 2)]);
 }
 
 pub async fn an_unknown_dependency_refuses_the_whole_call(fixture: &dyn Fixture) {

@@ -1,6 +1,7 @@
 //! Reading.
 
 use regatta_core::part::Part;
+use regatta_core::state::StateName;
 
 use super::Fixture;
 use super::node::{Node, id, task};
@@ -36,7 +37,7 @@ pub async fn tasks_are_found_by_state_queue_and_prefix(fixture: &dyn Fixture) {
     assert_eq!(list(prefix("prd")).await, ["PRD-1", "PRD-2", "prd_3"]);
     assert_eq!(list(prefix("PRD-")).await, ["PRD-1", "PRD-2"]);
     assert_eq!(list(prefix("%")).await, [""; 0]);
-    let states = vec!["failed".to_owned(), "blocked".to_owned()];
+    let states = vec![StateName::Failed, StateName::Blocked];
     assert_eq!(list(TaskQuery { states: states.clone(), ..TaskQuery::default() }).await, ["PRD-2"]);
     let queue = Some("other".to_owned());
     assert_eq!(list(TaskQuery { queue: queue.clone(), ..TaskQuery::default() }).await, ["prd_3"]);
@@ -57,7 +58,7 @@ pub async fn a_list_says_of_each_task_what_the_task_says(fixture: &dyn Fixture) 
         (TaskQuery::default(), 4),
         (TaskQuery { queue: Some("main".into()), ..TaskQuery::default() }, 3),
         (TaskQuery { limit: 3, ..TaskQuery::default() }, 3),
-        (TaskQuery { states: vec!["pending".into()], ..TaskQuery::default() }, 3),
+        (TaskQuery { states: vec![StateName::Pending], ..TaskQuery::default() }, 3),
         (TaskQuery { ids: Some(vec![id("LATER"), id("nobody"), id("x")]), ..TaskQuery::default() }, 2),
         (TaskQuery { ids: Some(Vec::new()), ..TaskQuery::default() }, 0),
         (TaskQuery { prefix: Some("fir".into()), ..TaskQuery::default() }, 1),
@@ -84,7 +85,7 @@ pub async fn of_many_tasks_those_that_changed_last_can_be_listed(fixture: &dyn F
     let names =
         |briefs: Vec<TaskBrief>| briefs.into_iter().map(|brief| brief.id.to_string()).collect::<Vec<_>>();
     assert_eq!(names(node.store.briefs(&query).await.unwrap()), ["b", "d"], "in order of arrival");
-    let pending = TaskQuery { states: vec!["pending".into()], ..query };
+    let pending = TaskQuery { states: vec![StateName::Pending], ..query };
     assert_eq!(names(node.store.briefs(&pending).await.unwrap()), ["c", "e"], "the last to arrive");
 }
 
@@ -106,6 +107,7 @@ pub async fn counts_follow_the_order_of_a_tasks_life(fixture: &dyn Fixture) {
     node.finish("b").await;
     node.claim("c").await;
     let counts = node.store.counts(None).await.unwrap();
-    let expected = [("pending", 2), ("claimed", 1), ("done", 1), ("failed", 1)];
-    assert_eq!(counts, expected.map(|(name, n)| (name.to_owned(), n)));
+    let expected =
+        [(StateName::Pending, 2), (StateName::Claimed, 1), (StateName::Done, 1), (StateName::Failed, 1)];
+    assert_eq!(counts, expected);
 }

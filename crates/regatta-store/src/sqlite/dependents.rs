@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_core::state::{Change, TaskState};
+use regatta_core::state::{Change, StateName, TaskState};
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -31,13 +31,13 @@ pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
             .execute(params![seq, by])?;
         }
         if is == DEAD {
-            for mut child in children(tx, seq, ["pending", "parked"])? {
+            for mut child in children(tx, seq, [StateName::Pending, StateName::Parked])? {
                 let before = child.fate();
                 skip(tx, &mut child, &id, at)?;
                 moved.push_back((child.seq, child.id.clone(), before, child.fate()));
             }
         } else if was == DEAD {
-            for mut child in children(tx, seq, ["skipped", "skipped"])? {
+            for mut child in children(tx, seq, [StateName::Skipped, StateName::Skipped])? {
                 let before = child.fate();
                 rearm(tx, &mut child, &id, at)?;
                 moved.push_back((child.seq, child.id.clone(), before, child.fate()));
@@ -97,13 +97,13 @@ fn rearm(tx: &Tx, child: &mut Row, parent: &TaskId, at: Timestamp) -> Result<()>
     Ok(())
 }
 
-fn children(db: &Connection, parent: i64, names: [&str; 2]) -> Result<Vec<Row>> {
+fn children(db: &Connection, parent: i64, names: [StateName; 2]) -> Result<Vec<Row>> {
     let mut query = db.prepare_cached(
         "select t.seq from dependency d join task t on t.seq = d.child \
          where d.parent = ?1 and t.name in (?2, ?3) order by t.seq",
     )?;
     let seqs: Vec<i64> = query
-        .query_map(params![parent, names[0], names[1]], |row| row.get(0))?
+        .query_map(params![parent, names[0].as_str(), names[1].as_str()], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     seqs.into_iter().map(|seq| Row::by_seq(db, seq)).collect()
 }

@@ -104,7 +104,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
     if !remember(tx, request, "enqueue", Some(row.seq))? {
         return Ok(None);
     }
-    let busy = row.state.is_claimed() || matches!(row.state, TaskState::Landing { .. });
+    let busy = row.state.is_busy();
     let entry = match task.if_present {
         IfPresent::Refuse => {
             return Err(StoreError::Conflict(format!("task {id} is there already, {}", row.state.name())));

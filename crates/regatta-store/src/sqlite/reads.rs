@@ -2,7 +2,7 @@
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Rows, params_from_iter};
@@ -215,13 +215,18 @@ fn parse_id(text: &str) -> Result<TaskId> {
     TaskId::parse(text).map_err(|error| unreadable(&format!("the task id {text:?}"), error))
 }
 
-pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
+pub(super) fn counts(db: &Connection, queue: Option<&str>) -> Result<Vec<(StateName, u64)>> {
     let mut query =
         db.prepare_cached("select name, count(*) from task where ?1 is null or queue = ?1 group by name")?;
-    let mut counts: Vec<(String, u64)> = query
+    let found: Vec<(String, u64)> = query
         .query_map([queue], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
         .collect::<rusqlite::Result<_>>()?;
-    counts.sort_by_key(|(name, _)| TaskState::NAMES.iter().position(|known| known == name));
+    let typed = |(name, n): (String, u64)| match name.parse::<StateName>() {
+        Ok(name) => Ok((name, n)),
+        Err(error) => Err(unreadable("a state", error)),
+    };
+    let mut counts = found.into_iter().map(typed).collect::<Result<Vec<_>>>()?;
+    counts.sort_by_key(|(name, _)| name.place());
     Ok(counts)
 }
 

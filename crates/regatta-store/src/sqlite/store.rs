@@ -1,5 +1,6 @@
 //! The contract, carried to the functions that keep it: writes to the writer's thread, reads to a snapshot.
 
+use regatta_core::state::StateName;
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
@@ -155,7 +156,7 @@ impl Store for SqliteStore {
         Ok(pages)
     }
 
-    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(String, u64)>> {
+    async fn counts(&self, queue: Option<&str>) -> Result<Vec<(StateName, u64)>> {
         let queue = queue.map(str::to_owned);
         self.readers.call(move |db| reads::counts(db, queue.as_deref())).await
     }

@@ -38,7 +38,7 @@ async fn a_populated_store_of_version_1_opens_and_works() {
     let mut states: Vec<_> = tasks.iter().map(|record| record.state.name()).collect();
     states.sort_unstable();
     states.dedup();
-    assert_eq!(states.len(), regatta_core::state::TaskState::NAMES.len(), "every state: {states:?}");
+    assert_eq!(states.len(), regatta_core::state::StateName::ALL.len(), "every state: {states:?}");
     let briefs: Vec<_> = tasks.iter().map(TaskBrief::from).collect();
     assert_eq!(store.briefs(&TaskQuery::default()).await.unwrap(), briefs);
     for record in &tasks {
@@ -133,7 +133,7 @@ async fn eight_processes_that_open_an_empty_path_at_once_all_succeed() {
             assert!(child.wait_with_output().unwrap().status.success());
         }
         let counts = SqliteStore::open(&path).unwrap().counts(None).await.unwrap();
-        assert_eq!(counts, [("pending".to_owned(), 8)]);
+        assert_eq!(counts, [(regatta_core::state::StateName::Pending, 8)]);
         let left_over = std::fs::read_dir(path.parent().unwrap()).unwrap();
         assert!(left_over.flatten().all(|file| !file.file_name().to_string_lossy().contains(".new-")));
     }

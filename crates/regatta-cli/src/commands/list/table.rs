@@ -52,7 +52,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
     let tasks = &all[..all.len().min(room)];
     let columns = ui.columns();
     let mut shown = vec![
-        Column::new("  TASK", tasks, |task| format!("{} {}", mark(task.state.name()).0, task.id)),
+        Column::new("  TASK", tasks, |task| format!("{} {}", mark(task.state.kind()).0, task.id)),
         Column::new("STATE", tasks, |task| task.state.name().to_owned()),
         Column::new("TRY", tasks, |task| task.attempts.to_string()),
     ];
@@ -92,7 +92,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
     let mut text = table(&headings, &rows);
     if ui.color {
         // Painted by line, so that the columns are counted without colours.
-        let styles = std::iter::once(Style::Strong).chain(tasks.iter().map(|task| mark(task.state.name()).1));
+        let styles = std::iter::once(Style::Strong).chain(tasks.iter().map(|task| mark(task.state.kind()).1));
         text = text.lines().zip(styles).map(|(line, style)| ui.paint(style, line) + "\n").collect();
     }
     if all.len() > tasks.len() {

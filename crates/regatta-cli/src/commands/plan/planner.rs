@@ -6,7 +6,6 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::proposal::SCHEMA;
 use regatta_core::spec::{TaskSpec, TimeLimits};
-use regatta_core::state::TaskState;
 use regatta_core::taskfile::Loaded;
 use regatta_core::verdict::VerdictAdapter;
 use regatta_engine::clock;
@@ -112,7 +111,7 @@ async fn ended(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
     let mut changes = store.subscribe().await?;
     loop {
         let state = store.task(id).await?.state;
-        if state.is_terminal() || matches!(state, TaskState::Blocked { .. }) {
+        if state.is_settled() {
             return Ok(());
         }
         // A wake-up is only a hint.

@@ -55,7 +55,7 @@ pub(crate) async fn state(
     Ok(match &task.state {
         TaskState::Done { .. } if plans.file(id).exists() => ("proposed", None),
         TaskState::Done { .. } => ("failed", Some("its file is gone".to_owned())),
-        state if state.is_terminal() || matches!(state, TaskState::Blocked { .. }) => {
+        state if state.is_settled() => {
             let reason = state.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
             ("failed", Some(format!("its planner is {}{reason}", state.name())))
         }

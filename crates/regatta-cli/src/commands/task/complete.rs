@@ -1,6 +1,7 @@
 //! `regatta task complete`: hands a task in.
 
 use regatta_core::crew::MemberName;
+use regatta_core::state::StateName;
 use regatta_core::verdict::Verdict;
 use regatta_ops::crew::CompleteRequest;
 
@@ -36,7 +37,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let request = CompleteRequest { held: held.into(), result, verdict, tell: to };
     let task = open(global).await?.complete(&request).await?;
     let text = match task.task.state {
-        "landing" => format!("is in the train; a daemon lands it, or `regatta land {}`", task.task.id),
+        StateName::Landing => {
+            format!("is in the train; a daemon lands it, or `regatta land {}`", task.task.id)
+        }
         state => format!("is {state}"),
     };
     Ok(tell(&task, &text, ui))

@@ -1,10 +1,10 @@
 //! `regatta task list`: the board.
 
-use regatta_core::state::TaskState;
+use regatta_core::state::StateName;
 use regatta_engine::clock;
 use regatta_ops::documents::crew::BoardTaskDocument;
 pub(crate) use regatta_ops::documents::crew::board;
-use regatta_ops::look::tasks::why;
+use regatta_ops::look::tasks::{states, why};
 use regatta_store::TaskRecord;
 
 use super::parallel;
@@ -32,14 +32,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn words() -> clap::builder::PossibleValuesParser {
-    TaskState::NAMES.into_iter().chain(["in_progress", "completed"]).collect::<Vec<_>>().into()
+    StateName::ALL
+        .into_iter()
+        .map(StateName::as_str)
+        .chain(["in_progress", "completed"])
+        .collect::<Vec<_>>()
+        .into()
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     if let (None, Some(registry)) = (&args.status, parallel::registered(args.include_history, global)?) {
         return parallel::list(&registry, args.include_history, global, ui).await;
     }
-    let board = board(open(global).await?.store.as_ref(), args.status.as_deref()).await?;
+    let states = states(args.status.as_deref().unwrap_or("all"))?;
+    let board = board(open(global).await?.store.as_ref(), states).await?;
     if ui.json {
         ui.document(&board.iter().map(|(_, task)| task).collect::<Vec<_>>());
         return Ok(Exit::Ok);
@@ -56,7 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 fn row(record: &TaskRecord, task: &BoardTaskDocument) -> [String; 6] {
-    let (glyph, _) = mark(record.state.name());
+    let (glyph, _) = mark(record.state.kind());
     let wanted = match (&task.assignee, &task.task.role) {
         (Some(member), _) => member.to_string(),
         (None, Some(role)) => format!("any {role}"),

@@ -39,7 +39,7 @@ pub(super) async fn list(
         }
     }
     let board = match Project::open(&global.options()) {
-        Ok(project) if project.has_store() => board(project.store().await?.as_ref(), None).await?,
+        Ok(project) if project.has_store() => board(project.store().await?.as_ref(), Vec::new()).await?,
         _ => Vec::new(),
     };
     let board: Vec<_> = board.iter().map(|(_, task)| task).collect();

@@ -178,7 +178,7 @@ async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
 /// Whether there is room for one more agent in its repository.
 async fn has_turn(found: &Found<'_>) -> Result<bool, CliError> {
     let counts = found.store.counts(None).await?;
-    let busy = counts.iter().filter(|(state, _)| ["claimed", "running", "judging"].contains(&state.as_str()));
+    let busy = counts.iter().filter(|(state, _)| state.is_claimed());
     Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
 }
 

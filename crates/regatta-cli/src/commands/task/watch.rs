@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         changes.borrow_and_update();
         watch.look(store).await?;
         let mut told = false;
-        for (_, task) in board(store, None).await? {
+        for (_, task) in board(store, Vec::new()).await? {
             let id = task.task.id.clone();
             if seen.get(&id) != Some(&task) {
                 if !(first && (args.new || args.once)) {

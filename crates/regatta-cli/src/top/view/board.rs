@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use regatta_core::id::TaskId;
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,19 +14,19 @@ use crate::top::screen::{Screen, span};
 use crate::ui::Style;
 
 /// The columns with the states in them.
-const COLUMNS: [(&str, &[&str]); 5] = [
-    ("waiting", &["pending", "parked"]),
-    ("at work", &["claimed", "running"]),
-    ("landing", &["judging", "landing"]),
-    ("needs you", &["blocked", "failed"]),
-    ("over", &["landed", "done", "cancelled", "skipped"]),
+const COLUMNS: [(&str, &[StateName]); 5] = [
+    ("waiting", &[StateName::Pending, StateName::Parked]),
+    ("at work", &[StateName::Claimed, StateName::Running]),
+    ("landing", &[StateName::Judging, StateName::Landing]),
+    ("needs you", &[StateName::Blocked, StateName::Failed]),
+    ("over", &[StateName::Landed, StateName::Done, StateName::Cancelled, StateName::Skipped]),
 ];
 
 /// From this width on a column has room for times.
 const TIMED: u16 = 30;
 
 fn column(state: &TaskState) -> usize {
-    COLUMNS.iter().position(|(_, states)| states.contains(&state.name())).unwrap_or(0)
+    COLUMNS.iter().position(|(_, states)| states.contains(&state.kind())).unwrap_or(0)
 }
 
 fn tasks_of<'a>(screen: &'a Screen, model: &'a Model, n: usize) -> impl Iterator<Item = &'a Row> {
@@ -80,7 +80,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
                 pen.text(at, &[(Style::Dim, &format!("  … {} more", hidden + 1))]);
                 continue;
             }
-            let (glyph, style) = mark(found.state.name());
+            let (glyph, style) = mark(found.state.kind());
             let cursor = if place == Some(top + line) { "▸" } else { " " };
             let time = if width >= TIMED { span(found, now) } else { String::new() };
             let room = usize::from(at.width).saturating_sub(time.width() + 4);

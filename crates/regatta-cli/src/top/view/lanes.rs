@@ -85,7 +85,7 @@ fn line(
 ) {
     let cursor = if chosen { "▸" } else { " " };
     let agent = if area.width >= ROOMY { format!("{} ", pad(&found.agent, 9)) } else { String::new() };
-    let (glyph, style) = mark(found.state.name());
+    let (glyph, style) = mark(found.state.kind());
     let attempt = if found.attempts > 1 { format!("#{}", found.attempts) } else { String::new() };
     let usd = found.usd();
     let cost = if usd > 0.0 { format!("${usd:.2}") } else { String::new() };

@@ -17,6 +17,7 @@ mod tests;
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
@@ -87,7 +88,7 @@ fn header(pen: &mut Pen<'_>, area: Rect, model: &Model) {
     let counted = |with_words: bool| {
         let mut parts: Vec<(Style, String)> =
             vec![(Style::Strong, format!("{} → {}", model.name, model.target))];
-        let mut add = |states: &[&str], word: &str| {
+        let mut add = |states: &[StateName], word: &str| {
             let n = model.count(states);
             let (glyph, style) = mark(states[0]);
             match (n, with_words) {
@@ -96,19 +97,19 @@ fn header(pen: &mut Pen<'_>, area: Rect, model: &Model) {
                 (n, false) => parts.push((style, format!("  {glyph} {n}"))),
             }
         };
-        add(&["running", "claimed"], "running");
-        add(&["blocked"], "blocked");
-        add(&["failed"], "failed");
+        add(&[StateName::Running, StateName::Claimed], "running");
+        add(&[StateName::Blocked], "blocked");
+        add(&[StateName::Failed], "failed");
         match with_words {
             true => {
-                add(&["judging"], "judging");
-                add(&["landing"], "landing");
+                add(&[StateName::Judging], "judging");
+                add(&[StateName::Landing], "landing");
             }
-            false => add(&["judging", "landing"], ""),
+            false => add(&[StateName::Judging, StateName::Landing], ""),
         }
-        add(&["parked"], "parked");
-        add(&["pending"], "pending");
-        add(&["landed", "done"], "done");
+        add(&[StateName::Parked], "parked");
+        add(&[StateName::Pending], "pending");
+        add(&[StateName::Landed, StateName::Done], "done");
         let spent = model.spent_today();
         if spent.usd > 0.0 {
             let more = if spent.unpriced > 0 { " +?" } else { "" };

@@ -144,7 +144,7 @@ fn model() -> Model {
         brief("left-out", "Left out", TaskState::Skipped { dependency: id("broken") }, 80),
     ];
     for brief in briefs {
-        *model.counts.entry(brief.state.name().to_owned()).or_default() += 1;
+        *model.counts.entry(brief.state.kind()).or_default() += 1;
         model.put(brief, clean_line);
     }
     model.put_attempts(

@@ -136,8 +136,7 @@ impl Server {
         let limit = args.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
         let status = args.status.as_deref().unwrap_or("all");
         if args.board {
-            let status = Some(status).filter(|status| *status != "all");
-            let mut found = board(self.store(), status).await?;
+            let mut found = board(self.store(), look::tasks::states(status)?).await?;
             let left_out = found.len().saturating_sub(limit);
             let tasks: Vec<_> = found.drain(left_out..).map(|(_, task)| task).collect();
             let text = format!("{} of the board{}", count(tasks.len(), "task"), more(left_out));

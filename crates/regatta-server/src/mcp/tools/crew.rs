@@ -92,7 +92,8 @@ impl Server {
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn server_status(&self) -> Told {
         let counts = self.store().counts(None).await?;
-        let tasks: serde_json::Map<_, _> = counts.into_iter().map(|(state, n)| (state, n.into())).collect();
+        let tasks: serde_json::Map<_, _> =
+            counts.into_iter().map(|(state, n)| (state.to_string(), n.into())).collect();
         let here = crew(self.store()).await?.iter().filter(|one| one.status != "gone").count();
         let takers = self.desk.takers().await?;
         let (who, name) = match &self.authority {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
 use regatta_core::prompt::{Prompt, PromptState};
-use regatta_core::state::TaskState;
+use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::Car;
 use regatta_core::writes::first_overlap;
 use regatta_store::conformance::node::QUEUE;
@@ -22,7 +22,7 @@ pub(crate) struct Everything {
     timers: Vec<TaskId>,
     cars: Vec<Car>,
     prompts: Vec<Vec<Prompt>>,
-    counts: Vec<(String, u64)>,
+    counts: Vec<(StateName, u64)>,
 }
 
 impl Everything {
@@ -98,7 +98,7 @@ impl Everything {
         }
         assert!(self.events.starts_with(&before.events), "the log only grows");
         for (name, n) in &self.counts {
-            let counted = self.tasks.iter().filter(|record| record.state.name() == name).count();
+            let counted = self.tasks.iter().filter(|record| record.state.kind() == *name).count();
             assert_eq!(counted as u64, *n, "{name}");
         }
     }
