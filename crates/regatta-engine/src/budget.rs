@@ -113,7 +113,7 @@ impl Budgets {
         live: &[AtWork<'_>],
         specs: &[&TaskSpec],
     ) -> Result<Books, StoreError> {
-        let config = &ctx.config;
+        let config = &ctx.settings.config;
         let except: Vec<_> = live.iter().map(|work| (work.spec.id.clone(), work.attempt)).collect();
         let query = SpendQuery { except, ..SpendQuery::default() };
         let at_work = |concerns: &dyn Fn(&TaskSpec) -> bool| {
@@ -171,7 +171,7 @@ impl Budgets {
 
     /// Why `spec` is not started, if a budget it is under is spent.
     pub(crate) fn hold(&mut self, books: &Books, ctx: &Context, spec: &TaskSpec) -> Option<String> {
-        let (standing, account) = decisive(books.of(spec), &ctx.config.budget.shares)?;
+        let (standing, account) = decisive(books.of(spec), &ctx.settings.config.budget.shares)?;
         if standing < Standing::Hold {
             return None;
         }
@@ -204,14 +204,15 @@ impl Budgets {
         let ended = std::mem::take(&mut self.ended);
         let specs: Vec<&TaskSpec> = live.iter().map(|work| work.spec).chain(&ended).collect();
         let limited = |spec: &&TaskSpec| !spec.budget.is_open();
-        if specs.is_empty() || !is_limited(&ctx.config) && !specs.iter().any(limited) {
+        if specs.is_empty() || !is_limited(&ctx.settings.config) && !specs.iter().any(limited) {
             return Ok(());
         }
         self.looked_at = Some(Instant::now());
         let books = self.open(ctx, queue, duty, live, &specs).await?;
         self.tell(ctx, queue, &books).await?;
         for work in live {
-            if let Some((Standing::Stop, account)) = decisive(books.of(work.spec), &ctx.config.budget.shares)
+            if let Some((Standing::Stop, account)) =
+                decisive(books.of(work.spec), &ctx.settings.config.budget.shares)
             {
                 work.meter.stop(Halt::of(account));
             }
@@ -223,7 +224,7 @@ impl Budgets {
     pub(crate) async fn tell(&mut self, ctx: &Context, queue: &str, books: &Books) -> Result<(), StoreError> {
         let today = Day::of(clock::now()).begins.millis();
         for account in books.all() {
-            let standing = account.standing(&ctx.config.budget.shares);
+            let standing = account.standing(&ctx.settings.config.budget.shares);
             let (level, body) = match standing {
                 Standing::Go => continue,
                 Standing::Warn => {
@@ -247,7 +248,7 @@ impl Budgets {
                 _ => None,
             };
             let (request, at) = (RequestId(key), clock::now());
-            until_answered(|| ctx.store.append(task, None, &body, &request, at)).await?;
+            until_answered(|| ctx.services.store.append(task, None, &body, &request, at)).await?;
         }
         Ok(())
     }
@@ -268,7 +269,7 @@ pub(crate) fn is_limited(config: &Config) -> bool {
 }
 
 async fn sums(ctx: &Context, query: SpendQuery) -> Result<Vec<Spending>, StoreError> {
-    until_answered(|| ctx.store.spending(&query)).await
+    until_answered(|| ctx.services.store.spending(&query)).await
 }
 
 fn total(sums: &[Spending]) -> Spent {

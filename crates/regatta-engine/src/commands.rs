@@ -9,7 +9,7 @@ use regatta_store::Claim;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use crate::context::Context;
+use crate::context::{Context, run_id};
 use crate::environment::Environment;
 use crate::files::end_of;
 use crate::git::AS_STORED;
@@ -57,7 +57,7 @@ impl Ran {
 impl Shell {
     /// In a task's lane, with what a check may know: the task, not its token.
     pub(crate) fn for_lane(ctx: &Context, claim: &Claim, lane: &Path, dir: &Path) -> Self {
-        let mut environment = ctx.environment.clone();
+        let mut environment = ctx.settings.environment.clone();
         environment
             .set("REGATTA_TASK", claim.task.as_str())
             .set("REGATTA_ATTEMPT", claim.attempt.to_string());
@@ -65,9 +65,9 @@ impl Shell {
         for (name, value) in &claim.spec.env {
             environment.set(name, value);
         }
-        let run_id = format!("{}.{}", ctx.run_id(claim), name_of(dir));
+        let run_id = format!("{}.{}", run_id(claim), name_of(dir));
         let secrets = ctx.secrets_in_lane(&claim.task);
-        let hold = Some(ctx.hold_of(&claim.task));
+        let hold = Some(ctx.repository.hold_of(&claim.task));
         Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold }
     }
 
@@ -95,7 +95,7 @@ impl Shell {
         run_id: String,
         secrets: Vec<(String, String)>,
     ) -> Self {
-        let mut environment = ctx.environment.clone();
+        let mut environment = ctx.settings.environment.clone();
         environment.set("REGATTA_LANE", checkout.as_os_str());
         Self { cwd: checkout.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold: None }
     }
@@ -186,8 +186,8 @@ impl Shell {
             stderr: stderr.clone(),
             run_id: self.run_id.clone(),
             limit: Some(limit),
-            grace: ctx.options.grace,
-            log_limit: Some(ctx.config.limits.log_bytes()),
+            grace: ctx.settings.options.grace,
+            log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: self.hold.clone(),
         };
         let asked = async {
@@ -203,7 +203,7 @@ impl Shell {
                 }
             }
         };
-        let exit = ctx.supervisor.run(&launch, asked).await;
+        let exit = ctx.services.supervisor.run(&launch, asked).await;
         let mut output = end_of(&stdout, OUTPUT);
         let errors = end_of(&stderr, OUTPUT);
         if !errors.trim().is_empty() {

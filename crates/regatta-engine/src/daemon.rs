@@ -189,11 +189,17 @@ pub async fn serve(
 ) -> Result<Ended, EngineError> {
     let lock = Arc::new(lock);
     let started_at = clock::now();
-    let writing = |source| EngineError::Io { doing: "writing", path: info_path(&ctx.state_dir), source };
-    lock.introduce(version, &ctx.target, started_at).map_err(writing)?;
+    let writing =
+        |source| EngineError::Io { doing: "writing", path: info_path(&ctx.repository.state_dir), source };
+    lock.introduce(version, &ctx.repository.target, started_at).map_err(writing)?;
     let (done, over) = watch::channel(());
-    let awake =
-        tokio::spawn(stay_awake(lock.clone(), version.to_owned(), ctx.target.clone(), started_at, over));
+    let awake = tokio::spawn(stay_awake(
+        lock.clone(),
+        version.to_owned(),
+        ctx.repository.target.clone(),
+        started_at,
+        over,
+    ));
     let result = in_session(&ctx, "daemon", |cut_off| serve_in_session(&ctx, limits, orders, cut_off)).await;
     drop(done);
     let _ = awake.await;
@@ -223,7 +229,7 @@ async fn serve_in_session(
     orders: mpsc::UnboundedReceiver<Order>,
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
-    let last_seq = until_answered(|| ctx.store.last_seq()).await?;
+    let last_seq = until_answered(|| ctx.services.store.last_seq()).await?;
     end_dead_gates(ctx).await?;
     retire_settled(ctx).await?;
     keeping::begin(ctx);
@@ -233,7 +239,7 @@ async fn serve_in_session(
         states: StateName::all_that(StateName::is_claimed),
         ..Default::default()
     };
-    for brief in until_answered(|| ctx.store.briefs(&query)).await? {
+    for brief in until_answered(|| ctx.services.store.briefs(&query)).await? {
         queued.insert(brief.id);
     }
     let inherited = inherit(ctx, |claims| claims.iter().any(|claim| queued.contains(&claim.task))).await?;

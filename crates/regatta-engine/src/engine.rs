@@ -218,7 +218,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(ctx: Arc<Context>, queue: String, duty: Duty, limits: Limits, last_seq: u64) -> Self {
-        let holds = Holds::new(&ctx.state_dir, &ctx.session);
+        let holds = Holds::new(&ctx.repository.state_dir, &ctx.services.session);
         Self {
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
             radar: Watch::new(),
@@ -285,12 +285,13 @@ impl Engine {
                 self.ctx.say(format!("{task}: it stays claimed until Regatta is started again"));
                 continue;
             }
-            let claims = until_answered(|| self.ctx.store.claims_of(&self.ctx.session)).await?;
+            let claims =
+                until_answered(|| self.ctx.services.store.claims_of(&self.ctx.services.session)).await?;
             let Some(claim) = claims.into_iter().find(|claim| claim.task == task) else { continue };
             if self.at_work.values().any(|other| *other == task) {
                 continue;
             }
-            let attempts = until_answered(|| self.ctx.store.attempts(&task)).await?;
+            let attempts = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
             let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
             let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, None);
@@ -307,7 +308,7 @@ impl Engine {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut cut_off: watch::Receiver<Option<String>>,
     ) -> Result<Ended, EngineError> {
-        let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
+        let mut changed = until_answered(|| self.ctx.services.store.subscribe()).await?;
         loop {
             self.tell_events().await?;
             self.give_up_unsettled().await?;
@@ -406,7 +407,7 @@ impl Engine {
             Wake::StoreChanged | Wake::Used => {}
             // Cars that wait are looked at by the clock.
             Wake::Timer => {
-                self.house_is_due |= !self.ctx.lanes_to_retire().is_empty();
+                self.house_is_due |= !self.ctx.memory.lanes_to_retire().is_empty();
             }
             Wake::Order(Order::End(end)) => self.end(end),
             Wake::Order(Order::Reload { ctx, limits }) => {
@@ -446,13 +447,13 @@ impl Engine {
         if self.landing.is_some() || self.stopping.is_some_and(|end| end > End::Drain) {
             return Ok(());
         }
-        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
+        let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
         // By the clock, too: where another run writes all the time, no timer of ours ever comes to its end.
         if self.last_round.elapsed() >= self.look_again() {
             self.waiting_cars = None;
         }
         let waiting = self.waiting_cars.as_ref();
-        let is_behind = || waiting.is_none() && has_unfinished(&self.ctx.state_dir);
+        let is_behind = || waiting.is_none() && has_unfinished(&self.ctx.repository.state_dir);
         if cars.iter().all(|car| waiting.is_some_and(|waiting| waiting.contains(&car.task))) && !is_behind() {
             return Ok(());
         }
@@ -481,7 +482,7 @@ impl Engine {
             if live.stop.borrow().is_some() {
                 continue;
             }
-            let record = until_answered(|| self.ctx.store.task(task)).await?;
+            let record = until_answered(|| self.ctx.services.store.task(task)).await?;
             if let Some(by) = record.cancel_asked {
                 let _ = live.stop.send(Some(Stop::Cancel { by }));
             } else if let Some(by) = record.interrupt_asked {
@@ -495,13 +496,13 @@ impl Engine {
     /// Whoever waited for a time that has come is pending again.
     async fn ring_timers(&mut self) -> Result<(), EngineError> {
         let now = clock::now();
-        let waiting = until_answered(|| self.ctx.store.timers(&self.queue, PAGE)).await?;
+        let waiting = until_answered(|| self.ctx.services.store.timers(&self.queue, PAGE)).await?;
         self.alarms.keep(&waiting);
         self.next_alarm = None;
         for (task, due) in waiting {
             let mut pause = Duration::ZERO;
             if !self.alarms.knows(&task, due) && due > now {
-                pause = due.since(until_answered(|| self.ctx.store.task(&task)).await?.updated_at);
+                pause = due.since(until_answered(|| self.ctx.services.store.task(&task)).await?.updated_at);
             }
             let left = self.alarms.left(&task, due, pause, now, Instant::now());
             if !left.is_zero() {
@@ -509,7 +510,9 @@ impl Engine {
                 continue;
             }
             let request = RequestId::fresh();
-            match until_answered(|| self.ctx.store.operate(&task, &Operation::Due, &request, now)).await {
+            match until_answered(|| self.ctx.services.store.operate(&task, &Operation::Due, &request, now))
+                .await
+            {
                 // Somebody changed it meanwhile; there is nothing left to ring for.
                 Ok(()) | Err(StoreError::Refused(_) | StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
@@ -525,12 +528,12 @@ impl Engine {
 
     /// How long to sleep if nothing else wakes us.
     async fn next_timer(&self) -> Result<Duration, EngineError> {
-        let timers = until_answered(|| self.ctx.store.timers(&self.queue, 1)).await?;
+        let timers = until_answered(|| self.ctx.services.store.timers(&self.queue, 1)).await?;
         let due = timers.first().map(|(_, due)| due.since(clock::now()).max(ONE));
         let due = due.into_iter().chain(self.next_alarm.map(|left| left.max(ONE))).min();
         let look = self.waiting_cars.as_ref().is_some_and(|cars| !cars.is_empty()) || self.train_elsewhere;
         let look = look.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + ONE);
-        let pause = self.ctx.config.limits.stagger.zip(self.last_start);
+        let pause = self.ctx.settings.config.limits.stagger.zip(self.last_start);
         let pause = pause.and_then(|(pause, last)| pause.checked_sub(last.elapsed())).map(|left| left + ONE);
         let radar = self.radar.due_in(&self.ctx, self.live.len()).filter(|_| self.stopping.is_none());
         let radar = radar.map(|left| left + ONE);
@@ -570,7 +573,7 @@ impl Engine {
     /// Tells that nothing is left to do, if anything was done.
     async fn tell_idle(&mut self, idle: bool) -> Result<(), EngineError> {
         if idle && std::mem::take(&mut self.worked) && self.notifier.wants_idle() {
-            let counts = until_answered(|| self.ctx.store.counts(Some(&self.queue))).await?;
+            let counts = until_answered(|| self.ctx.services.store.counts(Some(&self.queue))).await?;
             self.notifier.idle(self.last_seq, counts);
         }
         Ok(())
@@ -578,7 +581,7 @@ impl Engine {
 
     /// True when no worker, no car, no timer and no ready task is left that could change anything.
     async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
-        let store = &self.ctx.store;
+        let store = &self.ctx.services.store;
         if !self.failed_fast {
             // With nobody at work, what is behind somebody's writes waits for a car, which is looked at below.
             let budgets = &self.budgets;
@@ -603,7 +606,7 @@ impl Engine {
         let landing = until_answered(|| store.tasks(&landing)).await?;
         let landing: BTreeSet<TaskId> = landing.into_iter().map(|record| record.spec.id).collect();
         // Only cars of our own train are ours to move: an earlier run may have had another target.
-        let cars = until_answered(|| store.cars(&self.ctx.target)).await?;
+        let cars = until_answered(|| store.cars(&self.ctx.repository.target)).await?;
         let stuck: BTreeSet<&TaskId> = self.waiting_cars.iter().flatten().collect();
         Ok(cars.iter().all(|car| !landing.contains(&car.task) || stuck.contains(&car.task)))
     }
@@ -612,9 +615,9 @@ impl Engine {
     async fn tell_events(&mut self) -> Result<(), EngineError> {
         self.tell_what_waits(false).await?;
         loop {
-            let events = until_answered(|| self.ctx.store.events(self.last_seq, None, 512)).await?;
+            let events = until_answered(|| self.ctx.services.store.events(self.last_seq, None, 512)).await?;
             let Some(last) = events.last() else { return Ok(()) };
-            let is_told = self.told_seq == self.last_seq && self.ctx.notices.has_room();
+            let is_told = self.told_seq == self.last_seq && self.ctx.services.notices.has_room();
             self.last_seq = last.seq;
             if is_told {
                 self.told_seq = last.seq;
@@ -622,7 +625,7 @@ impl Engine {
             for event in events {
                 self.note(&event);
                 if is_told {
-                    self.ctx.tell(Notice::Event(event));
+                    self.ctx.services.tell(Notice::Event(event));
                 }
             }
             self.notifier.seen(self.last_seq);
@@ -631,8 +634,8 @@ impl Engine {
 
     /// Tells events that were left in the store because whoever watches was slow; all of them at the `end`.
     async fn tell_what_waits(&mut self, end: bool) -> Result<(), EngineError> {
-        while self.told_seq < self.last_seq && (end || self.ctx.notices.has_room()) {
-            let events = until_answered(|| self.ctx.store.events(self.told_seq, None, 512)).await?;
+        while self.told_seq < self.last_seq && (end || self.ctx.services.notices.has_room()) {
+            let events = until_answered(|| self.ctx.services.store.events(self.told_seq, None, 512)).await?;
             self.told_seq = events.last().map_or(self.last_seq, |last| last.seq);
             for event in events {
                 // Those that came meanwhile are looked at first.
@@ -640,7 +643,7 @@ impl Engine {
                     self.told_seq = self.last_seq;
                     break;
                 }
-                self.ctx.tell(Notice::Event(event));
+                self.ctx.services.tell(Notice::Event(event));
             }
         }
         Ok(())
@@ -654,7 +657,7 @@ impl Engine {
             // The chain goes on by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => drop(self.reserved.remove(task)),
             EventBody::Failed { .. } | EventBody::Blocked { .. } if ours => {
-                self.failed_fast |= self.ctx.options.fail_fast;
+                self.failed_fast |= self.ctx.settings.options.fail_fast;
                 self.reserved.remove(task);
             }
             EventBody::Done { .. } | EventBody::Cancelled { .. } => {

@@ -18,17 +18,21 @@ use crate::persist::until_answered;
 
 /// Takes away what is too much, oldest first, and what could not go when it was time.
 pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
-    if ctx.options.keep_lanes {
+    if ctx.settings.options.keep_lanes {
         return Ok(());
     }
     retire_again(ctx).await?;
-    let lines = &ctx.config.limits;
-    let disk_is_low = || Reading::take(lines, ctx.lanes.root()).disk_is_low(lines);
-    let most =
-        ctx.config.lane.max_kept.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let lines = &ctx.settings.config.limits;
+    let disk_is_low = || Reading::take(lines, ctx.repository.lanes.root()).disk_is_low(lines);
+    let most = ctx
+        .settings
+        .config
+        .lane
+        .max_kept
+        .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     if disk_is_low() {
         // What holds no work goes first.
-        let trimmed = ctx.blocking(|ctx| ctx.lanes.trim_pool(0)).await?;
+        let trimmed = ctx.blocking(|ctx| ctx.repository.lanes.trim_pool(0)).await?;
         if trimmed > 0 {
             ctx.say(format!("{trimmed} pooled lanes were thrown away to make room"));
         }
@@ -59,14 +63,14 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
 
 /// Tries again to take away lanes that a full disk, say, has kept. A task that was started again meanwhile keeps its own.
 pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> {
-    let left = ctx.lanes_to_retire().clone();
+    let left = ctx.memory.lanes_to_retire().clone();
     if left.is_empty() {
         return Ok(());
     }
     for task in left {
         match how_to_retire(ctx, &task).await? {
             Some(mode) => ctx.clone().retire(&task, mode).await,
-            None => drop(ctx.lanes_to_retire().remove(&task)),
+            None => drop(ctx.memory.lanes_to_retire().remove(&task)),
         }
     }
     Ok(())
@@ -74,7 +78,7 @@ pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> 
 
 /// How the lane of a task goes that is settled for good; `None` where it stays.
 pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option<RetireMode>, EngineError> {
-    match until_answered(|| ctx.store.task(task)).await.map(|record| record.state) {
+    match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
         Ok(TaskState::Landed { .. }) => Ok(Some(RetireMode::Landed)),
         Ok(TaskState::Done { .. }) => Ok(Some(RetireMode::IfClean)),
         Ok(_) | Err(StoreError::NotFound(_)) => Ok(None),
@@ -85,8 +89,8 @@ pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option
 /// Lanes of tasks that are settled or wait for a person, the one that was left alone longest first.
 async fn settled_lanes(ctx: &Arc<Context>) -> Result<Vec<(Timestamp, TaskId)>, EngineError> {
     let mut found = Vec::new();
-    for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
-        match until_answered(|| ctx.store.task(&info.task)).await {
+    for info in ctx.blocking(|ctx| ctx.repository.lanes.list()).await? {
+        match until_answered(|| ctx.services.store.task(&info.task)).await {
             Ok(record) if record.state.is_settled() => {
                 found.push((record.updated_at, info.task));
             }

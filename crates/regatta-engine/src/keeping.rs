@@ -20,12 +20,13 @@ use crate::persist::until_answered;
 /// the next start of an engine tries again.
 pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
     let result = async {
-        let TaskState::Landed { attempt, .. } = until_answered(|| ctx.store.task(task)).await?.state else {
+        let TaskState::Landed { attempt, .. } = until_answered(|| ctx.services.store.task(task)).await?.state
+        else {
             return Ok(());
         };
-        let mut attempts = until_answered(|| ctx.store.attempts(task)).await?;
+        let mut attempts = until_answered(|| ctx.services.store.attempts(task)).await?;
         attempts.retain(|before| before.n <= attempt);
-        let (task, target) = (task.clone(), ctx.target.clone());
+        let (task, target) = (task.clone(), ctx.repository.target.clone());
         ctx.blocking(move |ctx| let_go_of(ctx, &task, &attempts, &target)).await?;
         Ok::<(), EngineError>(())
     };
@@ -41,16 +42,16 @@ fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -
     let mut saved = vec![landed.clone()];
     for attempt in attempts {
         let Some(head) = heads(attempt)?.filter(|head| !saved.contains(head)) else { continue };
-        let is_held = ctx.repo.keeps(task, &head)?;
-        if is_held && !ctx.work.is_ancestor(&head, &landed)? {
-            save_commit(&ctx.repo, task, &head)?;
+        let is_held = ctx.repository.repo.keeps(task, &head)?;
+        if is_held && !ctx.repository.work.is_ancestor(&head, &landed)? {
+            save_commit(&ctx.repository.repo, task, &head)?;
         }
         if is_held {
             saved.push(head);
         }
     }
-    let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
-    ctx.repo.let_go(&ctx.work, task, &commits_of(attempts.iter()), &saved, tip.as_ref())
+    let tip = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))?;
+    ctx.repository.repo.let_go(&ctx.repository.work, task, &commits_of(attempts.iter()), &saved, tip.as_ref())
 }
 
 /// [`reconcile`], beside whatever else an engine does at its start.
@@ -66,17 +67,17 @@ pub(crate) fn begin(ctx: &Arc<Context>) {
 /// At an engine's start: holds what an older version, or a process that was killed, did not hold yet, and lets go of
 /// what has landed meanwhile.
 async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
-    let held = ctx.blocking(|ctx| ctx.repo.kept()).await?;
+    let held = ctx.blocking(|ctx| ctx.repository.repo.kept()).await?;
     let mut by_task: BTreeMap<TaskId, Vec<Oid>> = BTreeMap::new();
     for (task, oid) in held {
         by_task.entry(task).or_default().push(oid);
     }
     for (task, held) in &by_task {
-        match until_answered(|| ctx.store.task(task)).await.map(|record| record.state) {
+        match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
             Ok(TaskState::Landed { .. }) => let_go(ctx, task).await,
             // Somebody removed it from the store: only what the target has may go.
             Err(StoreError::NotFound(_)) => {
-                let (task, held, target) = (task.clone(), held.clone(), ctx.target.clone());
+                let (task, held, target) = (task.clone(), held.clone(), ctx.repository.target.clone());
                 ctx.blocking(move |ctx| forget_landed(ctx, &task, &held, &target)).await?;
             }
             Ok(_) => {}
@@ -85,20 +86,20 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
     }
     for state in [StateName::Done, StateName::Blocked, StateName::Landing] {
         let query = TaskQuery { states: vec![state], ..TaskQuery::default() };
-        for record in until_answered(|| ctx.store.tasks(&query)).await? {
+        for record in until_answered(|| ctx.services.store.tasks(&query)).await? {
             let task = record.spec.id.clone();
             let is_empty = matches!(record.state, TaskState::Done { head: None, .. });
             if by_task.contains_key(&task) || record.spec.read_only || is_empty {
                 continue;
             }
-            let attempts = until_answered(|| ctx.store.attempts(&task)).await?;
+            let attempts = until_answered(|| ctx.services.store.attempts(&task)).await?;
             let good =
                 |attempt: &&Attempt| attempt.head.is_some() && attempt.verdict.is_some_and(Verdict::is_good);
             let needed = commits_of(attempts.iter().filter(good));
             if needed.is_empty() {
                 continue;
             }
-            let tip = ctx.target.clone();
+            let tip = ctx.repository.target.clone();
             ctx.blocking(move |ctx| hold(ctx, &task, needed, &tip)).await?;
         }
     }
@@ -106,29 +107,31 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
 }
 
 fn hold(ctx: &Context, task: &TaskId, needed: Vec<Oid>, target: &str) -> Result<(), GitError> {
-    let tip = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+    let tip = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))?;
     let mut held = Vec::new();
     for commit in needed {
         let is_in = match &tip {
-            Some(tip) => ctx.work.has_commit(&commit)? && ctx.work.is_ancestor(&commit, tip)?,
+            Some(tip) => {
+                ctx.repository.work.has_commit(&commit)? && ctx.repository.work.is_ancestor(&commit, tip)?
+            }
             None => false,
         };
-        if !is_in && ctx.work.has_commit(&commit)? {
+        if !is_in && ctx.repository.work.has_commit(&commit)? {
             held.push(commit);
         }
     }
-    ctx.repo.keep(task, &held)
+    ctx.repository.repo.keep(task, &held)
 }
 
 fn forget_landed(ctx: &Context, task: &TaskId, held: &[Oid], target: &str) -> Result<(), GitError> {
-    let Some(tip) = ctx.repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(()) };
+    let Some(tip) = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(()) };
     let mut landed = Vec::new();
     for commit in held {
-        if ctx.work.is_ancestor(commit, &tip)? {
+        if ctx.repository.work.is_ancestor(commit, &tip)? {
             landed.push(commit.clone());
         }
     }
-    ctx.repo.let_go(&ctx.work, task, &landed, &[], None)
+    ctx.repository.repo.let_go(&ctx.repository.work, task, &landed, &[], None)
 }
 
 fn commits_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Vec<Oid> {

@@ -38,6 +38,7 @@ pub mod session;
 pub mod shim;
 pub mod suspicions;
 pub mod templates;
+pub mod tokens;
 pub mod transcript;
 pub mod trust;
 pub mod worker;

@@ -60,17 +60,18 @@ where
 {
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
     let node = this_node(what).map_err(reading)?;
-    if let Err(error) = ctx.store.open_session(&ctx.session, &node).await {
+    if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {
             ctx.say(format!("another process holds the store ({why}): waiting for it"));
         }
-        until_answered(|| ctx.store.open_session(&ctx.session, &node)).await?;
+        until_answered(|| ctx.services.store.open_session(&ctx.services.session, &node)).await?;
     }
     let (end, ended) = watch::channel(false);
     let (cut, cut_off) = watch::channel(None);
     let told = ctx.clone();
     let say = move |text| told.say(text);
-    let beats = tokio::spawn(keep_alive(ctx.store.clone(), ctx.session.clone(), ended, cut, say));
+    let beats =
+        tokio::spawn(keep_alive(ctx.services.store.clone(), ctx.services.session.clone(), ended, cut, say));
     let result = tokio::select! {
         result = work(cut_off.clone()) => result,
         // It may hang in a call to the store that will never be answered.
@@ -81,7 +82,7 @@ where
     // Workers may live on under their shims, after an error or because that was wanted: then the session stays, and
     // whoever comes next adopts them.
     if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
-        until_answered(|| ctx.store.close_session(&ctx.session, clock::now())).await?;
+        until_answered(|| ctx.services.store.close_session(&ctx.services.session, clock::now())).await?;
     }
     result
 }
@@ -109,7 +110,7 @@ async fn run_in_session(
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
     let last_seq = last_event(ctx).await?;
     // One start at a time: two runs of one plan that began in the same moment would not see each other.
-    let starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
+    let starting = ctx.blocking(|ctx| FileLock::wait(ctx.repository.state_dir.join("start.lock"))).await?;
     let (adopted, asked) = take_over(ctx, &ours, &request.tasks, &mut orders).await?;
     if asked.is_some() {
         // What was to be adopted lives on, and is whoever's comes next.
@@ -117,12 +118,12 @@ async fn run_in_session(
     }
     let known = known(ctx, &request.tasks).await?;
     prepare_lanes(ctx, &known, &adopted).await?;
-    let if_present = if ctx.options.resume { IfPresent::Resume } else { IfPresent::Restart };
-    let queue = ctx.session.0.clone();
+    let if_present = if ctx.settings.options.resume { IfPresent::Resume } else { IfPresent::Restart };
+    let queue = ctx.services.session.0.clone();
     let tasks: Vec<NewTask> =
         request.tasks.into_iter().map(|spec| NewTask { spec, queue: queue.clone(), if_present }).collect();
     let (enqueue, at) = (RequestId::fresh(), clock::now());
-    until_answered(|| ctx.store.enqueue(&tasks, &enqueue, at)).await?;
+    until_answered(|| ctx.services.store.enqueue(&tasks, &enqueue, at)).await?;
     drop(starting);
     failpoint::reach("enqueued");
     keeping::begin(ctx);
@@ -136,16 +137,16 @@ async fn run_in_session(
 
 /// Checkouts of readers and gates that nobody uses any more go; nothing in them is work.
 pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
-    if ctx.options.keep_lanes {
+    if ctx.settings.options.keep_lanes {
         return;
     }
     if let Err(error) = retire_again(ctx).await {
         ctx.say(format!("lanes of settled tasks stay: {error}"));
     }
     let tidied = ctx.blocking(|ctx| {
-        ctx.lanes.sweep(clock::now())?;
-        ctx.lanes.fit_pool()?;
-        ctx.lanes.empty_trash()
+        ctx.repository.lanes.sweep(clock::now())?;
+        ctx.repository.lanes.fit_pool()?;
+        ctx.repository.lanes.empty_trash()
     });
     if let Err(error) = tidied.await {
         ctx.say(format!("checkouts of readers and gates stay: could not {error}"));
@@ -154,11 +155,11 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
 
 /// Lanes of tasks that a dead engine settled and had no time to take away.
 pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError> {
-    if ctx.options.keep_lanes {
+    if ctx.settings.options.keep_lanes {
         return Ok(());
     }
-    let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.state_dir.join("start.lock"))).await?;
-    for info in ctx.blocking(|ctx| ctx.lanes.list()).await? {
+    let _starting = ctx.blocking(|ctx| FileLock::wait(ctx.repository.state_dir.join("start.lock"))).await?;
+    for info in ctx.blocking(|ctx| ctx.repository.lanes.list()).await? {
         if let Some(mode) = how_to_retire(ctx, &info.task).await? {
             ctx.clone().retire(&info.task, mode).await;
         }
@@ -168,7 +169,7 @@ pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError
 
 /// The end of the log before this run wrote anything.
 async fn last_event(ctx: &Context) -> Result<u64, EngineError> {
-    Ok(until_answered(|| ctx.store.last_seq()).await?)
+    Ok(until_answered(|| ctx.services.store.last_seq()).await?)
 }
 
 /// Claims that were taken over, each with what is known of its attempt.
@@ -183,8 +184,8 @@ async fn take_over(
     tasks: &[TaskSpec],
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Result<(Inherited, Option<End>), EngineError> {
-    for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || is_over(&info) {
+    for info in until_answered(|| ctx.services.store.sessions()).await? {
+        if info.session == ctx.services.session || is_over(&info) {
             continue;
         }
         let Err(refusal) = refuse_if_busy(ctx, &info, ours).await else { continue };
@@ -197,16 +198,17 @@ async fn take_over(
             Silence::NotAwaited(end) => return Ok((Vec::new(), Some(end))),
         }
     }
-    if !ctx.options.resume
-        && !ctx.options.again
-        && let Some(why) = Earlier::look(ctx.store.as_ref(), tasks, |_| false).await?.refusal()
+    if !ctx.settings.options.resume
+        && !ctx.settings.options.again
+        && let Some(why) = Earlier::look(ctx.services.store.as_ref(), tasks, |_| false).await?.refusal()
     {
         return Err(EngineError::Repeats(why));
     }
     end_dead_gates(ctx).await?;
     let inherited = inherit(ctx, |claims| claims.iter().any(|claim| ours.contains(&claim.task))).await?;
-    let (over, adopted) =
-        inherited.into_iter().partition(|(claim, _)| !ctx.options.resume && ours.contains(&claim.task));
+    let (over, adopted) = inherited
+        .into_iter()
+        .partition(|(claim, _)| !ctx.settings.options.resume && ours.contains(&claim.task));
     let asked = give_back(ctx, over, orders).await;
     Ok((adopted, asked))
 }
@@ -239,7 +241,7 @@ async fn falls_silent(
             () = tokio::time::sleep(Duration::from_millis(500)) => {}
             Some(Order::End(end)) = orders.recv() => return Ok(Silence::NotAwaited(end)),
         }
-        let sessions = until_answered(|| ctx.store.sessions()).await?;
+        let sessions = until_answered(|| ctx.services.store.sessions()).await?;
         match sessions.iter().find(|now| now.session == info.session) {
             None => return Ok(Silence::Silent),
             Some(now) if now.beat != info.beat => return Ok(Silence::Beats),
@@ -251,10 +253,10 @@ async fn falls_silent(
 
 /// Gates that a dead engine left running are ended: nobody waits for what they say.
 pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
-    let mut alive = until_answered(|| ctx.store.sessions()).await?;
+    let mut alive = until_answered(|| ctx.services.store.sessions()).await?;
     alive.retain(|info| !is_over(info));
     let is_dead = |run_id: &str| !alive.iter().any(|info| run_id.ends_with(&info.session.0));
-    leftovers::end_below(&ctx.state_dir.join("gates"), is_dead).await;
+    leftovers::end_below(&ctx.repository.state_dir.join("gates"), is_dead).await;
     Ok(())
 }
 
@@ -265,17 +267,17 @@ pub(crate) async fn inherit(
     wanted: impl Fn(&[Claim]) -> bool,
 ) -> Result<Inherited, EngineError> {
     // What a member held has no worker that could be adopted: it is back in its queue.
-    until_answered(|| crew::bury(ctx.store.as_ref())).await?;
+    until_answered(|| crew::bury(ctx.services.store.as_ref())).await?;
     let mut inherited = BTreeSet::new();
-    for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || !is_over(&info) || info.node.is_member() {
+    for info in until_answered(|| ctx.services.store.sessions()).await? {
+        if info.session == ctx.services.session || !is_over(&info) || info.node.is_member() {
             continue;
         }
-        if !wanted(&until_answered(|| ctx.store.claims_of(&info.session)).await?) {
+        if !wanted(&until_answered(|| ctx.services.store.claims_of(&info.session)).await?) {
             continue;
         }
-        let (at, heir) = (clock::now(), Some(&ctx.session));
-        match until_answered(|| ctx.store.expire_session(&info.session, info.beat, heir, at)).await {
+        let (at, heir) = (clock::now(), Some(&ctx.services.session));
+        match until_answered(|| ctx.services.store.expire_session(&info.session, info.beat, heir, at)).await {
             Ok(tasks) => inherited.extend(tasks),
             // Another run was faster.
             Err(StoreError::Conflict(_)) => {}
@@ -283,9 +285,9 @@ pub(crate) async fn inherit(
         }
     }
     let mut claims = Vec::new();
-    for claim in until_answered(|| ctx.store.claims_of(&ctx.session)).await? {
+    for claim in until_answered(|| ctx.services.store.claims_of(&ctx.services.session)).await? {
         if inherited.contains(&claim.task) {
-            let attempts = until_answered(|| ctx.store.attempts(&claim.task)).await?;
+            let attempts = until_answered(|| ctx.services.store.attempts(&claim.task)).await?;
             let record = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
             let record = record.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent));
             claims.push((claim, record));
@@ -297,13 +299,15 @@ pub(crate) async fn inherit(
 /// Ends sessions of processes that are certainly gone and hold no task: a role that one of them still has, the train's for
 /// example, is free then. Those that hold tasks may have agents alive, and are left to whoever adopts them.
 pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
-    for info in until_answered(|| ctx.store.sessions()).await? {
-        if info.session == ctx.session || !is_over(&info) {
+    for info in until_answered(|| ctx.services.store.sessions()).await? {
+        if info.session == ctx.services.session || !is_over(&info) {
             continue;
         }
-        if until_answered(|| ctx.store.claims_of(&info.session)).await?.is_empty() {
+        if until_answered(|| ctx.services.store.claims_of(&info.session)).await?.is_empty() {
             let at = clock::now();
-            match until_answered(|| ctx.store.expire_session(&info.session, info.beat, None, at)).await {
+            match until_answered(|| ctx.services.store.expire_session(&info.session, info.beat, None, at))
+                .await
+            {
                 Ok(_) | Err(StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -354,14 +358,14 @@ async fn refuse_if_busy(
     info: &SessionInfo,
     ours: &BTreeSet<TaskId>,
 ) -> Result<(), EngineError> {
-    let claims = until_answered(|| ctx.store.claims_of(&info.session)).await?;
+    let claims = until_answered(|| ctx.services.store.claims_of(&info.session)).await?;
     let mut busy: Option<TaskId> =
         claims.into_iter().map(|claim| claim.task).find(|task| ours.contains(task));
     for task in ours {
         if busy.is_some() {
             break;
         }
-        match until_answered(|| ctx.store.task(task)).await {
+        match until_answered(|| ctx.services.store.task(task)).await {
             Ok(record) if record.queue == info.session.0 && !record.state.is_terminal() => {
                 busy = Some(task.clone());
             }
@@ -382,7 +386,7 @@ async fn refuse_if_busy(
 async fn known(ctx: &Context, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, EngineError> {
     let mut known = Vec::new();
     for spec in tasks {
-        match until_answered(|| ctx.store.task(&spec.id)).await {
+        match until_answered(|| ctx.services.store.task(&spec.id)).await {
             Ok(record) => known.push(record),
             Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
@@ -398,7 +402,7 @@ async fn prepare_lanes(
     known: &[TaskRecord],
     adopted: &[(Claim, Attempt)],
 ) -> Result<(), EngineError> {
-    let resume = ctx.options.resume;
+    let resume = ctx.settings.options.resume;
     if !resume && known.iter().any(|record| matches!(record.state, TaskState::Landing { .. })) {
         let (_stop, never) = watch::channel(None);
         let round = train::round(ctx.clone(), never).await?;
@@ -422,13 +426,16 @@ async fn prepare_lanes(
         let task = record.spec.id.clone();
         if (!resume || conflicted) && !adopted.iter().any(|(claim, _)| claim.task == task) {
             let id = task.clone();
-            let _alone = ctx.blocking(move |ctx| ctx.lanes.alone(&id)).await?;
-            let state = until_answered(|| ctx.store.task(&task)).await?.state;
+            let _alone = ctx.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
+            let state = until_answered(|| ctx.services.store.task(&task)).await?.state;
             if state.is_busy() {
                 // Somebody took it just now; to enqueue it is refused then.
                 continue;
             }
-            ctx.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, clock::now())).await?;
+            ctx.blocking(move |ctx| {
+                ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, clock::now())
+            })
+            .await?;
         }
     }
     Ok(())

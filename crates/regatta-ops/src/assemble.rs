@@ -1,10 +1,10 @@
-//! What a landing or a daemon works with: the engine's context, from a project.
+//! What a landing or a daemon works with: the engine's context, from a project; and the same with the settings read again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_engine::context::{Assembly, Context, Memory, RunOptions};
+use regatta_engine::context::{Assembly, Context, RunOptions, SettingsInput};
 use regatta_engine::notice::Notices;
 use regatta_engine::trust::Purpose;
 use regatta_store::{SessionId, Store};
@@ -23,45 +23,49 @@ pub async fn assemble(
     trust: Purpose,
     notices: Notices,
 ) -> Result<Arc<Context>, Refusal> {
-    assemble_with(project, store, session, trust, notices, Memory::default()).await
-}
-
-/// The same with what is remembered from before.
-pub async fn assemble_with(
-    project: &Project,
-    store: Arc<dyn Store>,
-    session: SessionId,
-    trust: Purpose,
-    notices: Notices,
-    memory: Memory,
-) -> Result<Arc<Context>, Refusal> {
-    require_writable(&project.lanes_root(), "lanes_root")?;
+    let settings = settings(project, trust)?;
     let exe =
         this_program().map_err(|error| Refusal::io("finding", std::path::Path::new("regatta"), &error))?;
     let assembly = Assembly {
+        settings,
         repo: project.repo.clone(),
-        lanes_root: project.lanes_root(),
+        target: project.decide_target()?,
         store,
         store_url: project.store_url.clone(),
         session,
-        config: project.config.clone(),
-        options: RunOptions {
-            fail_fast: false,
-            resume: true,
-            trust,
-            again: false,
-            keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
-            log_dir: None,
-            no_log: false,
-            claude_exe: std::env::var_os(CLAUDE_BIN).filter(|path| !path.is_empty()).map(PathBuf::from),
-            grace: Duration::from_secs(5),
-        },
-        target: project.decide_target()?,
         regatta_exe: exe,
-        inherited: std::env::vars_os().collect(),
         notices,
-        memory,
     };
     let assembled = tokio::task::spawn_blocking(move || Context::assemble(assembly)).await;
     Ok(Arc::new(assembled.expect("assembling does not panic")?))
+}
+
+/// The same context under the settings of `project`, which were read again.
+pub async fn reload(ctx: &Arc<Context>, project: &Project) -> Result<Arc<Context>, Refusal> {
+    let settings = settings(project, Purpose::Continue)?;
+    let ctx = ctx.clone();
+    let reloaded = tokio::task::spawn_blocking(move || ctx.reload(settings)).await;
+    Ok(Arc::new(reloaded.expect("assembling does not panic")?))
+}
+
+/// The settings of a project, for work that goes on with what is there.
+fn settings(project: &Project, trust: Purpose) -> Result<SettingsInput, Refusal> {
+    require_writable(&project.lanes_root(), "lanes_root")?;
+    let options = RunOptions {
+        fail_fast: false,
+        resume: true,
+        trust,
+        again: false,
+        keep_lanes: project.config.lane.keep == regatta_core::config::Keep::Always,
+        log_dir: None,
+        no_log: false,
+        claude_exe: std::env::var_os(CLAUDE_BIN).filter(|path| !path.is_empty()).map(PathBuf::from),
+        grace: Duration::from_secs(5),
+    };
+    Ok(SettingsInput {
+        config: project.config.clone(),
+        options,
+        inherited: std::env::vars_os().collect(),
+        lanes_root: project.lanes_root(),
+    })
 }

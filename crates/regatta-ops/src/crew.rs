@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
-use regatta_engine::context::token_hash;
 use regatta_engine::crew::of_this_process;
+use regatta_engine::tokens::token_hash;
 use regatta_store::{Author, Authority, Member, Store, StoreError};
 
 pub use claim::{ClaimRequest, Pick};

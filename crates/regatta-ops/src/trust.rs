@@ -8,8 +8,8 @@ use std::time::Duration;
 use regatta_core::config::Config;
 use regatta_core::plain::clean_line;
 use regatta_core::time::Timestamp;
-use regatta_engine::context::token_hash;
 use regatta_engine::git::FileOrigin;
+use regatta_engine::tokens::token_hash;
 use regatta_engine::trust::{self, Aside, Book, FileTrust, Section, state_dir};
 use regatta_store::{Store, TaskQuery};
 

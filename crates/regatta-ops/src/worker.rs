@@ -8,8 +8,9 @@ use regatta_core::config::Config;
 use regatta_core::id::TaskId;
 use regatta_core::verdict::Statement;
 use regatta_engine::clock;
-use regatta_engine::context::{config_secrets, token_hash};
+use regatta_engine::context::config_secrets;
 use regatta_engine::redact::Redactor;
+use regatta_engine::tokens::token_hash;
 use regatta_store::{RequestId, Store, Word, WorkerReport};
 
 use crate::refusal::Refusal;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
-use regatta_engine::context::Memory;
+use regatta_engine::context::Context;
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};
 use regatta_engine::notice::{Notice, Notices, Watching, notices};
@@ -18,7 +18,7 @@ use regatta_store::{SessionId, Store};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use regatta_ops::assemble::{CLAUDE_BIN, assemble, assemble_with};
+pub(crate) use regatta_ops::assemble::{CLAUDE_BIN, assemble, reload};
 
 use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
@@ -154,13 +154,8 @@ async fn serve_here(
     let ctx = assemble(&project, store.clone(), SessionId::fresh("daemon"), purpose, notices.clone()).await?;
     let (send, orders) = mpsc::unbounded_channel();
     let state_dir = project.repo.state_dir.clone();
-    let settings = Settings {
-        global: global.clone(),
-        profiles: profiles.map(str::to_owned),
-        target: ctx.target.clone(),
-        memory: ctx.memory(),
-    };
-    obey_signals(settings, store, ctx.session.clone(), notices.clone(), send, state_dir)?;
+    let started = Started { global: global.clone(), profiles: profiles.map(str::to_owned), ctx: ctx.clone() };
+    obey_signals(started, send, state_dir)?;
     let (over, told) = oneshot::channel();
     let log = tokio::spawn(write_log(ui.clone(), watching, told));
     for warning in &project.warnings {
@@ -204,21 +199,34 @@ fn limits(project: &Project) -> Limits {
 }
 
 /// What the daemon was started with, for when it reads its settings again.
-struct Settings {
+struct Started {
     global: Global,
     profiles: Option<String>,
-    /// It lands on one branch for as long as it lives.
-    target: String,
-    memory: Memory,
+    /// Its first context; those of later settings share its services, its memory and its repository.
+    ctx: Arc<Context>,
+}
+
+impl Started {
+    async fn reload(&self) -> Result<Order, CliError> {
+        let notices = &self.ctx.services.notices;
+        let mut project = Project::open(&self.global.options())?;
+        project.choose_profiles(self.profiles.as_deref())?;
+        keep_target(&mut project, &self.ctx.repository.target, notices);
+        for note in project.require_trust().await? {
+            notices.say(note);
+        }
+        let ctx = reload(&self.ctx, &project).await?;
+        for warning in &project.warnings {
+            notices.say(warning.to_string());
+        }
+        Ok(Order::Reload { ctx, limits: limits(&project) })
+    }
 }
 
 /// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
 /// SIGHUP reads the settings again.
 fn obey_signals(
-    settings: Settings,
-    store: Arc<dyn Store>,
-    session: SessionId,
-    notices: Notices,
+    started: Started,
     orders: mpsc::UnboundedSender<Order>,
     state_dir: std::path::PathBuf,
 ) -> Result<(), CliError> {
@@ -236,25 +244,8 @@ fn obey_signals(
                 _ = term.recv() => asked += 1,
                 _ = hup.recv() => {
                     notify_systemd("RELOADING=1");
-                    let reloaded = async {
-                        let mut project = Project::open(&settings.global.options())?;
-                        project.choose_profiles(settings.profiles.as_deref())?;
-                        keep_target(&mut project, &settings.target, &notices);
-                        for note in project.require_trust().await? {
-                            notices.say(note);
-                        }
-                        let (store, session, notices) = (store.clone(), session.clone(), notices.clone());
-                        let remembered = settings.memory.clone();
-                        let going_on = Purpose::Continue;
-                        let ctx =
-                            assemble_with(&project, store, session, going_on, notices.clone(), remembered)
-                                .await?;
-                        for warning in &project.warnings {
-                            notices.say(warning.to_string());
-                        }
-                        Ok::<_, CliError>(Order::Reload { ctx, limits: limits(&project) })
-                    };
-                    match reloaded.await {
+                    let notices = &started.ctx.services.notices;
+                    match started.reload().await {
                         Ok(order) => {
                             notices.say("settings read again");
                             let _ = orders.send(order);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
-use regatta_engine::context::token_hash;
 use regatta_engine::crew::Watch;
+use regatta_engine::tokens::token_hash;
 use regatta_server::mcp::{Authority, Desk, Server, http, stdio};
 use regatta_store::Store;
 use serde_json::json;

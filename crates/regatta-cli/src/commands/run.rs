@@ -14,7 +14,7 @@ use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
 use regatta_core::taskfile::{Hook, Loaded};
 use regatta_core::time::counted;
-use regatta_engine::context::{Assembly, Context, RunOptions};
+use regatta_engine::context::{Assembly, Context, RunOptions, SettingsInput};
 use regatta_engine::engine::{End, Ended, EngineError, Order};
 use regatta_engine::git::Head;
 use regatta_engine::notice::{Watching, notices};
@@ -329,19 +329,21 @@ pub(crate) async fn engage(
         claude_exe: args.claude_exe.as_ref().map(|path| program_path(path)),
         grace: Duration::from_secs(5),
     };
-    let assembly = Assembly {
-        repo: project.repo.clone(),
+    let settings = SettingsInput {
+        config: project.config.clone(),
+        options,
+        inherited: std::env::vars_os().collect(),
         lanes_root: project.lanes_root(),
+    };
+    let assembly = Assembly {
+        settings,
+        repo: project.repo.clone(),
+        target: target.clone(),
         store: store.clone(),
         store_url: project.store_url.clone(),
         session: SessionId::fresh("run"),
-        config: project.config.clone(),
-        options,
-        target: target.clone(),
         regatta_exe: exe,
-        inherited: std::env::vars_os().collect(),
         notices,
-        memory: regatta_engine::context::Memory::default(),
     };
     let ctx = tokio::task::spawn_blocking(move || Context::assemble(assembly))
         .await

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use regatta_engine::context::token_hash as sha256;
+use regatta_engine::tokens::token_hash as sha256;
 
 use crate::error::CliError;
 

@@ -61,7 +61,7 @@ impl Engine {
     pub(super) async fn advance_chains(&mut self) -> Result<(), EngineError> {
         if !std::mem::replace(&mut self.chains.looked, true) {
             let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
-            for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
+            for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
                 if let Some(chain) = record.spec.part.as_ref().and_then(|part| part.chain(&record.spec.id)) {
                     self.chains.known.insert(chain.clone());
                     self.chains.stirred.insert(chain.clone());
@@ -88,7 +88,7 @@ impl Engine {
 
     /// The chain of a build; `None` where it is no chain, or none of ours.
     async fn find_chain(&self, chain: &TaskId) -> Result<Option<Found>, EngineError> {
-        let store = &self.ctx.store;
+        let store = &self.ctx.services.store;
         let build = match until_answered(|| store.task(chain)).await {
             Ok(build) => build,
             Err(StoreError::NotFound(_)) => return Ok(None),
@@ -131,7 +131,7 @@ impl Engine {
         let request = |what: &str| {
             RequestId(format!("chain-{what}-{chain}-{told}-{}", head.as_deref().unwrap_or("nothing")))
         };
-        let store = &self.ctx.store;
+        let store = &self.ctx.services.store;
         match action {
             Action::Restart(link) => {
                 let Some(id) = link.task(chain) else { return Ok(()) };
@@ -178,8 +178,8 @@ impl Engine {
 
     fn land_request(&self, build: &TaskRecord, made: &Attempt) -> LandRequest {
         LandRequest {
-            target: self.ctx.target.clone(),
-            strategy: self.ctx.strategy(),
+            target: self.ctx.repository.target.clone(),
+            strategy: self.ctx.settings.strategy(),
             base: made.base.clone().unwrap_or_default(),
             head: made.head.clone().unwrap_or_default(),
             message: commit_message(&build.spec, made.n, &made.summary),
@@ -191,7 +191,7 @@ impl Engine {
 
     /// What a builder is told, in the words of the project.
     fn feedback(&self, found: &Found, link: Link, said: &str) -> String {
-        let template = Text::Feedback.load(&self.ctx.state_dir).unwrap_or_else(|fault| {
+        let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; the builder is told in the usual words"));
             Text::Feedback.standard()
         });
@@ -200,7 +200,7 @@ impl Engine {
             "link" => link.to_string(),
             "role" => link.role().to_owned(),
             "round" => (found.rounds + 1).to_string(),
-            "rounds" => self.ctx.config.chain.rounds.to_string(),
+            "rounds" => self.ctx.settings.config.chain.rounds.to_string(),
             _ => said.to_owned(),
         })
     }

@@ -19,7 +19,6 @@ use regatta_store::{
 };
 
 use super::{Engine, EngineError, PAGE};
-use crate::context::{fresh_token, token_hash};
 use crate::machine::Reading;
 use crate::meter::Allowance;
 use crate::notice::Notice;
@@ -28,6 +27,7 @@ use crate::process::{Found, find, hold};
 use crate::profiles::Rota;
 use crate::radar::last_sighting;
 use crate::session::is_over;
+use crate::tokens::{fresh_token, token_hash};
 use crate::{clock, failpoint, worker};
 
 impl Engine {
@@ -35,7 +35,7 @@ impl Engine {
     /// were begun that overlap. Two reservations that wait for each other would wait for ever.
     pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
         let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
-        for record in until_answered(|| self.ctx.store.tasks(&query)).await? {
+        for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
             // One that has come to wait for others could wait for one that its own reservation holds back.
             let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
             let overlaps = || {
@@ -61,7 +61,8 @@ impl Engine {
         let rota = Rota::load(&self.ctx).await?;
         self.budgets.begin();
         loop {
-            let mut page = until_answered(|| self.ctx.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
+            let mut page =
+                until_answered(|| self.ctx.services.store.ready(&self.queue, after.as_ref(), PAGE)).await?;
             let next = page.last().filter(|_| page.len() == PAGE).map(|last| last.key.clone());
             let mut allowances = self.within_budget(&mut page, &mut held).await?;
             let active = self.active();
@@ -101,7 +102,7 @@ impl Engine {
             }
         }
         for (task, why) in self.holds.tell(held) {
-            self.ctx.tell(Notice::Held { task, why });
+            self.ctx.services.tell(Notice::Held { task, why });
         }
         Ok(())
     }
@@ -111,7 +112,7 @@ impl Engine {
         if ready.len() < 2 || self.live.is_empty() {
             return ready;
         }
-        let Some(seen) = last_sighting(&self.ctx.state_dir) else { return ready };
+        let Some(seen) = last_sighting(&self.ctx.repository.state_dir) else { return ready };
         yielding(ready, &self.live.keys().cloned().collect(), &conflicts(&seen.findings))
     }
 
@@ -135,13 +136,13 @@ impl Engine {
 
     /// Why the machine, or the pause between two starts, lets nothing start right now.
     fn no_room(&self) -> Option<String> {
-        let lines = &self.ctx.config.limits;
+        let lines = &self.ctx.settings.config.limits;
         if let (Some(stagger), Some(last)) = (lines.stagger, self.last_start)
             && last.elapsed() < stagger
         {
             return Some("the last start was just now".to_owned());
         }
-        Reading::take(lines, self.ctx.lanes.root()).crossed(lines)
+        Reading::take(lines, self.ctx.repository.lanes.root()).crossed(lines)
     }
 
     fn active(&self) -> Vec<Active> {
@@ -177,18 +178,18 @@ impl Engine {
         let limits = ClaimLimits {
             max_workers: Some(self.limits.max_workers),
             group: spec.concurrency_group.as_ref().map(|group| self.limits.of_group(group)),
-            stagger: self.ctx.config.limits.stagger,
+            stagger: self.ctx.settings.config.limits.stagger,
             uncounted: Vec::new(),
         };
         let request = ClaimRequest {
             task: spec.id.clone(),
-            session: self.ctx.session.clone(),
+            session: self.ctx.services.session.clone(),
             token_hash,
             request: RequestId::fresh(),
             limits: Some(limits.clone()),
         };
         let at = clock::now();
-        let held = match until_answered(|| self.ctx.store.claim(&request, at)).await {
+        let held = match until_answered(|| self.ctx.services.store.claim(&request, at)).await {
             Err(StoreError::Held(held)) => held,
             answer => return Ok(answer?),
         };
@@ -204,20 +205,20 @@ impl Engine {
             limits: Some(ClaimLimits { uncounted, ..limits }),
             ..request
         };
-        Ok(until_answered(|| self.ctx.store.claim(&request, at)).await?)
+        Ok(until_answered(|| self.ctx.services.store.claim(&request, at)).await?)
     }
 
     /// Tasks that engines which are gone still hold, with nobody at work in their lanes.
     async fn left_by_the_dead(&self) -> Result<Vec<TaskId>, EngineError> {
         let mut left = Vec::new();
-        for info in until_answered(|| self.ctx.store.sessions()).await? {
-            if info.session == self.ctx.session || info.node.is_member() || !is_over(&info) {
+        for info in until_answered(|| self.ctx.services.store.sessions()).await? {
+            if info.session == self.ctx.services.session || info.node.is_member() || !is_over(&info) {
                 continue;
             }
-            for claim in until_answered(|| self.ctx.store.claims_of(&info.session)).await? {
-                let shim = find(&self.ctx.run_dir(&claim.task, claim.attempt));
+            for claim in until_answered(|| self.ctx.services.store.claims_of(&info.session)).await? {
+                let shim = find(&self.ctx.repository.run_dir(&claim.task, claim.attempt));
                 let works = matches!(shim, Ok(Found::Alive(_)) | Err(_));
-                if !works && !hold::is_held(&self.ctx.hold_of(&claim.task)) {
+                if !works && !hold::is_held(&self.ctx.repository.hold_of(&claim.task)) {
                     left.push(claim.task);
                 }
             }

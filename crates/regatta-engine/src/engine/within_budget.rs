@@ -51,7 +51,7 @@ impl Engine {
         page: &mut Vec<Ready>,
         held: &mut BTreeMap<TaskId, String>,
     ) -> Result<BTreeMap<TaskId, Allowance>, EngineError> {
-        let config = &self.ctx.config;
+        let config = &self.ctx.settings.config;
         let limited = |ready: &Ready| !ready.spec.budget.is_open();
         if !budget::is_limited(config) && !page.iter().any(limited) {
             return Ok(BTreeMap::new());

@@ -33,9 +33,9 @@ pub(crate) enum Gate {
 
 /// A name for all that the gate does: content that passed one gate says nothing about another. `None` without a gate.
 pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
-    let command = ctx.config.land.test_command.as_ref()?;
+    let command = ctx.settings.config.land.test_command.as_ref()?;
     let mut hash = Sha256::new();
-    for part in [command, ctx.config.lane.setup.as_ref().unwrap_or(&String::new())] {
+    for part in [command, ctx.settings.config.lane.setup.as_ref().unwrap_or(&String::new())] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -48,7 +48,7 @@ pub(crate) async fn gate(
     candidate: &Oid,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Gate, LandError> {
-    let land = &ctx.config.land;
+    let land = &ctx.settings.config.land;
     let Some(command) = &land.test_command else {
         return Ok(Gate::Passed { note: "no gate".to_owned(), flaky: false });
     };
@@ -56,19 +56,20 @@ pub(crate) async fn gate(
     let lane = ctx
         .blocking({
             let candidate = candidate.clone();
-            move |ctx| ctx.lanes.lease(&candidate)
+            move |ctx| ctx.repository.lanes.lease(&candidate)
         })
         .await?;
     ctx.furnish(&lane, Path::new("")).await?;
     let name = candidate.short();
-    let dir = ctx.state_dir.join("gates").join(name);
+    let dir = ctx.repository.state_dir.join("gates").join(name);
     let secrets = ctx.secrets_in_lane(&lane.task);
-    let shell = Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.session), secrets);
+    let shell =
+        Shell::for_gate(ctx, &lane.path, &dir, format!("gate.{name}.{}", ctx.services.session), secrets);
     let mut said = None;
     let (mut tries, mut kills, mut trouble) = (0, 0, false);
     if let Some(due) = ctx.setup_due(&lane).await? {
         let setup = &due.command;
-        let limit = ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
+        let limit = ctx.settings.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(ctx, setup, limit, stop.clone()).await;
         trouble = says_nothing(&ran.exit);
         said = failure("lane.setup", setup, candidate, &ran);
@@ -96,7 +97,7 @@ pub(crate) async fn gate(
         }
     }
     let done_with = said.is_none().then_some(dir);
-    let gates = ctx.state_dir.join("gates");
+    let gates = ctx.repository.state_dir.join("gates");
     ctx.blocking(move |_| {
         forget_output(&gates, done_with.as_deref());
         lane.give_back()

@@ -27,4 +27,5 @@ mod moving;
 mod pushing;
 mod refused;
 mod remote;
+mod testing;
 mod unfit;

@@ -23,25 +23,27 @@ impl Train {
         // From exactly where the branch was when the candidates were built: with `land.push` they may be on what the
         // remote has and this branch has not yet, and the remote may have taken its time to say so.
         let request = PublishRequest {
-            target: self.ctx.target.clone(),
+            target: self.ctx.repository.target.clone(),
             old: ground.local,
             new: chain.commit().clone(),
             message: format!("regatta: land {}", names(&cars)),
         };
         // What passed is known by its tree: the commit has to have it, as it is stored now and not as it is remembered.
         let commit = request.new.clone();
-        let stored = self.ctx.blocking(move |ctx| ctx.work.stored_tree(&commit)).await?;
+        let stored = self.ctx.blocking(move |ctx| ctx.repository.work.stored_tree(&commit)).await?;
         if stored.is_some_and(|stored| stored != chain.tree) {
             let why = format!("the content of {} is not what was tested", request.new.short());
             return self.nobody_moves(why).await;
         }
         // A car that has waited for the user is looked at again and again: only if it can move by now it takes the
         // user's index lock. What is to be pushed is looked at first, too: a push cannot be taken back.
-        let has_waited = self.remote.is_some() || self.ctx.train.ledger().has_waited(&cars);
+        let has_waited = self.remote.is_some() || self.ctx.memory.train.ledger().has_waited(&cars);
         let seen = match has_waited {
             true => {
                 let request = request.clone();
-                self.ctx.blocking(move |ctx| in_the_way(&ctx.repo, &ctx.work, &request)).await?
+                self.ctx
+                    .blocking(move |ctx| in_the_way(&ctx.repository.repo, &ctx.repository.work, &request))
+                    .await?
             }
             false => None,
         };
@@ -49,8 +51,11 @@ impl Train {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
         }
         // What would have to be pushed first cannot be taken back.
-        let target = self.ctx.target.clone();
-        let here = self.ctx.blocking(move |ctx| ctx.repo.read_ref(&format!("refs/heads/{target}"))).await?;
+        let target = self.ctx.repository.target.clone();
+        let here = self
+            .ctx
+            .blocking(move |ctx| ctx.repository.repo.read_ref(&format!("refs/heads/{target}")))
+            .await?;
         if here != request.old {
             return Ok(Went::On);
         }
@@ -59,7 +64,10 @@ impl Train {
         if let Some(went) = self.push(&request.new).await? {
             return Ok(went);
         }
-        let moved = self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await?;
+        let moved = self
+            .ctx
+            .blocking(move |ctx| publish(&ctx.repository.repo, &ctx.repository.work, &request))
+            .await?;
         match moved {
             Published::Moved { kept, .. } => {
                 failpoint::reach("ref-moved");
@@ -71,12 +79,12 @@ impl Train {
             }
             // It is on the target; the checkout follows at the next look, and nobody lands before that.
             Published::HalfWay { why } => {
-                self.ctx.say(format!("a checkout has not followed yet: {}", self.ctx.redact(&why)));
+                self.ctx.say(format!("a checkout has not followed yet: {}", self.ctx.settings.redact(&why)));
                 self.is_on_the_target(&chain, &cars).await?;
             }
             Published::Unfinished { why } => {
                 self.take_back().await?;
-                let why = self.ctx.redact(&why);
+                let why = self.ctx.settings.redact(&why);
                 return self.nobody_moves(why).await;
             }
             Published::TargetMoved { .. } => {}
@@ -88,13 +96,13 @@ impl Train {
                 return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
             }
         }
-        self.reload().await?;
+        self.load_cars().await?;
         Ok(Went::On)
     }
 
     /// Nothing was moved after all: the cars are where they were, and can be called off again.
     pub(super) async fn take_back(&mut self) -> Result<(), LandError> {
-        self.reload().await?;
+        self.load_cars().await?;
         let steps: Vec<(TaskId, LandStep)> = self
             .begun
             .iter()
@@ -106,13 +114,13 @@ impl Train {
             })
             .collect();
         self.take_steps(&steps).await?;
-        self.reload().await
+        self.load_cars().await.map(drop)
     }
 
     /// For every car, from which commit of the target to which of its own it is about to be moved.
     fn gated(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
-        let mut ledger = self.ctx.train.ledger();
-        let note = match (&self.ctx.config.land.test_command, chain.links.len()) {
+        let mut ledger = self.ctx.memory.train.ledger();
+        let note = match (&self.ctx.settings.config.land.test_command, chain.links.len()) {
             (None, _) => "no gate".to_owned(),
             (Some(command), 1) => format!("`{command}` passed"),
             (Some(command), n) => format!("`{command}` passed with {n} cars"),
@@ -136,7 +144,7 @@ impl Train {
         self.take_steps(&steps).await?;
         failpoint::reach("landed");
         for (car, _) in &cars {
-            self.ctx.train.ledger().left(car, true);
+            self.ctx.memory.train.ledger().left(car, true);
             self.retire(car).await;
         }
         Ok(())
@@ -152,8 +160,8 @@ impl Train {
     }
 
     async fn remember(&self, tip: Oid) -> Result<(), LandError> {
-        let target = self.ctx.target.clone();
-        Ok(self.ctx.blocking(move |ctx| target::remember(&ctx.repo, &target, &tip)).await?)
+        let target = self.ctx.repository.target.clone();
+        Ok(self.ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &target, &tip)).await?)
     }
 
     /// A `git gc --prune=now` that began before the target moved may have taken objects of what landed: no ref reached
@@ -162,16 +170,16 @@ impl Train {
         let (base, commit, cars) = (base.clone(), commit.clone(), cars.to_vec());
         let whole = self.ctx.blocking(move |ctx| {
             for _ in 0..MOST_REBUILDS {
-                wait_for_gc(&ctx.repo.common_dir);
-                if ctx.work.is_whole(&commit, &base)? {
+                wait_for_gc(&ctx.repository.repo.common_dir);
+                if ctx.repository.work.is_whole(&commit, &base)? {
                     return Ok(());
                 }
-                let _nobody_collects = GcGuard::take(&ctx.repo.common_dir);
-                ctx.work.forget_trees();
-                let mut ledger = ctx.train.ledger();
+                let _nobody_collects = GcGuard::take(&ctx.repository.repo.common_dir);
+                ctx.repository.work.forget_trees();
+                let mut ledger = ctx.memory.train.ledger();
                 ledger.chains.forget();
                 let list: Vec<usize> = (0..cars.len()).collect();
-                let _ = ledger.chains.build(&ctx.work, &base, &cars, &list, &[], clock::now())?;
+                let _ = ledger.chains.build(&ctx.repository.work, &base, &cars, &list, &[], clock::now())?;
             }
             let what = format!("objects of {} are missing, and could not be made again", commit.short());
             Err(GitError::Unexpected { command: "git rev-list".to_owned(), what })
@@ -204,7 +212,8 @@ impl Train {
                 let tip = tip.clone();
                 // A candidate that nobody has kept was never moved to.
                 self.ctx.blocking(move |ctx| {
-                    Ok(ctx.work.exists(&commit)? && ctx.work.is_ancestor(&commit, &tip)?)
+                    Ok(ctx.repository.work.exists(&commit)?
+                        && ctx.repository.work.is_ancestor(&commit, &tip)?)
                 })
             };
             if in_it.await? {
@@ -215,12 +224,16 @@ impl Train {
         if let Some(old) = intent.onto.as_deref().map(Oid::parse).transpose()? {
             let cars: Vec<Car> = landed.iter().map(|(car, ..)| car.clone()).collect();
             self.make_whole(&old, &tip, &cars).await?;
-            let (target, tip) = (self.ctx.target.clone(), tip.clone());
-            self.ctx.blocking(move |ctx| resume_follow(&ctx.repo, &ctx.work, &target, &old, &tip)).await?;
+            let (target, tip) = (self.ctx.repository.target.clone(), tip.clone());
+            self.ctx
+                .blocking(move |ctx| {
+                    resume_follow(&ctx.repository.repo, &ctx.repository.work, &target, &old, &tip)
+                })
+                .await?;
         }
         self.landed(landed.into_iter().map(|(car, _, commit)| (car, commit)).collect()).await?;
         self.remember(tip).await?;
-        self.reload().await?;
+        self.load_cars().await?;
         Ok(Went::On)
     }
 
@@ -243,7 +256,7 @@ impl Train {
                     let mut below = base;
                     let mut guilty = Vec::new();
                     for (at, (_, commit)) in links.into_iter().enumerate() {
-                        let changed = ctx.work.paths_between(&below, &commit)?;
+                        let changed = ctx.repository.work.paths_between(&below, &commit)?;
                         if changed.iter().any(|path| paths.iter().any(|other| meet(path, other))) {
                             guilty.push(at);
                         }
@@ -256,7 +269,7 @@ impl Train {
                 touching = guilty.into_iter().map(|at| cars[at].clone()).collect();
             }
         }
-        self.ctx.train.ledger().wait_for_user(&touching);
+        self.ctx.memory.train.ledger().wait_for_user(&touching);
         self.wait(&touching, &sentence).await?;
         Ok(Went::On)
     }

@@ -40,7 +40,7 @@ async fn until_settled(
     mut stop: watch::Receiver<bool>,
     cut_off: watch::Receiver<Option<String>>,
 ) -> Result<Ended, EngineError> {
-    let mut changed = until_answered(|| ctx.store.subscribe()).await?;
+    let mut changed = until_answered(|| ctx.services.store.subscribe()).await?;
     loop {
         changed.mark_unchanged();
         let Round { waiting, held_elsewhere, .. } = round(ctx.clone(), ordered.clone()).await?;
@@ -52,7 +52,7 @@ async fn until_settled(
         }
         let mut moving = false;
         for task in tasks {
-            let record = until_answered(|| ctx.store.task(task)).await?;
+            let record = until_answered(|| ctx.services.store.task(task)).await?;
             let waits = waiting.iter().any(|(other, _)| other == task);
             moving |= matches!(record.state, TaskState::Landing { .. }) && !waits;
         }

@@ -26,7 +26,7 @@ impl Train {
     /// With `land.push`: on which commit to build, which may be ahead of the local branch. Where there is none, what
     /// became of the step instead.
     pub(super) async fn on_the_remote(&mut self, ground: Ground) -> Result<Result<Ground, Went>, LandError> {
-        if !self.ctx.config.land.push {
+        if !self.ctx.settings.config.land.push {
             return Ok(Ok(ground));
         }
         let (name, at) = match self.remote.clone() {
@@ -56,7 +56,7 @@ impl Train {
                 if let (Some(local), true) = (&ground.local, self.was_pushed(Some(&remote)).await?) {
                     return self.join(local.clone(), remote, &name).await.map(Err);
                 }
-                let target = &self.ctx.target;
+                let target = &self.ctx.repository.target;
                 let why = format!(
                     "{target} and {name}/{target} ({}) have gone different ways; bring them together: git pull --rebase {name} {target}",
                     remote.short()
@@ -67,7 +67,7 @@ impl Train {
     }
 
     pub(super) async fn nobody_moves(&mut self, why: String) -> Result<Went, LandError> {
-        self.ctx.train.ledger().pause(why.clone());
+        self.ctx.memory.train.ledger().pause(why.clone());
         self.all_wait(&why).await?;
         Ok(Went::Nowhere)
     }
@@ -85,7 +85,9 @@ impl Train {
         let (false, Some(tip)) = (candidates.is_empty(), at_remote.cloned()) else { return Ok(false) };
         let pushed = self.ctx.blocking(move |ctx| {
             for candidate in &candidates {
-                if ctx.work.exists(candidate)? && ctx.work.is_ancestor(candidate, &tip)? {
+                if ctx.repository.work.exists(candidate)?
+                    && ctx.repository.work.is_ancestor(candidate, &tip)?
+                {
                     return Ok(true);
                 }
             }
@@ -98,12 +100,16 @@ impl Train {
     pub(super) async fn catch_up(&mut self, ground: &Ground) -> Result<Option<Went>, LandError> {
         let (Some(tip), true) = (ground.tip.clone(), ground.tip != ground.local) else { return Ok(None) };
         let request = PublishRequest {
-            target: self.ctx.target.clone(),
+            target: self.ctx.repository.target.clone(),
             old: ground.local.clone(),
             new: tip,
             message: "regatta: follow the remote".to_owned(),
         };
-        match self.ctx.blocking(move |ctx| publish(&ctx.repo, &ctx.work, &request)).await? {
+        match self
+            .ctx
+            .blocking(move |ctx| publish(&ctx.repository.repo, &ctx.repository.work, &request))
+            .await?
+        {
             Published::Moved { .. } => Ok(None),
             Published::TargetMoved { .. } => Ok(Some(Went::On)),
             other => self.user_holds_it_up(other).await.map(Some),
@@ -115,7 +121,7 @@ impl Train {
             Published::WaitingForCheckout { worktree, paths, why } => {
                 super::moving::waiting_for(&worktree, &paths, &why)
             }
-            Published::HalfWay { why } | Published::Unfinished { why } => self.ctx.redact(&why),
+            Published::HalfWay { why } | Published::Unfinished { why } => self.ctx.settings.redact(&why),
             Published::Moved { .. } | Published::TargetMoved { .. } => return Ok(Went::On),
         };
         self.nobody_moves(why).await
@@ -124,7 +130,7 @@ impl Train {
     /// The user committed here while a landing was on its way to the remote, which has it by now. Both stay: a merge
     /// makes them one, as `git pull` would.
     async fn join(&mut self, local: Oid, remote: Oid, name: &str) -> Result<Went, LandError> {
-        let (target, by) = (self.ctx.target.clone(), name.to_owned());
+        let (target, by) = (self.ctx.repository.target.clone(), name.to_owned());
         let joined = {
             let (local, remote) = (local.clone(), remote.clone());
             self.ctx.blocking(move |ctx| merge_both(ctx, &by, local, &remote)).await?
@@ -136,7 +142,7 @@ impl Train {
                     local.short(),
                     commit.short()
                 ));
-                self.reload().await?;
+                self.load_cars().await?;
                 Ok(Went::On)
             }
             Joined::Conflict(paths) => {
@@ -165,24 +171,24 @@ impl Train {
             Pushed::Moved => {
                 // Looked at anew, and built on what is there now.
                 self.remote = None;
-                self.reload().await?;
+                self.load_cars().await?;
                 Ok(Some(Went::On))
             }
             Pushed::Refused(why) => {
                 self.take_back().await?;
-                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
+                self.nobody_moves(self.ctx.settings.redact(&why)).await.map(Some)
             }
             Pushed::Unknown(why) => {
                 // It may be there, or arrive yet: the cars stay as they are, and the next look finds out.
                 self.remote = None;
-                self.nobody_moves(self.ctx.redact(&why)).await.map(Some)
+                self.nobody_moves(self.ctx.settings.redact(&why)).await.map(Some)
             }
         }
     }
 }
 
 fn merge_both(ctx: &Context, name: &str, local: Oid, remote: &Oid) -> Result<Joined, GitError> {
-    let (work, target) = (&ctx.work, &ctx.target);
+    let (work, target) = (&ctx.repository.work, &ctx.repository.target);
     let tree = match merge_trees(work, None, &local, remote)? {
         Merged::Tree(tree) => tree,
         Merged::Conflict { paths, .. } => return Ok(Joined::Conflict(paths)),
@@ -198,7 +204,7 @@ fn merge_both(ctx: &Context, name: &str, local: Oid, remote: &Oid) -> Result<Joi
         new: commit.clone(),
         message: format!("regatta: merge what landed on {name}"),
     };
-    Ok(match publish(&ctx.repo, work, &request)? {
+    Ok(match publish(&ctx.repository.repo, work, &request)? {
         Published::Moved { .. } | Published::HalfWay { .. } => Joined::As(commit),
         other => Joined::Not(other),
     })

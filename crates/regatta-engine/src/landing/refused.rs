@@ -28,7 +28,7 @@ impl Train {
         let files: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let detail = format!(
             "it conflicts with {} in {}; its work is on {}",
-            self.ctx.target,
+            self.ctx.repository.target,
             files.join(", "),
             car.task.branch()
         );
@@ -37,25 +37,29 @@ impl Train {
         }
         self.keep_branch(car).await?;
         let (base, to, paths) = (Oid::parse(&car.request.base)?, tip.clone(), paths.to_vec());
-        let theirs = self.ctx.blocking(move |ctx| ctx.work.diff_of(&base, &to, &paths)).await?;
-        let mut theirs = self.ctx.redact(&String::from_utf8_lossy(&theirs));
+        let theirs = self.ctx.blocking(move |ctx| ctx.repository.work.diff_of(&base, &to, &paths)).await?;
+        let mut theirs = self.ctx.settings.redact(&String::from_utf8_lossy(&theirs));
         if theirs.len() > MAX_DIFF {
             let end = (0..=MAX_DIFF).rev().find(|at| theirs.is_char_boundary(*at)).unwrap_or(0);
             theirs.truncate(end);
             theirs.push_str("\n[… the rest is left out; see `git diff`]\n");
         }
-        let step =
-            LandStep::Bounce { onto: tip.to_string(), detail: self.ctx.redact(&detail), files, theirs };
+        let step = LandStep::Bounce {
+            onto: tip.to_string(),
+            detail: self.ctx.settings.redact(&detail),
+            files,
+            theirs,
+        };
         self.take_steps(&[(car.task.clone(), step)]).await
     }
 
     /// As often as `land.bounces` says. Where it says nothing: once to an agent that has a session to go on with. One
     /// that would only begin anew knows nothing of what it did, and may write over the other side.
     async fn may_bounce(&self, car: &Car) -> Result<bool, LandError> {
-        let attempts = until_answered(|| self.ctx.store.attempts(&car.task)).await?;
+        let attempts = until_answered(|| self.ctx.services.store.attempts(&car.task)).await?;
         let has_session =
             attempts.iter().any(|attempt| attempt.n == car.attempt && attempt.session.is_some());
-        let allowed = self.ctx.config.land.bounces.unwrap_or(u32::from(has_session)) as usize;
+        let allowed = self.ctx.settings.config.land.bounces.unwrap_or(u32::from(has_session)) as usize;
         Ok(answered_bounces(&attempts) < allowed)
     }
 
@@ -68,25 +72,26 @@ impl Train {
         files: Vec<String>,
     ) -> Result<(), LandError> {
         self.keep_branch(car).await?;
-        let step = LandStep::Reject { reason, detail: self.ctx.redact(&detail), files };
+        let step = LandStep::Reject { reason, detail: self.ctx.settings.redact(&detail), files };
         self.take_steps(&[(car.task.clone(), step)]).await
     }
 
     async fn keep_branch(&self, car: &Car) -> Result<(), LandError> {
         let (task, head) = (car.task.clone(), Oid::parse(&car.request.head)?);
         let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
-            Some(lane) => ctx.lanes.set_branch(&lane).map(|_| ()),
+            Some(lane) => ctx.repository.lanes.set_branch(&lane).map(|_| ()),
             // Its lane is gone; the commit is still there, and has to stay.
             None => {
                 let name = format!("refs/heads/{}", task.branch());
                 let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
-                ctx.repo.update_refs(&[edit], "regatta: its car was refused").map(|_| ())
+                ctx.repository.repo.update_refs(&[edit], "regatta: its car was refused").map(|_| ())
             }
         });
         if let Err(error) = kept.await {
             let body = EventBody::Noted { text: format!("its branch could not be set: {error}") };
             let (request, at) = (RequestId::fresh(), clock::now());
-            until_answered(|| self.ctx.store.append(Some(&car.task), None, &body, &request, at)).await?;
+            until_answered(|| self.ctx.services.store.append(Some(&car.task), None, &body, &request, at))
+                .await?;
         }
         Ok(())
     }

@@ -40,14 +40,14 @@ pub(super) enum Pushed {
 /// The remote that the target goes to; `None` where there is none.
 pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
     let get = |key: &str| -> Result<Option<String>, GitError> {
-        let ran = ctx.work.bare().args(["config", "--get", key]).run()?;
+        let ran = ctx.repository.work.bare().args(["config", "--get", key]).run()?;
         Ok((ran.code == Some(0)).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
     };
     let known = |remote: &str| get(&format!("remote.{remote}.url"));
     match known("origin")? {
         Some(_) => Ok(Some("origin".to_owned())),
         None => {
-            let listed = ctx.work.bare().args(["remote"]).text()?;
+            let listed = ctx.repository.work.bare().args(["remote"]).text()?;
             let mut remotes = listed.lines();
             // One that is the only one needs no name.
             Ok(match (remotes.next(), remotes.next()) {
@@ -60,11 +60,11 @@ pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
 
 /// Fetches the target from the remote, beside every branch of the user's; `None` where it is not there.
 pub(super) fn fetch(ctx: &Context, remote: &str) -> Result<Option<Oid>, GitError> {
-    let target = &ctx.target;
-    let git = || ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0");
+    let target = &ctx.repository.target;
+    let git = || ctx.repository.work.bare().cwd(&ctx.repository.checkout).env("GIT_TERMINAL_PROMPT", "0");
     let listed = git().args(["ls-remote", "--", remote]).arg(format!("refs/heads/{target}")).text()?;
     let Some(oid) = listed.split_whitespace().next().map(Oid::parse).transpose()? else { return Ok(None) };
-    if !ctx.work.exists(&oid)? {
+    if !ctx.repository.work.exists(&oid)? {
         let refspec = format!("+refs/heads/{target}:refs/regatta/remote/{target}");
         let quiet = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
         git().args(quiet).args(["--", remote]).arg(refspec).bytes()?;
@@ -77,8 +77,10 @@ pub(super) fn standing(ctx: &Context, local: Option<Oid>, remote: Option<Oid>) -
     Ok(match (local, remote) {
         (local, None) => Standing::On(local),
         (None, Some(remote)) => Standing::On(Some(remote)),
-        (Some(local), Some(remote)) if ctx.work.is_ancestor(&remote, &local)? => Standing::On(Some(local)),
-        (Some(local), Some(remote)) => match ctx.work.is_ancestor(&local, &remote)? {
+        (Some(local), Some(remote)) if ctx.repository.work.is_ancestor(&remote, &local)? => {
+            Standing::On(Some(local))
+        }
+        (Some(local), Some(remote)) => match ctx.repository.work.is_ancestor(&local, &remote)? {
             true => Standing::On(Some(remote)),
             false => Standing::Diverged { remote },
         },
@@ -100,13 +102,19 @@ pub(super) async fn push(
     ctx.blocking(move |ctx| {
         // A lease alone would let the branch go backwards.
         if let Some(old) = &old
-            && !ctx.work.is_ancestor(old, &new)?
+            && !ctx.repository.work.is_ancestor(old, &new)?
         {
             return Ok(Pushed::Moved);
         }
-        let name = format!("refs/heads/{}", ctx.target);
+        let name = format!("refs/heads/{}", ctx.repository.target);
         let lease = format!("--force-with-lease={name}:{}", old.as_ref().map_or("", Oid::as_str));
-        let command = ctx.work.bare().cwd(&ctx.checkout).env("GIT_TERMINAL_PROMPT", "0").only_once();
+        let command = ctx
+            .repository
+            .work
+            .bare()
+            .cwd(&ctx.repository.checkout)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .only_once();
         let flags = ["push", "--porcelain", "--no-verify", &lease, "--", &remote];
         let ran = command.args(flags).arg(format!("{new}:{name}")).run()?;
         if ran.code == Some(0) {
@@ -127,13 +135,19 @@ pub(super) async fn push(
         if let Some(line) = refusal {
             why.push(line.split('\t').next_back().unwrap_or_default().to_owned());
             let why = why.join("; ");
-            return Ok(Pushed::Refused(format!("{remote} refused the push of {}: {why}", ctx.target)));
+            return Ok(Pushed::Refused(format!(
+                "{remote} refused the push of {}: {why}",
+                ctx.repository.target
+            )));
         }
         if ran.code.is_none() {
             why.push("git was killed".to_owned());
         }
         let why = why.join("; ");
-        Ok(Pushed::Unknown(format!("the push of {} to {remote} did not come to an end: {why}", ctx.target)))
+        Ok(Pushed::Unknown(format!(
+            "the push of {} to {remote} did not come to an end: {why}",
+            ctx.repository.target
+        )))
     })
     .await
 }
@@ -146,27 +160,29 @@ async fn refused_by_hook(
     new: &Oid,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Option<String>, GitError> {
-    let dir = match ctx.work.trust().hooks() {
+    let dir = match ctx.repository.work.trust().hooks() {
         None => return Ok(None),
-        Some(HookSource::Shared(dir)) => ctx.work.trust().trusted_hooks_dir(dir)?,
-        Some(HookSource::InLane(dir)) => ctx.work.trust().trusted_hooks_dir(&ctx.checkout.join(dir))?,
+        Some(HookSource::Shared(dir)) => ctx.repository.work.trust().trusted_hooks_dir(dir)?,
+        Some(HookSource::InLane(dir)) => {
+            ctx.repository.work.trust().trusted_hooks_dir(&ctx.repository.checkout.join(dir))?
+        }
     };
     let program = dir.join("pre-push");
     if !is_executable(&program) {
         return Ok(None);
     }
     let key = format!("remote.{remote}.url");
-    let url = ctx.work.bare().args(["config", "--get", &key]).run()?;
+    let url = ctx.repository.work.bare().args(["config", "--get", &key]).run()?;
     let url = String::from_utf8_lossy(&url.stdout).trim().to_owned();
     let none = "0".repeat(new.as_str().len());
-    let name = format!("refs/heads/{}", ctx.target);
+    let name = format!("refs/heads/{}", ctx.repository.target);
     let old = old.map_or(none.as_str(), Oid::as_str);
     let stdin = format!("{name} {new} {name} {old}\n");
-    let run_dir = ctx.state_dir.join("gates").join(format!("push-{}", new.short()));
-    let run_id = format!("push.{}.{}", new.short(), ctx.session);
+    let run_dir = ctx.repository.state_dir.join("gates").join(format!("push-{}", new.short()));
+    let run_id = format!("push.{}.{}", new.short(), ctx.services.session);
     // A password may stand in it.
     let secrets = vec![("REMOTE".to_owned(), url.clone())];
-    let shell = Shell::for_gate(ctx, &ctx.checkout, &run_dir, run_id, secrets);
+    let shell = Shell::for_gate(ctx, &ctx.repository.checkout, &run_dir, run_id, secrets);
     let ran = shell.program(ctx, &program, &[remote, &url], stdin.as_bytes(), HOOK_LIMIT, stop).await;
     if ran.exit.success() {
         return Ok(None);

@@ -13,26 +13,27 @@ use regatta_core::causes::with_causes;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
-use regatta_core::train::{Car, CarStep, GateOutcome, Intent, LandStep};
+use regatta_core::train::{Car, CarStep, LandStep};
 use regatta_store::{Lander, RequestId, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::chain::{Approval, Chain, Refusal, approval};
+use super::chain::{Approval, Refusal};
 use super::gate::{self, Gate};
 use super::gc::{self, Gc, GcGuard};
 pub(crate) use super::ledger::Memory;
-use super::ledger::{Decision, Situation, Tested, UnderWay};
+use super::ledger::{Decision, Situation};
 use super::order::{Deps, in_order};
 use super::picture::{Picture, TestNow};
 use super::target::{self, Standing};
+use super::testing::Test;
 use super::unfinished;
+use crate::clock;
 use crate::context::Context;
-use crate::git::{Expect, GitError, Oid, RefEdit};
+use crate::git::{GitError, Oid};
 use crate::lanes::RetireMode;
 use crate::persist::until_answered;
 use crate::worker::Stop;
-use crate::{clock, failpoint};
 
 /// Lanes of landed cars that are taken away at the same time.
 const MAX_RETIRING: usize = 4;
@@ -52,11 +53,6 @@ pub enum LandError {
     Git(#[from] GitError),
 }
 
-/// Where the refs are that hold candidates under test.
-fn held(target: &str) -> String {
-    format!("refs/regatta/train/{}/", target.replace('/', "%2F"))
-}
-
 /// What one round of landing came to.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
@@ -73,12 +69,13 @@ pub(crate) async fn round(
     ctx: Arc<Context>,
     stop: watch::Receiver<Option<Stop>>,
 ) -> Result<Round, LandError> {
-    let role = format!("train:{}", ctx.target);
-    let Some(lander) = until_answered(|| ctx.store.elect(&role, &ctx.session)).await? else {
+    let role = format!("train:{}", ctx.repository.target);
+    let Some(lander) = until_answered(|| ctx.services.store.elect(&role, &ctx.services.session)).await?
+    else {
         return Ok(Round { held_elsewhere: true, ..Round::default() });
     };
     let mut train = Train {
-        picture: Picture::new(&ctx.state_dir, &ctx.session, &ctx.target),
+        picture: Picture::new(&ctx.repository.state_dir, &ctx.services.session, &ctx.repository.target),
         ctx: ctx.clone(),
         lander: lander.clone(),
         stop,
@@ -98,11 +95,11 @@ pub(crate) async fn round(
     let result = train.go().await;
     train.abort_all().await;
     while train.retiring.join_next().await.is_some() {}
-    let resigned = until_answered(|| ctx.store.resign(&lander)).await;
+    let resigned = until_answered(|| ctx.services.store.resign(&lander)).await;
     result?;
     resigned?;
     let waiting = train.waiting.into_iter().map(|(task, wait)| (task, wait.why)).collect();
-    let is_troubled = ctx.train.ledger().is_paused();
+    let is_troubled = ctx.memory.train.ledger().is_paused();
     Ok(Round { waiting, is_troubled, held_elsewhere: false })
 }
 
@@ -110,21 +107,6 @@ pub(crate) async fn round(
 pub(super) struct Wait {
     pub(super) why: String,
     since: Instant,
-}
-
-/// A candidate under test.
-struct Test {
-    id: tokio::task::Id,
-    cars: Vec<Approval>,
-    /// What it was put on, and that content.
-    base: Oid,
-    on: Oid,
-    commit: Oid,
-    tree: Oid,
-    since: Instant,
-    since_at: regatta_core::time::Timestamp,
-    stop: watch::Sender<Option<Stop>>,
-    gc: Gc,
 }
 
 /// One round.
@@ -138,8 +120,8 @@ pub(super) struct Train {
     pub(super) begun: Vec<Car>,
     /// What each car depends on.
     deps: Deps,
-    tests: Vec<Test>,
-    gates: JoinSet<Result<Gate, LandError>>,
+    pub(super) tests: Vec<Test>,
+    pub(super) gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
     pub(super) waiting: BTreeMap<TaskId, Wait>,
     picture: Picture,
@@ -148,7 +130,7 @@ pub(super) struct Train {
     /// Cars that were looked at and may land.
     pub(super) fit: HashSet<Approval>,
     /// Troubles with git in a row that no `git gc` explains.
-    stumbles: u32,
+    pub(super) stumbles: u32,
     /// Dependencies that are done or landed.
     met: BTreeSet<TaskId>,
     /// While a step is tried again after `git gc` may have been in its way.
@@ -174,9 +156,11 @@ pub(super) enum Went {
 
 impl Train {
     async fn go(&mut self) -> Result<(), LandError> {
-        let mut changed = until_answered(|| self.ctx.store.subscribe()).await?;
+        let mut changed = until_answered(|| self.ctx.services.store.subscribe()).await?;
         self.load_passes().await?;
-        if self.ctx.config.land.test_command.is_some() && self.ctx.train.ledger().is_first_round() {
+        if self.ctx.settings.config.land.test_command.is_some()
+            && self.ctx.memory.train.ledger().is_first_round()
+        {
             // What cannot be let go of now stays until the next start.
             let _ = self.let_go().await;
         }
@@ -195,7 +179,7 @@ impl Train {
                 }
                 look = match stepped {
                     Ok(Went::On) => {
-                        self.ctx.train.ledger().go_on();
+                        self.ctx.memory.train.ledger().go_on();
                         self.stumbles = 0;
                         true
                     }
@@ -203,8 +187,8 @@ impl Train {
                     Err(LandError::Git(error)) if self.gets_up(&error, &gc).await? => true,
                     // Git's trouble is nobody's fault: cars keep their places and say what they wait for.
                     Err(LandError::Git(error)) => {
-                        let why = self.ctx.redact(&with_causes(&error));
-                        self.ctx.train.ledger().pause(why.clone());
+                        let why = self.ctx.settings.redact(&with_causes(&error));
+                        self.ctx.memory.train.ledger().pause(why.clone());
                         self.all_wait(&why).await?;
                         false
                     }
@@ -244,7 +228,7 @@ impl Train {
 
     fn next_look(&self) -> Duration {
         let user = if self.waiting.is_empty() { Duration::from_secs(60) } else { LOOK_AGAIN };
-        let patience = self.ctx.train.ledger().patience();
+        let patience = self.ctx.memory.train.ledger().patience();
         let overdue = patience.and_then(|patience| {
             self.tests.iter().filter_map(|test| patience.checked_sub(test.since.elapsed())).min()
         });
@@ -253,20 +237,18 @@ impl Train {
 
     async fn load_passes(&self) -> Result<(), LandError> {
         if let Some(gate) = gate::fingerprint(&self.ctx) {
-            let passed = until_answered(|| self.ctx.store.passes(&gate)).await?;
-            self.ctx.train.ledger().load(gate, passed);
+            let passed = until_answered(|| self.ctx.services.store.passes(&gate)).await?;
+            self.ctx.memory.train.ledger().load(gate, passed);
         }
         Ok(())
     }
 
-    pub(super) async fn reload(&mut self) -> Result<(), LandError> {
-        self.load_cars().await.map(drop)
-    }
-
     /// Reads the cars anew; whether they are others than before. Tests of cars that are gone are ended.
-    async fn load_cars(&mut self) -> Result<bool, LandError> {
-        let cars = until_answered(|| self.ctx.store.cars(&self.ctx.target)).await?;
-        let mut cars = in_order(self.ctx.store.as_ref(), &self.ctx.state_dir, cars, &mut self.deps).await?;
+    pub(super) async fn load_cars(&mut self) -> Result<bool, LandError> {
+        let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
+        let mut cars =
+            in_order(self.ctx.services.store.as_ref(), &self.ctx.repository.state_dir, cars, &mut self.deps)
+                .await?;
         self.begun = cars.iter().filter(|car| matches!(car.step, CarStep::Gated { .. })).cloned().collect();
         self.waiting.retain(|task, _| cars.iter().any(|car| car.task == *task));
         cars.retain(|car| !self.waiting.contains_key(&car.task));
@@ -277,39 +259,26 @@ impl Train {
         Ok(other)
     }
 
-    /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
-    fn end_useless_tests(&mut self) {
-        let here = |(_, seq): &Approval| self.cars.iter().any(|car| car.seq == *seq);
-        let waits = |(task, _): &Approval| self.waiting.contains_key(task);
-        for test in &mut self.tests {
-            let landed = test.cars.iter().take_while(|car| !here(car) && !waits(car)).count();
-            let rest = &test.cars[landed..];
-            let useless = rest.iter().any(|car| !here(car)) || (rest.is_empty() && !test.cars.is_empty());
-            if useless && test.stop.borrow().is_none() {
-                let why = "a car in it has left the train".to_owned();
-                let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
-            }
-        }
-    }
-
-    fn gc(&self) -> Gc {
-        Gc::beside(self.nobody_collects.as_ref(), &self.ctx.repo.common_dir)
+    pub(super) fn gc(&self) -> Gc {
+        Gc::beside(self.nobody_collects.as_ref(), &self.ctx.repository.repo.common_dir)
     }
 
     /// Git could not do something. A `git gc --prune=now` may have taken what was built and no ref reached: all of that is
     /// made again, while no `git gc` can begin, as often as one was in the way, and otherwise the first few times. A car
     /// whose own work is gone leaves. Whether to try again.
-    async fn gets_up(&mut self, error: &GitError, gc: &Gc) -> Result<bool, LandError> {
-        self.ctx.train.ledger().chains.forget();
-        self.ctx.work.forget_trees();
+    pub(super) async fn gets_up(&mut self, error: &GitError, gc: &Gc) -> Result<bool, LandError> {
+        self.ctx.memory.train.ledger().chains.forget();
+        self.ctx.repository.work.forget_trees();
         let mut explained = gc.explains(error);
         if !explained && matches!(error, GitError::Locked { .. } | GitError::NotInstalled(_)) {
             return Ok(false);
         }
         if self.nobody_collects.is_none() {
-            let taken = self.ctx.blocking(|ctx| Ok::<_, GitError>(GcGuard::take(&ctx.repo.common_dir)));
+            let taken =
+                self.ctx.blocking(|ctx| Ok::<_, GitError>(GcGuard::take(&ctx.repository.repo.common_dir)));
             self.nobody_collects = taken.await?;
-            explained &= self.nobody_collects.is_some() || gc::is_at_work(&self.ctx.repo.common_dir);
+            explained &=
+                self.nobody_collects.is_some() || gc::is_at_work(&self.ctx.repository.repo.common_dir);
         }
         self.stumbles += u32::from(!explained);
         if self.stumbles > MOST_STUMBLES {
@@ -317,7 +286,7 @@ impl Train {
         }
         let needed = self.cars.iter().flat_map(|car| [&car.request.base, &car.request.head]);
         let needed: Vec<Oid> = needed.filter_map(|oid| Oid::parse(oid).ok()).collect();
-        let gone = match self.ctx.blocking(move |ctx| ctx.work.missing(&needed)).await {
+        let gone = match self.ctx.blocking(move |ctx| ctx.repository.work.missing(&needed)).await {
             Ok(gone) => gone,
             Err(_) => return Ok(false),
         };
@@ -348,29 +317,38 @@ impl Train {
     /// Finishes moves that checkouts have not followed yet, and looks whether the target still has what landed on it.
     /// What became of the step, unless all is well.
     async fn is_held_up(&mut self, local: Option<&Oid>) -> Result<Option<Went>, LandError> {
-        let looked = self.ctx.blocking(|ctx| unfinished::finish(&ctx.repo, &ctx.work)).await?;
+        let looked =
+            self.ctx.blocking(|ctx| unfinished::finish(&ctx.repository.repo, &ctx.repository.work)).await?;
         for (checkout, kept) in &looked.finished {
             let at = checkout.display();
-            self.ctx.say(format!("the checkout at {at} follows {} again", self.ctx.target));
+            self.ctx.say(format!("the checkout at {at} follows {} again", self.ctx.repository.target));
             for file in kept {
                 self.ctx.say(format!("{} stays as you have it", checkout.join(file).display()));
             }
         }
         if let Some((_, why)) = looked.unfinished.into_iter().next() {
-            let why = self.ctx.redact(&why);
+            let why = self.ctx.settings.redact(&why);
             return self.nobody_moves(why).await.map(Some);
         }
-        let (target, local) = (self.ctx.target.clone(), local.cloned());
-        let standing =
-            self.ctx.blocking(move |ctx| target::look(&ctx.repo, &ctx.work, &target, local.as_ref())).await?;
+        let (target, local) = (self.ctx.repository.target.clone(), local.cloned());
+        let standing = self
+            .ctx
+            .blocking(move |ctx| {
+                target::look(&ctx.repository.repo, &ctx.repository.work, &target, local.as_ref())
+            })
+            .await?;
         let Standing::Lost { stopped, is_news } = standing else { return Ok(None) };
         if is_news {
             self.ctx.say(stopped.why.clone());
-            let text = format!("taken back: it is no longer on {}", self.ctx.target);
+            let text = format!("taken back: it is no longer on {}", self.ctx.repository.target);
             for task in stopped.lost.iter().filter_map(|task| TaskId::parse(task).ok()) {
                 let (body, request) = (EventBody::Noted { text: text.clone() }, RequestId::fresh());
                 let at = stopped.at;
-                match until_answered(|| self.ctx.store.append(Some(&task), None, &body, &request, at)).await {
+                match until_answered(|| {
+                    self.ctx.services.store.append(Some(&task), None, &body, &request, at)
+                })
+                .await
+                {
                     Ok(_) | Err(StoreError::NotFound(_)) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -390,7 +368,7 @@ impl Train {
                 if here || self.met.contains(dep) {
                     continue;
                 }
-                let record = match until_answered(|| self.ctx.store.task(dep)).await {
+                let record = match until_answered(|| self.ctx.services.store.task(dep)).await {
                     Ok(record) => record,
                     Err(StoreError::NotFound(_)) => continue,
                     Err(error) => return Err(error.into()),
@@ -436,7 +414,7 @@ impl Train {
         if self.without_ground().await? {
             return Ok(Went::On);
         }
-        let paused = self.ctx.train.ledger().paused(ground.tip.as_ref(), &self.cars);
+        let paused = self.ctx.memory.train.ledger().paused(ground.tip.as_ref(), &self.cars);
         if let Some(why) = paused {
             self.all_wait(&why).await?;
             return Ok(Went::Nowhere);
@@ -454,11 +432,14 @@ impl Train {
             cars: self.cars.clone(),
             needs: self.deps.needs(&self.cars),
             running: self.under_way(),
-            slots: self.ctx.config.land.parallel.max(1) as usize,
-            has_gate: self.ctx.config.land.test_command.is_some(),
+            slots: self.ctx.settings.config.land.parallel.max(1) as usize,
+            has_gate: self.ctx.settings.config.land.test_command.is_some(),
             now: clock::now(),
         };
-        let decision = self.ctx.blocking(move |ctx| ctx.train.ledger().decide(&ctx.work, &situation)).await?;
+        let decision = self
+            .ctx
+            .blocking(move |ctx| ctx.memory.train.ledger().decide(&ctx.repository.work, &situation))
+            .await?;
         self.carry_out(decision, ground, base).await
     }
 
@@ -492,184 +473,24 @@ impl Train {
             self.start_test(chain, ground.tip.as_ref()).await?;
         }
         if let (Some(detail), true) = (decision.tip_is_red, self.tests.is_empty()) {
-            let why = format!("the gate fails on {} itself: {detail}", self.ctx.target);
+            let why = format!("the gate fails on {} itself: {detail}", self.ctx.repository.target);
             let tree = self
                 .ctx
                 .blocking({
                     let base = base.clone();
-                    move |ctx| ctx.work.tree_of(&base)
+                    move |ctx| ctx.repository.work.tree_of(&base)
                 })
                 .await?;
-            self.ctx.train.ledger().pause_for_tip(&base, &tree, &self.cars, why.clone());
+            self.ctx.memory.train.ledger().pause_for_tip(&base, &tree, &self.cars, why.clone());
             self.all_wait(&why).await?;
         }
         Ok(Went::Nowhere)
     }
 
-    fn under_way(&self) -> Vec<UnderWay> {
-        let running = self.tests.iter().filter(|test| test.stop.borrow().is_none());
-        running
-            .map(|test| UnderWay {
-                cars: test.cars.iter().map(|(_, seq)| *seq).collect(),
-                tree: test.tree.clone(),
-                since: test.since,
-            })
-            .collect()
-    }
-
-    /// Writes down what is intended, then lets the gate run beside everything else.
-    async fn start_test(&mut self, chain: Chain, tip: Option<&Oid>) -> Result<(), LandError> {
-        let steps = self.intents(&chain, tip);
-        if !steps.is_empty() {
-            self.take_steps(&steps).await?;
-            failpoint::reach("intended");
-        }
-        let on = {
-            let base = chain.base.clone();
-            self.ctx.blocking(move |ctx| ctx.work.tree_of(&base)).await?
-        };
-        self.hold(chain.commit(), true).await?;
-        let (stop, stopped) = watch::channel(None);
-        let (ctx, commit) = (self.ctx.clone(), chain.commit().clone());
-        let handle = self.gates.spawn({
-            let commit = commit.clone();
-            async move { gate::gate(&ctx, &commit, stopped).await }
-        });
-        self.tests.push(Test {
-            id: handle.id(),
-            cars: chain.links.iter().map(|(n, _)| approval(&self.cars[*n])).collect(),
-            base: chain.base.clone(),
-            on,
-            commit,
-            tree: chain.tree.clone(),
-            since: Instant::now(),
-            since_at: clock::now(),
-            stop,
-            gc: self.gc(),
-        });
-        Ok(())
-    }
-
-    /// Lets a ref of ours hold a candidate while it is tested, or lets go of it.
-    async fn hold(&self, commit: &Oid, yes: bool) -> Result<(), LandError> {
-        let (name, commit) = (format!("{}{commit}", held(&self.ctx.target)), commit.clone());
-        let held = self.ctx.blocking(move |ctx| {
-            let edit = match yes {
-                true => RefEdit { name, new: Some(commit), old: Expect::Absent },
-                false => RefEdit { name, new: None, old: Expect::Is(commit) },
-            };
-            ctx.repo.update_refs(&[edit], "regatta: under test").map(drop)
-        });
-        Ok(held.await?)
-    }
-
-    /// Lets go of candidates that a dead train held.
-    async fn let_go(&self) -> Result<(), LandError> {
-        let target = self.ctx.target.clone();
-        let let_go = self.ctx.blocking(move |ctx| {
-            let left = ctx.repo.refs_below(&held(&target))?;
-            let edits: Vec<RefEdit> = left
-                .into_iter()
-                .map(|(name, oid)| RefEdit { name, new: None, old: Expect::Is(oid) })
-                .collect();
-            if edits.is_empty() {
-                return Ok(());
-            }
-            ctx.repo.update_refs(&edits, "regatta: no longer under test").map(drop)
-        });
-        Ok(let_go.await?)
-    }
-
-    /// The steps that fix the facts of cars that have none yet.
-    fn intents(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
-        let mut ledger = self.ctx.train.ledger();
-        let fresh = chain.links.iter().map(|(n, _)| &self.cars[*n]);
-        fresh
-            .filter(|car| matches!(car.step, CarStep::Queued))
-            .map(|car| {
-                let at = ledger.chains.date(car, clock::now());
-                let intent = Intent { onto: tip.map(Oid::to_string), at };
-                (car.task.clone(), LandStep::Intend { intent })
-            })
-            .collect()
-    }
-
-    /// A gate has ended.
-    async fn ended(
-        &mut self,
-        ended: Result<(tokio::task::Id, Result<Gate, LandError>), tokio::task::JoinError>,
-    ) -> Result<(), LandError> {
-        let (id, gate) = match ended {
-            Ok(ended) => ended,
-            Err(error) => (error.id(), Ok(Gate::Trouble { why: format!("a defect in Regatta: {error}") })),
-        };
-        let Some(at) = self.tests.iter().position(|test| test.id == id) else { return Ok(()) };
-        let test = self.tests.remove(at);
-        if let Err(LandError::Git(error)) = self.hold(&test.commit, false).await {
-            self.ctx.say(format!("a candidate stays held: could not {error}"));
-        }
-        let (outcome, note, failure) = match gate {
-            Ok(Gate::Passed { note, flaky: false }) => (GateOutcome::Passed, note, None),
-            Ok(Gate::Passed { note, flaky: true }) => (GateOutcome::Flaky, note, None),
-            Ok(Gate::Failed { detail }) => (GateOutcome::Failed, detail.clone(), Some(detail)),
-            Ok(Gate::Stopped) => return Ok(()),
-            Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
-            Err(LandError::Git(error)) => {
-                return match self.gets_up(&error, &test.gc).await? {
-                    true => Ok(()),
-                    false => self.trouble(&with_causes(&error)).await,
-                };
-            }
-            Err(error) => return Err(error),
-        };
-        self.stumbles = 0;
-        let took = test.since.elapsed();
-        let (note, failure) = (self.ctx.redact(&note), failure.map(|detail| self.ctx.redact(&detail)));
-        if failure.is_none()
-            && let Some(gate) = gate::fingerprint(&self.ctx)
-        {
-            until_answered(|| self.ctx.store.record_pass(&gate, test.tree.as_str(), clock::now())).await?;
-        }
-        let here = test.cars.iter().filter(|(_, seq)| self.cars.iter().any(|car| car.seq == *seq));
-        let told: Vec<(TaskId, LandStep)> = here
-            .map(|(task, _)| {
-                let step = LandStep::Tested {
-                    candidate: test.commit.to_string(),
-                    cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
-                    outcome,
-                    millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                    note: note.clone(),
-                };
-                (task.clone(), step)
-            })
-            .collect();
-        match self.take_steps(&told).await {
-            // One of them has just been called off; the next look sees it.
-            Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
-            Err(error) => return Err(error),
-        }
-        failpoint::reach("tested");
-        let running: Vec<Vec<u64>> = self.under_way().into_iter().map(|test| test.cars).collect();
-        let tested = Tested { cars: &test.cars, tree: &test.tree, on: &test.on, took };
-        let culprit = self.ctx.train.ledger().learn(&tested, failure.as_deref(), &self.cars, &running);
-        if let (Some(n), Some(detail)) = (culprit, failure) {
-            self.eject(self.cars[n].clone(), detail).await?;
-            self.load_cars().await?;
-        }
-        Ok(())
-    }
-
-    /// The gate could not be run at all, which is no car's fault.
-    async fn trouble(&mut self, why: &str) -> Result<(), LandError> {
-        let why = self.ctx.redact(why);
-        self.ctx.train.ledger().pause(why.clone());
-        self.all_wait(&why).await
-    }
-
     /// This car, and no other, makes the gate fail.
-    async fn eject(&mut self, car: Car, detail: String) -> Result<(), LandError> {
+    pub(super) async fn eject(&mut self, car: Car, detail: String) -> Result<(), LandError> {
         match self.reject(&car, BlockReason::Tests, detail, Vec::new()).await {
-            Ok(()) => self.ctx.train.ledger().left(&car, false),
+            Ok(()) => self.ctx.memory.train.ledger().left(&car, false),
             // It was called off meanwhile.
             Err(LandError::Store(StoreError::Conflict(_))) => {}
             Err(error) => return Err(error),
@@ -711,12 +532,12 @@ impl Train {
 
     /// Where the target branch is, and what to build on.
     pub(super) async fn ground(&self) -> Result<Ground, LandError> {
-        let target = self.ctx.target.clone();
+        let target = self.ctx.repository.target.clone();
         let found = self.ctx.blocking(move |ctx| {
-            let local = ctx.repo.read_ref(&format!("refs/heads/{target}"))?;
+            let local = ctx.repository.repo.read_ref(&format!("refs/heads/{target}"))?;
             let tip = match &local {
                 Some(local) => Some(local.clone()),
-                None => ctx.repo.branch_tip(&target)?.map(|tip| tip.oid().clone()),
+                None => ctx.repository.repo.branch_tip(&target)?.map(|tip| tip.oid().clone()),
             };
             Ok::<_, GitError>(Ground { local, tip })
         });
@@ -749,22 +570,8 @@ impl Train {
             return Ok(());
         }
         let at = clock::now();
-        until_answered(|| self.ctx.store.land_all(&self.lander, steps, at)).await?;
+        until_answered(|| self.ctx.services.store.land_all(&self.lander, steps, at)).await?;
         Ok(())
-    }
-
-    /// Ends whatever is still under test.
-    async fn abort_all(&mut self) {
-        for test in &self.tests {
-            let why = "the train stops".to_owned();
-            let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
-        }
-        while self.gates.join_next().await.is_some() {}
-        if !self.tests.is_empty() {
-            // Whoever lands next does it otherwise.
-            let _ = self.let_go().await;
-        }
-        self.tests.clear();
     }
 
     /// Tells what is going on, for `land status`.

@@ -39,10 +39,10 @@ impl Train {
         let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
         let brings = move |ctx: &crate::context::Context| {
             // A commit that is gone is another step's trouble.
-            if !ctx.work.exists(&head)? || !ctx.work.holds_state(&head)? {
+            if !ctx.repository.work.exists(&head)? || !ctx.repository.work.holds_state(&head)? {
                 return Ok(false);
             }
-            Ok(!ctx.work.exists(&base)? || !ctx.work.holds_state(&base)?)
+            Ok(!ctx.repository.work.exists(&base)? || !ctx.repository.work.holds_state(&base)?)
         };
         Ok(self.ctx.blocking(brings).await?)
     }

@@ -32,8 +32,8 @@ pub(super) async fn deliver(
     told: &Notification,
     over: impl Future<Output = ()>,
 ) -> Delivery {
-    let name = format!("{}.{}", ctx.session, COUNT.fetch_add(1, Ordering::Relaxed));
-    let dir = ctx.state_dir.join("notify").join("runs").join(&name);
+    let name = format!("{}.{}", ctx.services.session, COUNT.fetch_add(1, Ordering::Relaxed));
+    let dir = ctx.repository.state_dir.join("notify").join("runs").join(&name);
     let launch = match prepare(ctx, argv, told, &dir, &name) {
         Ok(launch) => launch,
         Err(error) => return Delivery::GivenUp(format!("{}: {error}", dir.display())),
@@ -44,7 +44,7 @@ pub(super) async fn deliver(
         let _ = cut.send(());
         "Regatta ends".to_owned()
     };
-    let exit = ctx.supervisor.run(&launch, asked).await;
+    let exit = ctx.services.supervisor.run(&launch, asked).await;
     let said = end_of(&launch.stderr, 4096);
     let _ = std::fs::remove_dir_all(&dir);
     if exit.success() {
@@ -71,18 +71,18 @@ fn prepare(
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let stdin = dir.join("payload.json");
     std::fs::write(&stdin, format!("{}\n", told.payload()))?;
-    let mut environment = ctx.environment.clone();
+    let mut environment = ctx.settings.environment.clone();
     for (name, value) in told.variables() {
         environment.set(name, value);
     }
     let mut argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
     if let Some(program) = argv.first_mut().filter(|program| program.to_string_lossy().contains('/')) {
-        *program = ctx.checkout.join(PathBuf::from(&*program)).into_os_string();
+        *program = ctx.repository.checkout.join(PathBuf::from(&*program)).into_os_string();
     }
     Ok(Launch {
         run_dir: dir.to_owned(),
         argv,
-        cwd: ctx.checkout.clone(),
+        cwd: ctx.repository.checkout.clone(),
         env: environment.into_vars(),
         secrets: Vec::new(),
         stdin: Stdin::File(stdin),
@@ -91,14 +91,14 @@ fn prepare(
         run_id: format!("notify.{run_id}"),
         limit: Some(LIMIT),
         grace: GRACE,
-        log_limit: Some(ctx.config.limits.log_bytes()),
+        log_limit: Some(ctx.settings.config.limits.log_bytes()),
         hold: None,
     })
 }
 
 /// What shows it on the desktop, if there is a program for that.
 pub(super) fn desktop(ctx: &Context, told: &Notification) -> Option<Vec<String>> {
-    let program = find_program("notify-send", &ctx.checkout)?;
+    let program = find_program("notify-send", &ctx.repository.checkout)?;
     Some(desktop_argv(program.to_str()?, told))
 }
 

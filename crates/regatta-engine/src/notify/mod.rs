@@ -91,7 +91,7 @@ impl Notifier {
     /// Tells according to other settings from now on.
     pub(crate) fn reload(&mut self, ctx: &Arc<Context>, seq: u64) {
         let mut wanted: BTreeMap<String, Settings> = BTreeMap::new();
-        for row in &ctx.config.notify {
+        for row in &ctx.settings.config.notify {
             // Rows for the same address are one sink: it is told once.
             wanted
                 .entry(key(ctx, &row.sink))
@@ -112,7 +112,7 @@ impl Notifier {
                 post.inbox().settings = settings;
                 continue;
             }
-            let place = Place::new(&settings.ctx.state_dir, &key);
+            let place = Place::new(&settings.ctx.repository.state_dir, &key);
             let inbox = Inbox { settings, upto: seq, working: false, idle: None, closing: false };
             let post = Arc::new(Post { inbox: Mutex::new(inbox), bell: Bell::new() });
             post.bell.notify_one();
@@ -173,7 +173,7 @@ async fn all(tellers: &mut JoinSet<()>) {
 
 impl Settings {
     fn new(ctx: &Arc<Context>, row: &Notify) -> Self {
-        let name = ctx.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = ctx.repository.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
         let project = name.unwrap_or_default();
         Self { ctx: ctx.clone(), on: row.on.clone(), sink: row.sink.clone(), project }
     }
@@ -207,6 +207,6 @@ fn key(ctx: &Context, sink: &Sink) -> String {
         Sink::Desktop => ("desktop", Vec::new()),
         Sink::Log => ("log", Vec::new()),
     };
-    let all = [vec![ctx.store_url.clone()], words].concat().join("\0");
-    format!("{kind}-{}", &crate::context::token_hash(&all)[..16])
+    let all = [vec![ctx.services.store_url.clone()], words].concat().join("\0");
+    format!("{kind}-{}", &crate::tokens::token_hash(&all)[..16])
 }

@@ -112,7 +112,7 @@ impl Teller {
                 Err(Stop::Io(error)) => settings.ctx.say(format!(
                     "notify: {} is not told for now: {}: {error}",
                     settings.shown(),
-                    settings.ctx.state_dir.join("notify").display()
+                    settings.ctx.repository.state_dir.join("notify").display()
                 )),
                 Err(Stop::Store) => {}
             }
@@ -125,7 +125,7 @@ impl Teller {
     /// Finds the place to go on from. A sink that is new begins at `first`, and so does one whose log was replaced.
     async fn begin(&mut self, settings: &Settings, first: u64) -> Result<(), Stop> {
         let turn = self.place.turn().await?;
-        let last = until_answered(|| settings.ctx.store.last_seq()).await?;
+        let last = until_answered(|| settings.ctx.services.store.last_seq()).await?;
         self.read = match turn.told()? {
             Some(told) if told.seq <= last => told.seq,
             _ => {
@@ -141,7 +141,7 @@ impl Teller {
         let mut waiting: VecDeque<Notification> = VecDeque::new();
         let (mut read, mut dropped) = (self.read, 0u32);
         while read < upto {
-            let events = until_answered(|| settings.ctx.store.events(read, None, PAGE)).await?;
+            let events = until_answered(|| settings.ctx.services.store.events(read, None, PAGE)).await?;
             let Some(last) = events.last() else { break };
             let seen = last.seq.min(upto);
             for event in events.iter().filter(|event| event.seq <= upto) {
@@ -161,7 +161,7 @@ impl Teller {
         }
         while let Some(mut told) = waiting.pop_front() {
             if let Some(task) = &told.task {
-                match until_answered(|| settings.ctx.store.task(task)).await {
+                match until_answered(|| settings.ctx.services.store.task(task)).await {
                     Ok(record) => told.title = Some(record.spec.title),
                     Err(StoreError::NotFound(_)) => {}
                     Err(error) => return Err(error.into()),
@@ -231,7 +231,7 @@ impl Teller {
     /// Delivers, or says why that was given up. `false` where the time was over.
     async fn deliver(&mut self, settings: &Settings, told: Notification) -> bool {
         let ctx = &settings.ctx;
-        let told = told.fit_to_send(|text| ctx.redact(text));
+        let told = told.fit_to_send(|text| ctx.settings.redact(text));
         let delivery = match &settings.sink {
             Sink::Log => {
                 ctx.say(told.text());

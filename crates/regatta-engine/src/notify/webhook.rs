@@ -36,7 +36,7 @@ pub(super) async fn deliver(
     allow_private: bool,
     told: &Notification,
 ) -> Delivery {
-    let certificates = ctx.environment.value("SSL_CERT_FILE").map(PathBuf::from);
+    let certificates = ctx.settings.environment.value("SSL_CERT_FILE").map(PathBuf::from);
     match call(url, allow_private, told.payload().to_string(), certificates).await {
         Ok(()) => Delivery::Done,
         Err(why) => Delivery::GivenUp(why),

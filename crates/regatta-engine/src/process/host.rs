@@ -60,7 +60,7 @@ fn made() -> Option<String> {
     };
     kept().or_else(|| {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).ok()?;
-        let id = hashed(&crate::context::fresh_token());
+        let id = hashed(&crate::tokens::fresh_token());
         let aside = dir.join(format!(".machine-id.{}", std::process::id()));
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside).ok()?;

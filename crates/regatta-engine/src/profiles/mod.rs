@@ -18,7 +18,7 @@ use regatta_store::{AccountKey, AccountRecord, StoreError};
 
 use crate::agents::AgentProfile;
 use crate::clock;
-use crate::context::Context;
+use crate::context::{Context, Settings};
 use crate::environment::Environment;
 use crate::persist::until_answered;
 pub(crate) use carry::{Carried, carry};
@@ -65,10 +65,10 @@ pub(crate) struct Rota(Vec<AccountRecord>);
 impl Rota {
     /// Asks the store, unless nothing is configured.
     pub(crate) async fn load(ctx: &Context) -> Result<Option<Self>, StoreError> {
-        if ctx.profiles.is_empty() {
+        if ctx.settings.profiles.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Self(until_answered(|| ctx.store.accounts()).await?)))
+        Ok(Some(Self(until_answered(|| ctx.services.store.accounts()).await?)))
     }
 
     /// What the task's next attempt would run with. `holder` has its conversation.
@@ -79,7 +79,7 @@ impl Rota {
         holder: Option<&str>,
         now: Timestamp,
     ) -> Choice {
-        let agent = ctx.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
+        let agent = ctx.settings.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
         let standing = |profile: &Profile| {
             let known = self
                 .0
@@ -87,7 +87,7 @@ impl Rota {
                 .find(|account| account.key.profile == profile.name && account.key.agent == agent);
             known.map_or_else(|| Standing::fresh(&profile.name), AccountRecord::standing)
         };
-        let standings: Vec<Standing> = ctx.profiles_for(spec).map(standing).collect();
+        let standings: Vec<Standing> = ctx.settings.profiles_for(spec).map(standing).collect();
         choose(&standings, &spec.id, holder, now)
     }
 
@@ -99,7 +99,7 @@ impl Rota {
             Choice::Wait { until, .. } => Some(*until),
             Choice::SetAside { .. } => None,
         };
-        Some(NoAccount { why: ctx.redact(&describe(&choice, &spec.agent)), until })
+        Some(NoAccount { why: ctx.settings.redact(&describe(&choice, &spec.agent)), until })
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
     }
 }
 
-impl Context {
+impl Settings {
     /// The profiles that a task's attempts may run with, in the user's order. One whose variables the task sets itself
     /// is not among them: the task has chosen its account.
     pub(crate) fn profiles_for<'a>(&'a self, spec: &'a TaskSpec) -> impl Iterator<Item = &'a Profile> {
@@ -134,18 +134,25 @@ impl Context {
         self.profiles.iter().find(|profile| profile.name == name)
     }
 
+    fn account(&self, profile: &str, spec: &TaskSpec) -> AccountKey {
+        let agent = self.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
+        AccountKey { profile: profile.to_owned(), agent: agent.to_owned() }
+    }
+}
+
+impl Context {
     /// Chooses for an attempt that is about to start, and counts its turn: those who start at once take different ones.
     pub(crate) async fn take_account(
         &self,
         spec: &TaskSpec,
         holder: Option<&str>,
     ) -> Result<Choice, StoreError> {
-        let _one_at_a_time = self.choosing.lock().await;
+        let _one_at_a_time = self.memory.choosing.lock().await;
         let Some(rota) = Rota::load(self).await? else { return Ok(Choice::Unbound) };
         let choice = rota.choose(self, spec, holder, clock::now());
         if let Choice::Use(profile) = &choice {
-            let account = self.account(profile, spec);
-            until_answered(|| self.store.take_turn(&account)).await?;
+            let account = self.settings.account(profile, spec);
+            until_answered(|| self.services.store.take_turn(&account)).await?;
         }
         Ok(choice)
     }
@@ -154,11 +161,6 @@ impl Context {
     pub(crate) async fn next_account(&self, spec: &TaskSpec) -> Result<Choice, StoreError> {
         let rota = Rota::load(self).await?;
         Ok(rota.map_or(Choice::Unbound, |rota| rota.choose(self, spec, None, clock::now())))
-    }
-
-    fn account(&self, profile: &str, spec: &TaskSpec) -> AccountKey {
-        let agent = self.config.agents.get(&spec.agent).map_or("", |agent| agent.kind.as_str());
-        AccountKey { profile: profile.to_owned(), agent: agent.to_owned() }
     }
 
     /// Writes down what an account has run into.
@@ -170,9 +172,9 @@ impl Context {
         state: Limited,
         why: &str,
     ) -> Result<(), StoreError> {
-        let (account, limit) = (self.account(profile, spec), limit.to_owned());
+        let (account, limit) = (self.settings.account(profile, spec), limit.to_owned());
         let cooling = Cooling { limit, state, why: why.to_owned(), since: clock::now() };
-        until_answered(|| self.store.cool(&account, &cooling)).await
+        until_answered(|| self.services.store.cool(&account, &cooling)).await
     }
 }
 

@@ -14,11 +14,13 @@ const MOST_FILES: usize = 10;
 
 /// The conflicts ahead of `task` as the last look saw them, without those that are over by now.
 pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
-    let sighting = last_sighting(&ctx.state_dir)?;
+    let sighting = last_sighting(&ctx.repository.state_dir)?;
     let mut lines = String::new();
     for (other, finding) in sighting.about(task).filter(|(_, finding)| finding.kind == Kind::Conflict) {
         let who = match other {
-            Other::Task(other) if is_under_way(ctx.store.as_ref(), &other).await => format!("task {other}"),
+            Other::Task(other) if is_under_way(ctx.services.store.as_ref(), &other).await => {
+                format!("task {other}")
+            }
             Other::Task(_) => continue,
             Other::Target(branch) => format!("what is on {branch} by now"),
         };

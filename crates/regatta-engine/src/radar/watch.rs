@@ -63,7 +63,7 @@ impl Watch {
 
     /// How long until the next look is due, with so many agents at work; `None` if none is.
     pub(crate) fn due_in(&self, ctx: &Context, at_work: usize) -> Option<Duration> {
-        let radar = &ctx.config.radar;
+        let radar = &ctx.settings.config.radar;
         if !radar.enabled || self.looking.is_some() {
             return None;
         }
@@ -117,7 +117,8 @@ impl Drop for Watch {
 
 async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BTreeSet<String>) -> Seen {
     let begun = Instant::now();
-    let looked = look(ctx.store.as_ref(), &ctx.lanes, &ctx.target, give_up).await;
+    let looked =
+        look(ctx.services.store.as_ref(), &ctx.repository.lanes, &ctx.repository.target, give_up).await;
     let took = begun.elapsed();
     match looked {
         Ok(look) => {
@@ -152,10 +153,11 @@ fn name(finding: &Finding, look: &Look) -> String {
 
 /// Puts it on record. The name is the request, so another engine that sees the same adds nothing.
 async fn tell(ctx: &Context, finding: &Finding, look: &Look, name: String) {
-    let files = finding.files.iter().take(MOST_FILES).map(|file| ctx.redact(file)).collect();
+    let files = finding.files.iter().take(MOST_FILES).map(|file| ctx.settings.redact(file)).collect();
     let body = EventBody::ConflictAhead { with: finding.with.clone(), files };
     let (attempt, request, at) = (look.attempts.get(&finding.task).copied(), RequestId(name), clock::now());
-    let told = until_answered(|| ctx.store.append(Some(&finding.task), attempt, &body, &request, at)).await;
+    let told =
+        until_answered(|| ctx.services.store.append(Some(&finding.task), attempt, &body, &request, at)).await;
     if let Err(error) = told {
         ctx.say(format!("{}: {error}", finding.task));
     }

@@ -36,7 +36,7 @@ impl Worker {
     pub(super) async fn take_account(&mut self, workdir: &Path) -> Result<Account, WorkerError> {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
-        let plain = ctx.agent(&spec.agent)?;
+        let plain = ctx.settings.agent(&spec.agent)?;
         let before =
             last_begun(&self.history, &plain.name).filter(|attempt| attempt.session.is_some()).cloned();
         let (over, last) = match before {
@@ -47,7 +47,7 @@ impl Worker {
         let choice = ctx.take_account(&spec, holder).await?;
         let profile = match &choice {
             Choice::Unbound => None,
-            Choice::Use(name) => ctx.profile(name),
+            Choice::Use(name) => ctx.settings.profile(name),
             Choice::Wait { .. } | Choice::SetAside { .. } => {
                 return Err(WorkerError::NoAccount { choice, agent: spec.agent.clone() });
             }
@@ -64,7 +64,7 @@ impl Worker {
             _ => None,
         };
         let history = if lost.is_some() { &[] } else { &self.history[..] };
-        let (session, resume) = ctx.conversation(&agent, workdir, history, &spec.env);
+        let (session, resume) = ctx.settings.conversation(&agent, workdir, history, &spec.env);
         let over = over.as_ref().map(|over| (over, "ended, and you start with a new conversation"));
         let lost =
             lost.map(|lost| (lost, "ran with another account, and its conversation could not be moved"));
@@ -80,12 +80,13 @@ impl Worker {
             _ => return Carried::Not,
         };
         let Some(session) = last.session.clone() else { return Carried::Not };
-        let before = last.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        let before = last.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
         if last.profile.is_some() && before.is_none() {
             // The profile is configured no more, and nobody knows where it was.
             return Carried::Not;
         }
-        let dir = |agent: &AgentProfile| self.ctx.agent_dir(agent, &self.claim.spec.env, variable, usual);
+        let dir =
+            |agent: &AgentProfile| self.ctx.settings.agent_dir(agent, &self.claim.spec.env, variable, usual);
         let (from, to) = (dir(&with_profile(plain, before)), dir(agent));
         if from == to {
             return Carried::There;

@@ -35,7 +35,7 @@ pub async fn hand_in(
     statement: Statement,
 ) -> Result<Option<String>, WorkerError> {
     let (_never, stop) = watch::channel(None);
-    let run_dir = ctx.run_dir(&claim.task, claim.attempt);
+    let run_dir = ctx.repository.run_dir(&claim.task, claim.attempt);
     std::fs::create_dir_all(&run_dir).map_err(|source| WorkerError::Io {
         doing: "making",
         path: run_dir.clone(),
@@ -50,7 +50,7 @@ pub async fn hand_in(
         return Ok(Some(harm.to_owned()));
     }
     if worker.took_the_target(&site).await? {
-        return Ok(Some(format!("{} was checked out in its lane", worker.ctx.target)));
+        return Ok(Some(format!("{} was checked out in its lane", worker.ctx.repository.target)));
     }
     let said = Evidence::Said { by: "by-hand".to_owned(), statement: statement.clone() };
     worker.record.evidence.push(said);
@@ -88,34 +88,36 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
         task: task.spec.id.clone(),
         fence: 0,
         attempt: record.n,
-        session: ctx.session.clone(),
+        session: ctx.services.session.clone(),
         spec: task.spec.clone(),
         charged: task.charged,
         environment_failures: 0,
         prompt: None,
         standing: None,
     };
-    let run_dir = ctx.run_dir(&claim.task, claim.attempt);
+    let run_dir = ctx.repository.run_dir(&claim.task, claim.attempt);
     let summary = record.summary.clone();
     let mut worker = Worker::new(ctx, claim, record, stop, unmetered());
     worker.learn_secrets(None);
     let Some(site) = worker.site_of_record(run_dir).await? else {
         return Ok(Taken::Unfit("its lane is gone".to_owned()));
     };
-    if hold::is_held(&worker.ctx.hold_of(&worker.claim.task)) {
+    if hold::is_held(&worker.ctx.repository.hold_of(&worker.claim.task)) {
         return Ok(Taken::Unfit("somebody works in its lane".to_owned()));
     }
     if let Some(harm) = worker.mend(&site).await? {
         return Ok(Taken::Unfit(harm.to_owned()));
     }
     if worker.took_the_target(&site).await? {
-        return Ok(Taken::Unfit(format!("{} was checked out in its lane", worker.ctx.target)));
+        return Ok(Taken::Unfit(format!("{} was checked out in its lane", worker.ctx.repository.target)));
     }
     if worker.claim.spec.auto_commit {
         if let Some(why) = worker.commit(&site, &summary).await? {
             return Ok(Taken::Unfit(worker.redact(&why)));
         }
-    } else if let Some(first) = worker.git(&site, |ctx, lane| ctx.lanes.uncommitted(lane)).await?.first() {
+    } else if let Some(first) =
+        worker.git(&site, |ctx, lane| ctx.repository.lanes.uncommitted(lane)).await?.first()
+    {
         let why = format!("it left work uncommitted, first {}, and auto_commit is off", first.display());
         return Ok(Taken::Unfit(why));
     }
@@ -124,7 +126,8 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
     }
     let head = worker.git(&site, |_, lane| lane.head()).await?;
     let at = head.clone();
-    let files = worker.git(&site, move |ctx, lane| ctx.work.paths_between(&lane.base, &at)).await?;
+    let files =
+        worker.git(&site, move |ctx, lane| ctx.repository.work.paths_between(&lane.base, &at)).await?;
     if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
         let why =
             format!("it committed {}, and Regatta's state never belongs into a repository", state.display());
@@ -140,10 +143,10 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
     worker
         .git(&site, move |ctx, lane| {
             let mut kept = vec![held.clone()];
-            if !ctx.work.is_ancestor(&lane.base, &held)? {
+            if !ctx.repository.work.is_ancestor(&lane.base, &held)? {
                 kept.push(lane.base.clone());
             }
-            ctx.repo.keep(&lane.task, &kept)
+            ctx.repository.repo.keep(&lane.task, &kept)
         })
         .await?;
     Ok(Taken::Work { base: site.lane.base.to_string(), head: head.to_string() })

@@ -32,7 +32,7 @@ impl Worker {
         let limit = self.claim.spec.limits.total.unwrap_or(CHECK_LIMIT);
         let before = match self.claim.spec.checks.is_empty() {
             true => Vec::new(),
-            false => until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?,
+            false => until_answered(|| self.ctx.services.store.attempts(&self.claim.task)).await?,
         };
         let mut clean: Option<Leased> = None;
         for (n, command) in self.claim.spec.checks.clone().into_iter().enumerate() {
@@ -109,12 +109,12 @@ impl Worker {
         head: &Oid,
     ) -> Result<Result<Leased, String>, WorkerError> {
         let commit = head.clone();
-        let lane = self.blocking(move |ctx| ctx.lanes.lease(&commit)).await?;
+        let lane = self.blocking(move |ctx| ctx.repository.lanes.lease(&commit)).await?;
         self.ctx.furnish(&lane, &self.claim.spec.workdir).await?;
         let Some(due) = self.ctx.setup_due(&lane).await? else { return Ok(Ok(lane)) };
         let dir = site.run_dir.join("check-setup");
         let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
-        let limit = self.ctx.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
+        let limit = self.ctx.settings.config.lane.setup_timeout.unwrap_or(NO_LIMIT);
         let ran = shell.run(&self.ctx, &due.command, limit, self.stop.clone()).await;
         if ran.exit.success() {
             self.ctx.setup_done(&lane, &due).await?;

@@ -26,7 +26,8 @@ impl Worker {
             outside && attempt.session.is_some() && attempt.session == self.record.session
         };
         for attempt in self.history.iter().rev().take_while(cut_short) {
-            let reported = until_answered(|| self.ctx.store.reported(&self.claim.task, attempt.n)).await?;
+            let reported =
+                until_answered(|| self.ctx.services.store.reported(&self.claim.task, attempt.n)).await?;
             if reported != Reported::default() {
                 return Ok(reported.statement.filter(|_| reported.stuck.is_none()));
             }

@@ -39,9 +39,9 @@ impl Worker {
     pub(super) async fn clear_landed_lane(&self) -> Result<(), WorkerError> {
         let (task, at) = (self.claim.task.clone(), clock::now());
         let retired = self
-            .blocking(move |ctx| match ctx.lanes.would_stay(&task, RetireMode::Landed)? {
-                None => ctx.lanes.retire(&task, RetireMode::Landed, at),
-                Some(_) => ctx.lanes.retire(&task, RetireMode::SalvageFirst, at),
+            .blocking(move |ctx| match ctx.repository.lanes.would_stay(&task, RetireMode::Landed)? {
+                None => ctx.repository.lanes.retire(&task, RetireMode::Landed, at),
+                Some(_) => ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at),
             })
             .await?;
         if let crate::lanes::Retired::Removed { salvaged: Some(kept) } = retired {
@@ -52,7 +52,7 @@ impl Worker {
 
     /// Whether a follow-up waits for the next attempt.
     pub(super) async fn more_was_said(&self) -> Result<bool, WorkerError> {
-        let prompts = until_answered(|| self.ctx.store.prompts(&self.claim.task)).await?;
+        let prompts = until_answered(|| self.ctx.services.store.prompts(&self.claim.task)).await?;
         Ok(prompts.iter().any(|prompt| prompt.state == PromptState::Queued))
     }
 
@@ -75,10 +75,10 @@ impl Worker {
         let task = self.claim.task.clone();
         self.blocking(move |ctx| {
             let Unlanded { base, head } = unlanded;
-            if !ctx.work.has_commit(&base)? || !ctx.work.has_commit(&head)? {
+            if !ctx.repository.work.has_commit(&base)? || !ctx.repository.work.has_commit(&head)? {
                 return Ok(None);
             }
-            ctx.lanes.again(&task, &base, &head).map(Some)
+            ctx.repository.lanes.again(&task, &base, &head).map(Some)
         })
         .await
     }

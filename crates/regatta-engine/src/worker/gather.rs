@@ -34,7 +34,7 @@ pub(crate) struct Heard {
 impl Worker {
     /// Reads the attempt's log from its beginning, as a fresh decoder: the same whether it was followed live or not.
     pub(crate) async fn decode_whole_log(&self, exit: &Exit) -> Result<Heard, WorkerError> {
-        let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
+        let kind = self.ctx.settings.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
         let exit = exit.clone();
         let zone = self.zone();
@@ -97,7 +97,7 @@ impl Worker {
             self.record.session.clone_from(&ending.session);
         }
         // Of a plain command it is a line of its output.
-        if self.ctx.agent(&self.claim.spec.agent).is_ok_and(|agent| agent.kind.has_model()) {
+        if self.ctx.settings.agent(&self.claim.spec.agent).is_ok_and(|agent| agent.kind.has_model()) {
             self.record.last_words = self.redact(&heard.closing);
         }
         self.settle_usage(ending);

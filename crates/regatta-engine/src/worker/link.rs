@@ -42,8 +42,8 @@ impl Worker {
     /// Writes down what it is about to look at.
     pub(super) async fn look(&mut self) -> Result<(), WorkerError> {
         let Some((chain, _)) = self.link() else { return Ok(()) };
-        let prompts = until_answered(|| self.ctx.store.prompts(chain)).await?;
-        let build = until_answered(|| self.ctx.store.task(chain)).await?;
+        let prompts = until_answered(|| self.ctx.services.store.prompts(chain)).await?;
+        let build = until_answered(|| self.ctx.services.store.task(chain)).await?;
         self.record.judged = Some(Edition::of(head_of(&build), &prompts));
         Ok(())
     }
@@ -51,9 +51,9 @@ impl Worker {
     /// How often its work has come back from its chain, where it builds one.
     pub(super) async fn rounds(&self) -> Result<u32, WorkerError> {
         match self.claim.spec.part {
-            Some(Part::Builder { .. }) => {
-                Ok(chain::rounds(&until_answered(|| self.ctx.store.prompts(&self.claim.task)).await?))
-            }
+            Some(Part::Builder { .. }) => Ok(chain::rounds(
+                &until_answered(|| self.ctx.services.store.prompts(&self.claim.task)).await?,
+            )),
             _ => Ok(0),
         }
     }
@@ -61,7 +61,7 @@ impl Worker {
     /// What its agent is told: the task's own words, or those of its role around them.
     pub(super) async fn order(&self, site: &Site) -> Result<String, WorkerError> {
         let spec = &self.claim.spec;
-        let kind = self.ctx.agent(&spec.agent)?.kind;
+        let kind = self.ctx.settings.agent(&spec.agent)?.kind;
         match &spec.part {
             // What is told a program that takes it for a script is never made of other people's words.
             Some(Part::Builder { .. }) if !matches!(kind, Kind::Command | Kind::Sim) => {
@@ -82,20 +82,20 @@ impl Worker {
     }
 
     fn template(&self, text: Text) -> Result<regatta_core::crew::Template, WorkerError> {
-        text.load(&self.ctx.state_dir).map_err(|fault| WorkerError::Impossible(fault.to_string()))
+        text.load(&self.ctx.repository.state_dir).map_err(|fault| WorkerError::Impossible(fault.to_string()))
     }
 
     async fn order_of_link(&self, link: Link, run_dir: &Path) -> Result<String, WorkerError> {
         let Some((chain, _)) = self.link() else { return Ok(self.claim.spec.prompt.clone()) };
         let template = self.template(Text::of_link(link))?;
-        let build = until_answered(|| self.ctx.store.task(chain)).await?;
-        let attempts = until_answered(|| self.ctx.store.attempts(chain)).await?;
+        let build = until_answered(|| self.ctx.services.store.task(chain)).await?;
+        let attempts = until_answered(|| self.ctx.services.store.attempts(chain)).await?;
         let head = self.record.judged.as_ref().and_then(|edition| edition.head.clone());
         let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.head == head);
         let patch = match made.and_then(|made| made.base.as_deref().zip(made.head.as_deref())) {
             Some((base, head)) => {
                 let (base, head) = (Oid::parse(base)?, Oid::parse(head)?);
-                let bytes = self.blocking(move |ctx| ctx.work.diff(&base, &head)).await?;
+                let bytes = self.blocking(move |ctx| ctx.repository.work.diff(&base, &head)).await?;
                 self.redact(&String::from_utf8_lossy(&bytes))
             }
             None => String::new(),
@@ -136,7 +136,7 @@ impl Worker {
         if let Some(id) = Link::Verify.task(&build.spec.id)
             && self.claim.spec.deps.contains(&id)
         {
-            let attempts = until_answered(|| self.ctx.store.attempts(&id)).await?;
+            let attempts = until_answered(|| self.ctx.services.store.attempts(&id)).await?;
             let last = attempts.iter().rev().find(|attempt| attempt.judged == self.record.judged);
             lines.extend(last.into_iter().flat_map(|last| checks(last, "verify")));
         }
@@ -174,10 +174,10 @@ impl Worker {
         let first = feedback.lines().next().unwrap_or_default().to_owned();
         self.record.verdict = Some(Verdict::Block);
         self.record.summary = feedback;
-        let build = until_answered(|| self.ctx.store.task(&chain)).await?;
-        let prompts = until_answered(|| self.ctx.store.prompts(&chain)).await?;
-        let (used, most) = (chain::rounds(&prompts), self.ctx.config.chain.rounds);
-        let kind = self.ctx.agent(&build.spec.agent)?.kind;
+        let build = until_answered(|| self.ctx.services.store.task(&chain)).await?;
+        let prompts = until_answered(|| self.ctx.services.store.prompts(&chain)).await?;
+        let (used, most) = (chain::rounds(&prompts), self.ctx.settings.config.chain.rounds);
+        let kind = self.ctx.settings.agent(&build.spec.agent)?.kind;
         let person = if matches!(kind, Kind::Command | Kind::Sim) {
             Some(format!("{first}; {chain} has no conversation to go back to"))
         } else if used >= most {

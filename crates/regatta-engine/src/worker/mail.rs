@@ -30,14 +30,14 @@ impl Worker {
         }
         let name = MemberName::from(self.claim.task.clone());
         let query = InboxQuery { unread: true, limit: MOST, ..InboxQuery::default() };
-        let messages = match until_answered(|| self.ctx.store.inbox(&name, &query)).await {
+        let messages = match until_answered(|| self.ctx.services.store.inbox(&name, &query)).await {
             Ok(messages) => messages,
             Err(error) => {
                 self.ctx.say(format!("{name}: its messages cannot be read: {error}"));
                 Vec::new()
             }
         };
-        let template = Text::Message.load(&self.ctx.state_dir).unwrap_or_else(|fault| {
+        let template = Text::Message.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; messages are told in the usual words"));
             Text::Message.standard()
         });
@@ -59,7 +59,8 @@ impl Worker {
             return;
         }
         let (name, at) = (MemberName::from(self.claim.task.clone()), clock::now());
-        if let Err(error) = until_answered(|| self.ctx.store.mark(&name, &ids, Mark::Read, at)).await {
+        if let Err(error) = until_answered(|| self.ctx.services.store.mark(&name, &ids, Mark::Read, at)).await
+        {
             self.ctx.say(format!("{name}: its messages stay new: {error}"));
         }
     }

@@ -20,8 +20,8 @@ impl Worker {
         let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
         let (left, new) = self
             .git(site, move |ctx, lane| {
-                let (mut left, new) = ctx.work.files_newly_marked(&lane.base, &head)?;
-                left.extend(ctx.work.files_with_marks(&head, &files)?);
+                let (mut left, new) = ctx.repository.work.files_newly_marked(&lane.base, &head)?;
+                left.extend(ctx.repository.work.files_with_marks(&head, &files)?);
                 left.sort();
                 left.dedup();
                 Ok((left, new))

@@ -191,7 +191,8 @@ pub(crate) async fn give_up(
     why: String,
 ) -> Left {
     let mut worker = Worker::new(ctx, claim, record, stop, meter);
-    leftovers::end_below(&worker.ctx.run_dir(&worker.claim.task, worker.claim.attempt), |_| true).await;
+    leftovers::end_below(&worker.ctx.repository.run_dir(&worker.claim.task, worker.claim.attempt), |_| true)
+        .await;
     worker.conclude(Err(WorkerError::GivenUp(why))).await
 }
 
@@ -207,7 +208,7 @@ impl Worker {
         let prompt = claim.prompt.as_ref().map(|prompt| prompt.n);
         let record = Attempt { prompt, ..record };
         let (history, next) = (Vec::new(), Choice::Unbound);
-        let gc = GcWatch::new(&ctx.repo.common_dir);
+        let gc = GcWatch::new(&ctx.repository.repo.common_dir);
         Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target: false }
     }
 
@@ -222,7 +223,7 @@ impl Worker {
 
     /// `text` without secrets.
     pub(crate) fn redact(&self, text: &str) -> String {
-        self.own_secrets.redact(&self.ctx.redact(text)).into_owned()
+        self.own_secrets.redact(&self.ctx.settings.redact(text)).into_owned()
     }
 
     async fn fresh(&mut self, token: &str) -> Result<(), WorkerError> {
@@ -242,15 +243,15 @@ impl Worker {
 
     /// The attempt's process is there, or ended, or is gone; each case has its way on.
     async fn adopted(&mut self) -> Result<(), WorkerError> {
-        let run_dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt);
+        let run_dir = self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt);
         leftovers::end_below(&run_dir, |_| true).await;
         let found = find_settled(&run_dir).await.map_err(|source| WorkerError::Io {
             doing: "reading",
             path: run_dir.clone(),
             source,
         })?;
-        let state = until_answered(|| self.ctx.store.task(&self.claim.task)).await?.state;
-        let mut history = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
+        let state = until_answered(|| self.ctx.services.store.task(&self.claim.task)).await?.state;
+        let mut history = until_answered(|| self.ctx.services.store.attempts(&self.claim.task)).await?;
         history.retain(|attempt| attempt.n < self.claim.attempt);
         self.history = history;
         let mut patience = Patience::new();
@@ -340,7 +341,7 @@ impl Worker {
         }
         if self.claim.spec.read_only
             && let Err(error) =
-                self.git(site, |ctx, lane| ctx.lanes.give_back_reader(lane, clock::now())).await
+                self.git(site, |ctx, lane| ctx.repository.lanes.give_back_reader(lane, clock::now())).await
         {
             // It is settled, and what is left is swept at the end of the run.
             self.ctx.say(format!("{}: its checkout is still there: {error}", self.claim.task));
@@ -400,7 +401,7 @@ impl Worker {
 
     /// Whatever the attempt started is over before its task says so: the next one works in the same lane.
     async fn end_tree(&self) {
-        match find_settled(&self.ctx.run_dir(&self.claim.task, self.claim.attempt)).await {
+        match find_settled(&self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt)).await {
             Ok(Found::Alive(shim)) => {
                 let request = StopRequest::Asked("nobody can go on with it".to_owned());
                 let _ = shim.kill_now(&request);
@@ -416,7 +417,7 @@ impl Worker {
     /// Nobody else is in the lane afterwards, whoever started it: its lock and the marker of its trees tell. `lane` is
     /// where such a tree works, if that is known.
     pub(crate) async fn vacate(&self, lane: Option<&Path>) -> Result<(), WorkerError> {
-        let (path, task) = (self.ctx.hold_of(&self.claim.task), self.claim.task.clone());
+        let (path, task) = (self.ctx.repository.hold_of(&self.claim.task), self.claim.task.clone());
         let (at, lane, again) = (path.clone(), lane.map(Path::to_owned), self.claim.attempt > 1);
         let vacated =
             tokio::task::spawn_blocking(move || hold::vacate(&at, task.as_str(), lane.as_deref(), again));
@@ -459,7 +460,7 @@ impl Worker {
     pub(crate) async fn advance(&self, step: Step) -> Result<(), WorkerError> {
         let request = RequestId::fresh();
         let at = clock::now();
-        until_answered(|| self.ctx.store.advance(&self.claim, &step, &request, at)).await?;
+        until_answered(|| self.ctx.services.store.advance(&self.claim, &step, &request, at)).await?;
         Ok(())
     }
 
@@ -467,7 +468,8 @@ impl Worker {
     pub(crate) async fn note(&self, body: EventBody) {
         let request = RequestId::fresh();
         let (task, attempt, at) = (Some(&self.claim.task), Some(self.claim.attempt), clock::now());
-        let noted = until_answered(|| self.ctx.store.append(task, attempt, &body, &request, at)).await;
+        let noted =
+            until_answered(|| self.ctx.services.store.append(task, attempt, &body, &request, at)).await;
         if let Err(error) = noted {
             self.ctx.say(format!("{}: {error}", self.claim.task));
         }

@@ -20,17 +20,17 @@ impl Worker {
             Ok(proposal) => proposal,
             Err(wrong) => return refused(&wrong),
         };
-        let (id, plans) = (self.claim.task.clone(), Plans::of(&self.ctx.state_dir));
+        let (id, plans) = (self.claim.task.clone(), Plans::of(&self.ctx.repository.state_dir));
         let io = |doing, path| move |source| WorkerError::Io { doing, path, source };
         let goal = plans.goal(&id).map_err(io("reading the goal of", plans.file(&id)))?;
         let plan = proposal.plan(id.as_str(), &goal, chain);
-        let tasks = match Proposal::load(&plan, &LoadSettings::new(&self.ctx.config)) {
+        let tasks = match Proposal::load(&plan, &LoadSettings::new(&self.ctx.settings.config)) {
             Ok(tasks) => tasks,
             Err(wrong) => return refused(&wrong),
         };
         let ids = Some(tasks.iter().map(|task| task.id.clone()).collect());
         let query = TaskQuery { ids, ..TaskQuery::default() };
-        let taken = until_answered(|| self.ctx.store.briefs(&query)).await?;
+        let taken = until_answered(|| self.ctx.services.store.briefs(&query)).await?;
         if !taken.is_empty() {
             let wrong: Vec<String> = taken
                 .iter()

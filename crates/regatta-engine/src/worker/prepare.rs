@@ -30,7 +30,7 @@ impl Worker {
     pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
         let spec = self.claim.spec.clone();
         let task = spec.id.clone();
-        let mut history = until_answered(|| self.ctx.store.attempts(&task)).await?;
+        let mut history = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
         // What went before: the claim has begun a record of this one already.
         history.retain(|attempt| attempt.n < self.claim.attempt);
         self.look().await?;
@@ -38,9 +38,9 @@ impl Worker {
         if !spec.read_only {
             // Whoever is taking its old lane away ends first; whoever comes later finds the task claimed.
             let task = task.clone();
-            drop(self.blocking(move |ctx| ctx.lanes.alone(&task)).await?);
+            drop(self.blocking(move |ctx| ctx.repository.lanes.alone(&task)).await?);
         }
-        let lane = self.ctx.lanes.root().join(task.as_str());
+        let lane = self.ctx.repository.lanes.root().join(task.as_str());
         self.vacate((!spec.read_only).then_some(lane.as_path())).await?;
         let lane = if spec.read_only {
             let base = self.base(&tip).await?;
@@ -48,7 +48,7 @@ impl Worker {
                 self.history = history;
             }
             let task = task.clone();
-            self.blocking(move |ctx| ctx.lanes.reader(&task, &base, clock::now())).await?
+            self.blocking(move |ctx| ctx.repository.lanes.reader(&task, &base, clock::now())).await?
         } else if let Some(lane) = self.lane_of(&history, &tip).await? {
             self.history = history;
             self.keep_leavings(&lane).await?;
@@ -76,7 +76,7 @@ impl Worker {
                 None => {
                     let task = task.clone();
                     let base = base.clone();
-                    self.blocking(move |ctx| ctx.lanes.prepare(&task, &base)).await?
+                    self.blocking(move |ctx| ctx.repository.lanes.prepare(&task, &base)).await?
                 }
             };
             self.furnish(&made).await?;
@@ -93,11 +93,11 @@ impl Worker {
             );
             return Err(WorkerError::Impossible(why));
         }
-        let run_dir = self.ctx.run_dir(&task, self.claim.attempt);
+        let run_dir = self.ctx.repository.run_dir(&task, self.claim.attempt);
         let stdout = self.ctx.log_file(&task, self.claim.attempt);
         let log_dir = stdout.parent().map(PathBuf::from).unwrap_or_default();
         for dir in [&run_dir, &log_dir] {
-            if let Some(link) = link_below(&self.ctx.state_dir, dir) {
+            if let Some(link) = link_below(&self.ctx.repository.state_dir, dir) {
                 let why = format!(
                     "{} is a symbolic link, and what Regatta keeps does not go through one",
                     link.display()
@@ -134,8 +134,8 @@ impl Worker {
         let (task, at) = (task.clone(), clock::now());
         let fresh = self
             .blocking(move |ctx| {
-                let tree = with_marks(&ctx.work, &bounced.base, &bounced.onto, &bounced.head)?;
-                ctx.lanes.rework(&task, &bounced.onto, &tree, at)
+                let tree = with_marks(&ctx.repository.work, &bounced.base, &bounced.onto, &bounced.head)?;
+                ctx.repository.lanes.rework(&task, &bounced.onto, &tree, at)
             })
             .await?;
         if let Some(kept) = &fresh.salvaged {
@@ -150,10 +150,10 @@ impl Worker {
         const WHY: &str = "the next attempt works on in its lane";
         let lane = lane.clone();
         let kept = self.blocking(move |ctx| {
-            ctx.lanes.clear_abandoned_locks(&lane);
-            let known = ctx.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
-            ctx.lanes.rebuild_index(&lane)?;
-            let kept = ctx.lanes.salvage(&lane, WHY, clock::now())?;
+            ctx.repository.lanes.clear_abandoned_locks(&lane);
+            let known = ctx.repository.repo.refs_below(&format!("{SALVAGE}{}/", lane.task))?;
+            ctx.repository.lanes.rebuild_index(&lane)?;
+            let kept = ctx.repository.lanes.salvage(&lane, WHY, clock::now())?;
             Ok(kept.filter(|kept| !known.iter().any(|(name, _)| *name == kept.name)))
         });
         if let Some(kept) = kept.await? {
@@ -182,7 +182,7 @@ impl Worker {
         }
         // The plan has changed since: what was done without them is kept, and done again on top of them.
         let (task, at) = (self.claim.task.clone(), clock::now());
-        self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
         Ok(None)
     }
 
@@ -192,7 +192,7 @@ impl Worker {
         self.blocking(move |ctx| {
             let mut missing = Vec::new();
             for commit in commits {
-                if !ctx.work.is_ancestor(&commit, &base)? {
+                if !ctx.repository.work.is_ancestor(&commit, &base)? {
                     missing.push(commit);
                 }
             }
@@ -205,7 +205,7 @@ impl Worker {
     async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
         let mut commits = Vec::new();
         for dependency in &self.claim.spec.deps {
-            let record = until_answered(|| self.ctx.store.task(dependency)).await?;
+            let record = until_answered(|| self.ctx.services.store.task(dependency)).await?;
             if let Some(TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. }) =
                 record.met()
             {
@@ -223,7 +223,7 @@ impl Worker {
         let read_only = self.claim.spec.read_only;
         let lane = self
             .blocking(move |ctx| match read_only {
-                true => ctx.lanes.find_reader(&task, &base),
+                true => ctx.repository.lanes.find_reader(&task, &base),
                 false => reopen(ctx, &task),
             })
             .await?;
@@ -231,9 +231,10 @@ impl Worker {
     }
 
     async fn target_tip(&self) -> Result<Oid, WorkerError> {
-        let target = self.ctx.target.clone();
-        let tip = self.blocking(move |ctx| ctx.repo.branch_tip(&target)).await?;
-        let missing = || WorkerError::Impossible(format!("the target branch {} is gone", self.ctx.target));
+        let target = self.ctx.repository.target.clone();
+        let tip = self.blocking(move |ctx| ctx.repository.repo.branch_tip(&target)).await?;
+        let missing =
+            || WorkerError::Impossible(format!("the target branch {} is gone", self.ctx.repository.target));
         tip.map(|tip| tip.oid().clone()).ok_or_else(missing)
     }
 
@@ -241,7 +242,7 @@ impl Worker {
     async fn base(&self, tip: &Oid) -> Result<Oid, WorkerError> {
         let mut heads = Vec::new();
         for dependency in &self.claim.spec.deps {
-            let record = until_answered(|| self.ctx.store.task(dependency)).await?;
+            let record = until_answered(|| self.ctx.services.store.task(dependency)).await?;
             if let Some(TaskState::Done { head: Some(head), .. }) = record.met() {
                 heads.push(Oid::parse(head)?);
             }
@@ -251,7 +252,9 @@ impl Worker {
         }
         let tip = tip.clone();
         let combined = self
-            .blocking(move |ctx| combine(&ctx.work, &tip, &heads, &ctx.work.identity(), clock::now()))
+            .blocking(move |ctx| {
+                combine(&ctx.repository.work, &tip, &heads, &ctx.repository.work.identity(), clock::now())
+            })
             .await?;
         match combined {
             Combined::Base(base) => Ok(base),
@@ -269,9 +272,9 @@ impl Worker {
         }
         let Some(due) = self.ctx.setup_due(lane).await? else { return Ok(()) };
         let setup = &due.command;
-        let dir = self.ctx.run_dir(&self.claim.task, self.claim.attempt).join("setup");
+        let dir = self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt).join("setup");
         let shell = Shell::for_lane(&self.ctx, &self.claim, &lane.path, &dir);
-        let config = &self.ctx.config.lane;
+        let config = &self.ctx.settings.config.lane;
         let ran =
             shell.run(&self.ctx, setup, config.setup_timeout.unwrap_or(NO_LIMIT), self.stop.clone()).await;
         if ran.exit.success() {
@@ -282,7 +285,7 @@ impl Worker {
         }
         // The next attempt has to set the lane up again, so it must not find this one.
         let (task, at) = (self.claim.task.clone(), clock::now());
-        self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+        self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
         if let Some(why) = ran.never_ran() {
             let source = std::io::Error::other(why.to_owned());
             return Err(WorkerError::Io { doing: "running lane.setup in", path: dir, source });
@@ -317,8 +320,8 @@ impl Worker {
 
 /// The lane of a task as it was left, healed where it broke.
 pub(crate) fn reopen(ctx: &Context, task: &TaskId) -> Result<Option<Lane>, GitError> {
-    match ctx.lanes.find(task)? {
-        Some(lane) => ctx.lanes.prepare(task, &lane.base).map(Some),
+    match ctx.repository.lanes.find(task)? {
+        Some(lane) => ctx.repository.lanes.prepare(task, &lane.base).map(Some),
         None => Ok(None),
     }
 }

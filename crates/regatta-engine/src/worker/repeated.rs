@@ -18,7 +18,8 @@ impl Worker {
     /// What follows instead of another attempt, where this one failed like those before it.
     pub(super) async fn unless_repeated(&mut self, site: &Site, outcome: Outcome) -> Outcome {
         let Outcome::Retry { class: FailureClass::Work, why, .. } = &outcome else { return outcome };
-        let diff = self.git(site, |ctx, lane| ctx.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
+        let diff =
+            self.git(site, |ctx, lane| ctx.repository.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
         // What cannot be looked at is not held against anybody.
         let Ok(work) = diff else { return outcome };
         let digest = digest(why, &self.record.evidence, &work);

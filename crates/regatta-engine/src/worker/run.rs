@@ -8,6 +8,7 @@ use std::path::Path;
 use super::clocks::{Ending, LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
 use crate::agents::{self, AgentEvent, Brief, Kind, SessionPlan};
+use crate::context::run_id;
 use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
 use crate::process::tail::{Line, Tail};
@@ -33,7 +34,7 @@ impl Worker {
             (Some(guidance), Some(news)) => Some(format!("{guidance}\n\n{news}")),
             (guidance, news) => guidance.or_else(|| news.clone()),
         };
-        let mut environment = ctx.environment.clone();
+        let mut environment = ctx.settings.environment.clone();
         environment.drop_store_credentials();
         let order = self.order(site).await?;
         let tier = self.tier(self.rounds().await?);
@@ -51,12 +52,14 @@ impl Worker {
             run_dir: &site.run_dir,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
-            attach: ctx.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
+            attach: ctx.settings.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
             pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),
-            exe: (profile.kind == Kind::Claude).then_some(ctx.options.claude_exe.as_deref()).flatten(),
-            regatta: &ctx.regatta_exe,
+            exe: (profile.kind == Kind::Claude)
+                .then_some(ctx.settings.options.claude_exe.as_deref())
+                .flatten(),
+            regatta: &ctx.services.regatta_exe,
         };
         let invocation = agents::invocation(profile, &brief, &|name| environment.has(name))
             .map_err(|refusal| WorkerError::Impossible(refusal.to_string()))?;
@@ -69,10 +72,10 @@ impl Worker {
         for (name, value) in &spec.env {
             environment.set(name, value);
         }
-        for (name, value) in self.git(site, |ctx, lane| ctx.lanes.agent_git_env(lane)).await? {
+        for (name, value) in self.git(site, |ctx, lane| ctx.repository.lanes.agent_git_env(lane)).await? {
             environment.set(name, value);
         }
-        ctx.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
+        ctx.services.worker_variables(&mut environment, &self.claim, &site.lane.path, token);
 
         let prompt = site.run_dir.join("prompt.md");
         write_private(&prompt, &invocation.stdin)?;
@@ -93,14 +96,14 @@ impl Worker {
             stdin: Stdin::File(prompt),
             stdout,
             stderr,
-            run_id: ctx.run_id(&self.claim),
+            run_id: run_id(&self.claim),
             limit: spec.limits.total,
-            grace: ctx.options.grace,
-            log_limit: Some(ctx.config.limits.log_bytes()),
-            hold: Some(ctx.hold_of(&self.claim.task)),
+            grace: ctx.settings.options.grace,
+            log_limit: Some(ctx.settings.config.limits.log_bytes()),
+            hold: Some(ctx.repository.hold_of(&self.claim.task)),
         };
         self.note_stashes(site).await?;
-        let shim = ctx.supervisor.launch(&launch).await?;
+        let shim = ctx.services.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
         // Others tell the id of a new conversation themselves.
         if resume || profile.kind == Kind::Claude {
@@ -117,7 +120,7 @@ impl Worker {
     /// What to know beside the task itself: how the last attempt failed, and whose work is in the way.
     async fn guidance(&self) -> Option<String> {
         let failure = super::gather::guidance(&self.history);
-        let counsel = match self.ctx.config.radar.tell {
+        let counsel = match self.ctx.settings.config.radar.tell {
             true => radar::counsel(&self.ctx, &self.claim.task).await,
             false => None,
         };
@@ -142,7 +145,7 @@ impl Worker {
         shim: &Shim,
         adopted: bool,
     ) -> Result<Exit, WorkerError> {
-        let kind = self.ctx.agent(&self.claim.spec.agent)?.kind;
+        let kind = self.ctx.settings.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
         let mut decoder = agents::decoder_in(kind, Some(&site.lane.path));
         let mut watching = self.watch(kind, adopted.then_some(stdout.as_path())).await;
@@ -167,7 +170,7 @@ impl Worker {
         }
         // For an adopted one the whole limit again: no clock here knows how much of it the shim has counted, and it is
         // only for a shim that does not count any more.
-        let mut ending = Ending::new(self.ctx.options.grace, self.claim.spec.limits.total);
+        let mut ending = Ending::new(self.ctx.settings.options.grace, self.claim.spec.limits.total);
         loop {
             let over_budget = halt.borrow_and_update().clone().filter(|_| !halted && !last_word.is_said());
             if let Some(halt) = over_budget {
@@ -258,7 +261,7 @@ impl Worker {
     /// What the worker has said with `regatta done` and `regatta stuck` by now.
     async fn reported(&self) -> Result<Reported, WorkerError> {
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
-        Ok(until_answered(|| self.ctx.store.reported(task, attempt)).await?)
+        Ok(until_answered(|| self.ctx.services.store.reported(task, attempt)).await?)
     }
 
     fn heard(&mut self, events: Vec<AgentEvent>) {
@@ -286,7 +289,7 @@ impl Worker {
                 }
                 _ => continue,
             };
-            self.ctx.tell(Notice::Live { task: self.claim.task.clone(), live });
+            self.ctx.services.tell(Notice::Live { task: self.claim.task.clone(), live });
         }
     }
 }

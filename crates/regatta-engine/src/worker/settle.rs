@@ -50,7 +50,8 @@ impl Worker {
         let spec = self.claim.spec.clone();
         let harm = self.mend(site).await?;
         self.keep_stashes(site).await?;
-        let mut reported = until_answered(|| self.ctx.store.reported(&spec.id, self.claim.attempt)).await?;
+        let mut reported =
+            until_answered(|| self.ctx.services.store.reported(&spec.id, self.claim.attempt)).await?;
         if reported == Reported::default() {
             reported.statement = self.said_before_it_was_cut_short(heard).await?;
         }
@@ -63,7 +64,7 @@ impl Worker {
             reported: &reported,
             marker: marker.as_deref(),
             last_words: &heard.last_words,
-            has_model: self.ctx.agent(&spec.agent)?.kind.has_model(),
+            has_model: self.ctx.settings.agent(&spec.agent)?.kind.has_model(),
             own_command: self
                 .claim
                 .prompt
@@ -120,7 +121,7 @@ impl Worker {
             // What it committed there is on the target already, tested by nobody. It cannot be taken back, but said.
             let why = format!(
                 "it checked {} out in its lane: what it committed there is on that branch without having been tested",
-                self.ctx.target
+                self.ctx.repository.target
             );
             judgement = Judgement::Bad { verdict: Verdict::Block, by, why };
         }
@@ -176,7 +177,8 @@ impl Worker {
         if !said.starts_with("bwrap: ") && (spec.read_only || !in_lane) {
             return Ok(None);
         }
-        let changed = self.git(site, |ctx, lane| ctx.work.changed_paths(&lane.path, &lane.base)).await?;
+        let changed =
+            self.git(site, |ctx, lane| ctx.repository.work.changed_paths(&lane.path, &lane.base)).await?;
         Ok(changed.is_empty().then(|| {
             format!(
                 "codex's sandbox does not work on this machine: {said}; `regatta doctor` tries it: update or remove \
@@ -192,12 +194,12 @@ impl Worker {
         let read_only = self.claim.spec.read_only;
         let (harm, odd) = self
             .git(site, move |ctx, lane| {
-                let harm = ctx.lanes.harm(lane);
+                let harm = ctx.repository.lanes.harm(lane);
                 if harm.is_none() && !read_only {
                     reopen(ctx, &lane.task)?;
                 }
-                ctx.lanes.clear_abandoned_locks(lane);
-                let odd = if harm.is_none() { ctx.lanes.rebuild_index(lane).err() } else { None };
+                ctx.repository.lanes.clear_abandoned_locks(lane);
+                let odd = if harm.is_none() { ctx.repository.lanes.rebuild_index(lane).err() } else { None };
                 Ok((harm, odd))
             })
             .await?;
@@ -212,17 +214,17 @@ impl Worker {
     /// Where commits were left since the agent was started that are neither its lane's nor the target's.
     async fn strays(&self, site: &Site) -> Result<Vec<String>, WorkerError> {
         let Some(since) = self.record.started_at else { return Ok(Vec::new()) };
-        let target = self.ctx.target.clone();
-        self.git(site, move |ctx, lane| ctx.lanes.left_elsewhere(lane, &target, since)).await
+        let target = self.ctx.repository.target.clone();
+        self.git(site, move |ctx, lane| ctx.repository.lanes.left_elsewhere(lane, &target, since)).await
     }
 
     /// Whether the agent has the target branch itself checked out; its lane is taken off it.
     pub(super) async fn took_the_target(&mut self, site: &Site) -> Result<bool, WorkerError> {
-        let target = self.ctx.target.clone();
+        let target = self.ctx.repository.target.clone();
         let took = self.git(site, move |_, lane| Ok(lane.branch()?.as_deref() == Some(&*target))).await?;
         self.had_the_target |= took;
         if took {
-            self.git(site, |ctx, lane| ctx.lanes.detach(lane)).await?;
+            self.git(site, |ctx, lane| ctx.repository.lanes.detach(lane)).await?;
         }
         Ok(self.had_the_target)
     }
@@ -235,7 +237,7 @@ impl Worker {
 
     /// How many attempts right before this one were lost.
     async fn lost_before(&self) -> Result<usize, WorkerError> {
-        let attempts = until_answered(|| self.ctx.store.attempts(&self.claim.task)).await?;
+        let attempts = until_answered(|| self.ctx.services.store.attempts(&self.claim.task)).await?;
         let before = attempts.iter().rev().filter(|attempt| attempt.n < self.claim.attempt);
         Ok(before.take_while(|attempt| attempt.exit == Some(Exit::Lost)).count())
     }
@@ -245,7 +247,8 @@ impl Worker {
         let spec = self.claim.spec.clone();
         let mut verdict = statement.verdict;
         if spec.read_only {
-            let changed = self.git(site, |ctx, lane| ctx.work.changed_paths(&lane.path, &lane.base)).await?;
+            let changed =
+                self.git(site, |ctx, lane| ctx.repository.work.changed_paths(&lane.path, &lane.base)).await?;
             if let Some(first) = changed.first() {
                 let why = format!(
                     "the task is read_only but {} changed, first {}",
@@ -259,7 +262,9 @@ impl Worker {
                 return Ok(Proven::Bad { why });
             }
             failpoint::reach("committed");
-        } else if let Some(first) = self.git(site, |ctx, lane| ctx.lanes.uncommitted(lane)).await?.first() {
+        } else if let Some(first) =
+            self.git(site, |ctx, lane| ctx.repository.lanes.uncommitted(lane)).await?.first()
+        {
             let why = format!("it left work uncommitted, first {}, and auto_commit is off", first.display());
             return Ok(Proven::Bad { why });
         }
@@ -283,7 +288,7 @@ impl Worker {
         let at = head.clone();
         let (tree, files) = self
             .git(site, move |ctx, lane| {
-                Ok((ctx.work.tree_of(&at)?, ctx.work.paths_between(&lane.base, &at)?))
+                Ok((ctx.repository.work.tree_of(&at)?, ctx.repository.work.paths_between(&lane.base, &at)?))
             })
             .await?;
         if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
@@ -343,12 +348,12 @@ impl Worker {
         let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
         self.git(site, move |_, lane| {
             let head = lane.head()?;
-            let (task, base, target) = (&lane.task, &lane.base, ctx.target.as_str());
+            let (task, base, target) = (&lane.task, &lane.base, ctx.repository.target.as_str());
             let passenger = Passenger { task, attempt, base, head: &head, target };
-            let mask = |text: &str| own.redact(&ctx.redact(text)).into_owned();
-            let boarded = boarding::board(&ctx.lanes, &passenger, &mask)?;
+            let mask = |text: &str| own.redact(&ctx.settings.redact(text)).into_owned();
+            let boarded = boarding::board(&ctx.repository.lanes, &passenger, &mask)?;
             if let Boarded::Fit { head: fit, .. } = &boarded {
-                ctx.lanes.set_head(lane, &head, fit, clock::now())?;
+                ctx.repository.lanes.set_head(lane, &head, fit, clock::now())?;
             }
             Ok(boarded)
         })
@@ -359,7 +364,8 @@ impl Worker {
     /// brought back.
     async fn restore(&mut self, site: &Site, head: &Oid) -> Result<(), WorkerError> {
         let head = head.clone();
-        let restored = self.git(site, move |ctx, lane| ctx.lanes.restore(lane, &head, clock::now())).await?;
+        let restored =
+            self.git(site, move |ctx, lane| ctx.repository.lanes.restore(lane, &head, clock::now())).await?;
         let Some(restored) = restored else { return Ok(()) };
         let why = "its files were not what it committed";
         if let Some(salvaged) = &restored.salvaged {
@@ -380,7 +386,8 @@ impl Worker {
             .git(site, move |ctx, lane| {
                 let mut run = |call| handle.block_on(shell.hook(ctx, call, stop.clone()));
                 let hooks = Hooks::Run(&mut run);
-                ctx.lanes
+                ctx.repository
+                    .lanes
                     .commit(lane, CommitRequest { message, at: clock::now(), exclude: Vec::new(), hooks })
             })
             .await?;
@@ -441,8 +448,8 @@ impl Worker {
         self.record.summary = self.redact(&statement.summary);
         let outcome = match &head {
             Some(head) if spec.land => Outcome::Approve(LandRequest {
-                target: self.ctx.target.clone(),
-                strategy: self.ctx.strategy(),
+                target: self.ctx.repository.target.clone(),
+                strategy: self.ctx.settings.strategy(),
                 base: site.lane.base.to_string(),
                 head: head.clone(),
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),
@@ -457,24 +464,24 @@ impl Worker {
             let head = Oid::parse(head)?;
             self.git(site, move |ctx, lane| {
                 let mut held = vec![head.clone()];
-                if !ctx.work.is_ancestor(&lane.base, &head)? {
+                if !ctx.repository.work.is_ancestor(&lane.base, &head)? {
                     held.push(lane.base.clone());
                 }
-                ctx.repo.keep(&lane.task, &held)
+                ctx.repository.repo.keep(&lane.task, &held)
             })
             .await?;
             failpoint::reach("kept");
         }
         // Good work that does not land yet is found on its branch, whatever a follow-up comes to.
         if head.is_some() && (!landing || self.more_was_said().await?) {
-            self.git(site, |ctx, lane| ctx.lanes.set_branch(lane)).await?;
+            self.git(site, |ctx, lane| ctx.repository.lanes.set_branch(lane)).await?;
         }
         self.settled(outcome).await?;
         failpoint::reach("settled");
         if !landing && !spec.read_only {
             self.ctx.clone().retire(&spec.id, RetireMode::IfClean).await;
         }
-        if self.ctx.options.no_log {
+        if self.ctx.settings.options.no_log {
             let (stdout, stderr) = self.log_files();
             let _ = (std::fs::remove_file(stdout), std::fs::remove_file(stderr));
         }
@@ -508,7 +515,8 @@ impl Worker {
         self.record.evidence.push(Evidence::Note { text: why.to_owned() });
         if !self.claim.spec.read_only {
             let (task, at) = (self.claim.task.clone(), clock::now());
-            self.blocking(move |ctx| ctx.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
+            self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at))
+                .await?;
         }
         let outcome = self.failure(&judgement);
         if let Judgement::Bad { verdict, why, .. } = &judgement {
@@ -530,7 +538,7 @@ impl Worker {
         let given_up =
             matches!(outcome, Outcome::Fail { .. } | Outcome::Block { .. } | Outcome::Cancel { .. });
         self.settled(outcome).await?;
-        if given_up && self.ctx.config.lane.keep == Keep::Never && !self.claim.spec.read_only {
+        if given_up && self.ctx.settings.config.lane.keep == Keep::Never && !self.claim.spec.read_only {
             self.ctx.clone().retire(&self.claim.task, RetireMode::SalvageFirst).await;
         }
         Ok(())
@@ -540,8 +548,8 @@ impl Worker {
         let why = self.redact(why);
         let reason = why.clone();
         let kept = self
-            .git(site, move |ctx, lane| match ctx.lanes.harm(lane) {
-                None => ctx.lanes.salvage(lane, &reason, clock::now()),
+            .git(site, move |ctx, lane| match ctx.repository.lanes.harm(lane) {
+                None => ctx.repository.lanes.salvage(lane, &reason, clock::now()),
                 Some(_) => Ok(None),
             })
             .await?;
@@ -561,7 +569,7 @@ impl Worker {
         self.record.summary = self.redact(&self.record.summary);
         let outcome = self.without_secrets(outcome);
         // Nobody is in the lane any more; where somebody is all the same, the lock stays.
-        hold::discard(&self.ctx.hold_of(&self.claim.task));
+        hold::discard(&self.ctx.repository.hold_of(&self.claim.task));
         self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
     }
 
@@ -603,7 +611,7 @@ impl Worker {
             spec: &self.claim.spec,
             charged: self.claim.charged,
             environment_failures: self.claim.environment_failures,
-            backoff: &self.ctx.backoff,
+            backoff: &self.ctx.settings.backoff,
             now: clock::now(),
             next: &self.next,
         };

@@ -21,7 +21,7 @@ fn stashed_before(site: &Site) -> Vec<Stash> {
 impl Worker {
     /// Writes down what is stashed before the agent begins.
     pub(super) async fn note_stashes(&self, site: &Site) -> Result<(), WorkerError> {
-        let stashes = self.git(site, |ctx, _| ctx.repo.stashes()).await?;
+        let stashes = self.git(site, |ctx, _| ctx.repository.repo.stashes()).await?;
         let lines: String =
             stashes.iter().map(|stash| format!("{}\t{}\n", stash.commit, stash.message)).collect();
         let path = list_of(&site.run_dir);
@@ -37,10 +37,10 @@ impl Worker {
         }
         let kept = self
             .git(site, move |ctx, _| {
-                let (now, mut kept) = (ctx.repo.stashes()?, Vec::new());
+                let (now, mut kept) = (ctx.repository.repo.stashes()?, Vec::new());
                 for stash in before.into_iter().filter(|stash| !now.contains(stash)) {
-                    if ctx.work.has_commit(&stash.commit)?
-                        && let Some(name) = ctx.repo.keep_stash(&stash)?
+                    if ctx.repository.work.has_commit(&stash.commit)?
+                        && let Some(name) = ctx.repository.repo.keep_stash(&stash)?
                     {
                         kept.push((stash, name));
                     }
@@ -68,14 +68,14 @@ impl Worker {
         let head = head.clone();
         let taken = self
             .git(site, move |ctx, lane| {
-                let now = ctx.repo.stashes()?;
+                let now = ctx.repository.repo.stashes()?;
                 for stash in before.into_iter().rev().take(MOST) {
                     let is_gone = !now.contains(&stash);
-                    if ctx.work.has_commit(&stash.commit)?
-                        && ctx.work.has_stash(&stash, is_gone, &lane.base, &head)?
+                    if ctx.repository.work.has_commit(&stash.commit)?
+                        && ctx.repository.work.has_stash(&stash, is_gone, &lane.base, &head)?
                     {
                         if is_gone {
-                            ctx.repo.put_stash_back(&stash)?;
+                            ctx.repository.repo.put_stash_back(&stash)?;
                         }
                         return Ok(Some((stash, is_gone)));
                     }

@@ -16,7 +16,9 @@ use crate::profiles::{Notebook, with_profile};
 impl Worker {
     /// The model this attempt is started with.
     pub(super) fn tier(&self, rounds: u32) -> Tier {
-        let Some(agent) = self.ctx.config.agents.get(&self.claim.spec.agent) else { return Tier::default() };
+        let Some(agent) = self.ctx.settings.config.agents.get(&self.claim.spec.agent) else {
+            return Tier::default();
+        };
         let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
         let bounces = self.history.iter().filter(|attempt| attempt.evidence.iter().any(bounced)).count();
         let failures = self
@@ -24,7 +26,7 @@ impl Worker {
             .charged
             .saturating_add(u32::try_from(bounces).unwrap_or(u32::MAX))
             .saturating_add(rounds);
-        tier::choose(&self.claim.spec, agent, &self.ctx.config.models, failures)
+        tier::choose(&self.claim.spec, agent, &self.ctx.settings.config.models, failures)
     }
 
     /// Takes in what the agent said of its use, for the engine to add up.
@@ -70,10 +72,11 @@ impl Worker {
 
     /// Where the agent keeps its conversations, and since when they tell of this attempt.
     pub(super) fn notebook_place(&self, kind: Kind) -> Option<(PathBuf, Timestamp)> {
-        let plain = self.ctx.agent(&self.claim.spec.agent).ok()?;
-        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        let plain = self.ctx.settings.agent(&self.claim.spec.agent).ok()?;
+        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
         let agent = with_profile(plain, profile);
-        let dir = |variable, usual| self.ctx.agent_dir(&agent, &self.claim.spec.env, variable, usual);
+        let dir =
+            |variable, usual| self.ctx.settings.agent_dir(&agent, &self.claim.spec.env, variable, usual);
         let dir = match kind {
             Kind::Codex => dir("CODEX_HOME", ".codex"),
             Kind::Gemini => dir("GEMINI_CLI_HOME", "").join(".gemini"),
@@ -84,8 +87,8 @@ impl Worker {
 
     /// Where the agent's clock is, if somebody has set it.
     pub(super) fn zone(&self) -> Option<String> {
-        let plain = self.ctx.agent(&self.claim.spec.agent).ok()?;
-        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.profile(name));
+        let plain = self.ctx.settings.agent(&self.claim.spec.agent).ok()?;
+        let profile = self.record.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
         let set = profile.and_then(|profile| profile.env.get("TZ")).or_else(|| plain.env.get("TZ"));
         self.claim.spec.env.get("TZ").or(set).cloned()
     }
@@ -113,14 +116,14 @@ impl Worker {
     /// Dollars for tokens, where the user says what they cost.
     fn price(&self, used: Tokens) -> Option<f64> {
         let names = [self.record.model.as_deref(), self.record.model_asked.as_deref()];
-        priced(&self.ctx.config.models, names, used)
+        priced(&self.ctx.settings.config.models, names, used)
     }
 
     /// Tokens of this attempt alone: codex counts those of the whole conversation. What claude's decoder tells is what
     /// its process has used, also where that goes on with a conversation.
     fn of_this_attempt(&self, tokens: Tokens, session: Option<&String>) -> Tokens {
         let is_codex =
-            self.ctx.agent(&self.claim.spec.agent).is_ok_and(|profile| profile.kind == Kind::Codex);
+            self.ctx.settings.agent(&self.claim.spec.agent).is_ok_and(|profile| profile.kind == Kind::Codex);
         if !is_codex {
             return tokens;
         }

@@ -38,10 +38,13 @@ impl Worker {
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
         let known = match heard {
             None => Vec::new(),
-            Some(_) => open_suspicions(self.ctx.store.as_ref(), task, attempt).await.unwrap_or_default(),
+            Some(_) => {
+                open_suspicions(self.ctx.services.store.as_ref(), task, attempt).await.unwrap_or_default()
+            }
         };
         let open = known.iter().map(|suspicion| suspicion.sign);
-        let suspicions = Suspicions::new(&self.ctx.config.watch, kind, self.claim.spec.read_only, open);
+        let suspicions =
+            Suspicions::new(&self.ctx.settings.config.watch, kind, self.claim.spec.read_only, open);
         let (records, recorder) = self.recorder();
         Watching { suspicions, begun: Instant::now(), caught_up, work: None, records, recorder }
     }
@@ -61,7 +64,8 @@ impl Worker {
                 let request = RequestId(format!("watch {task} {attempt} {started} {what}"));
                 let (at, task) = (clock::now(), Some(&task));
                 let told =
-                    until_answered(|| ctx.store.append(task, Some(attempt), &body, &request, at)).await;
+                    until_answered(|| ctx.services.store.append(task, Some(attempt), &body, &request, at))
+                        .await;
                 if let (Err(error), Some(task)) = (told, task) {
                     ctx.say(format!("{task}: {error}"));
                 }
@@ -88,7 +92,8 @@ impl Worker {
 
     /// Whether the lane's work is another than at the last look; at the first, whether there is any.
     async fn lane_changed(&self, site: &Site, watching: &mut Watching) -> bool {
-        let look = self.git(site, |ctx, lane| ctx.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
+        let look =
+            self.git(site, |ctx, lane| ctx.repository.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
         // What cannot be looked at is not held against anybody.
         let Ok(work) = look else { return true };
         let mut hasher = DefaultHasher::new();

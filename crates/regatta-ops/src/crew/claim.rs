@@ -6,8 +6,8 @@ use std::time::Duration;
 use regatta_core::crew::{Asker, Fit, fit};
 use regatta_core::id::TaskId;
 use regatta_engine::clock;
-use regatta_engine::context::{fresh_token, token_hash};
 use regatta_engine::crew::Watch;
+use regatta_engine::tokens::{fresh_token, token_hash};
 use regatta_store::{self as store, BOARD_QUEUE, Claim, Member, ReadyKey, RequestId, Store, StoreError};
 use tokio::time::Instant;
 

@@ -5,8 +5,8 @@ use regatta_core::crew::MemberName;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::verdict::{Metrics, Statement, Verdict};
 use regatta_engine::clock;
-use regatta_engine::context::{fresh_token, token_hash};
 use regatta_engine::templates::Text;
+use regatta_engine::tokens::{fresh_token, token_hash};
 use regatta_store::{
     Claim, ClaimRequest, Member, MessageKind, Outcome, Recipients, RequestId, Store, StoreError, Word,
 };

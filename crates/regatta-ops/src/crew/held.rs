@@ -7,7 +7,7 @@ use regatta_core::id::TaskId;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::verdict::Verdict;
 use regatta_engine::clock;
-use regatta_engine::context::token_hash;
+use regatta_engine::tokens::token_hash;
 use regatta_store::{
     Claim, Member, Operation, Outcome, RequestId, Step, Store, StoreError, TaskRecord, Word, WorkerReport,
 };

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use regatta_engine::context::fresh_token;
+use regatta_engine::tokens::fresh_token;
 
 use crate::error::CliError;
 

@@ -1,0 +1,134 @@
+//! A task's lane under the settings: what is brought into it, its setup, its end.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use regatta_core::id::TaskId;
+use regatta_core::spec::TaskSpec;
+use regatta_core::state::TaskState;
+use regatta_store::StoreError;
+
+use super::Context;
+use crate::git::GitError;
+use crate::lanes::{Includes, Lane, RetireMode, Retired};
+use crate::persist::until_answered;
+
+/// Where agents keep their definitions, beside the checkout's root and a task's own directory.
+const PERSONAS: [&str; 5] =
+    [".claude/agents", ".claude/skills", ".claude/commands", ".claude/docs", ".claude/settings.local.json"];
+
+/// A setup that has to run.
+pub(crate) struct DueSetup {
+    /// The command.
+    pub(crate) command: String,
+    /// What stands for it and all it depends on; `None` where nobody can tell.
+    key: Option<String>,
+}
+
+impl Context {
+    /// Takes a settled task's lane away, if nothing in it would be lost. A lane that stays is no failure.
+    pub(crate) async fn retire(self: Arc<Self>, task: &TaskId, mode: RetireMode) {
+        if self.settings.options.keep_lanes {
+            return;
+        }
+        let retired = self.retire_idle(task, mode).await;
+        let mut left = self.memory.lanes_to_retire();
+        match retired {
+            Ok(retired) => {
+                left.remove(task);
+                if let Retired::Kept(why) = retired {
+                    self.say(format!("{task}: its lane stays: {why}"));
+                }
+            }
+            // Said once: it is tried again and again.
+            Err(error) if left.insert(task.clone()) => {
+                self.say(format!("{task}: its lane stays for now: could not {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Takes a task's lane away unless somebody works on the task by now, or is about to: then the answer is that there is no lane.
+    pub(crate) async fn retire_idle(
+        self: &Arc<Self>,
+        task: &TaskId,
+        mode: RetireMode,
+    ) -> Result<Retired, GitError> {
+        let id = task.clone();
+        let _alone = self.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
+        // Since it was settled somebody may have given it back to the queue, and somebody may have taken it.
+        let idle = match until_answered(|| self.services.store.task(task)).await.map(|record| record.state) {
+            Ok(TaskState::Landed { .. }) => true,
+            Ok(state) => state.is_settled() && mode != RetireMode::Landed,
+            Err(StoreError::NotFound(_)) => true,
+            Err(_) => false,
+        };
+        if !idle {
+            return Ok(Retired::NoLane);
+        }
+        let id = task.clone();
+        self.blocking(move |ctx| ctx.repository.lanes.retire(&id, mode, crate::clock::now())).await
+    }
+
+    /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas.
+    /// The answer is what the user named and could not be brought in.
+    pub(crate) async fn furnish(
+        self: &Arc<Self>,
+        lane: &Lane,
+        workdir: &Path,
+    ) -> Result<Vec<String>, GitError> {
+        // Looking for them costs a walk over all that is untracked, so only what is there is looked for.
+        let places =
+            [Path::new(""), workdir].into_iter().flat_map(|dir| PERSONAS.map(|persona| dir.join(persona)));
+        let present = places.filter(|place| self.repository.checkout.join(place).exists());
+        let personas: BTreeSet<String> = present.map(|place| place.to_string_lossy().into_owned()).collect();
+        let personas: Vec<String> = personas.into_iter().collect();
+        let (include, link) =
+            (self.settings.config.lane.include.clone(), self.settings.config.lane.link.clone());
+        let lane = lane.clone();
+        let brought = self.blocking(move |ctx| {
+            let patterns = ctx.repository.lanes.worktree_include()?;
+            ctx.repository.lanes.bring_in(&lane, &Includes { patterns, include, link, personas })
+        });
+        let skipped = brought.await?.skipped;
+        Ok(skipped
+            .iter()
+            .map(|(path, why)| format!("{} was not brought in: {why}", path.display()))
+            .collect())
+    }
+
+    /// Brings the `.claude` of a project of parallel-orchestra into a lane: the project's own, else the repository's.
+    pub(crate) async fn bring_assets(self: &Arc<Self>, lane: &Lane, spec: &TaskSpec) -> Result<(), GitError> {
+        let Some(own) = spec.assets.as_ref().map(|own| self.repository.checkout.join(own)) else {
+            return Ok(());
+        };
+        let from = if own.is_dir() { own } else { self.repository.checkout.join(".claude") };
+        let lane = lane.clone();
+        self.blocking(move |ctx| ctx.repository.lanes.bring_assets(&lane, &from)).await?;
+        Ok(())
+    }
+
+    /// The lane's setup, where it has to run, and what it would be remembered by.
+    pub(crate) async fn setup_due(self: &Arc<Self>, lane: &Lane) -> Result<Option<DueSetup>, GitError> {
+        let Some(command) = self.settings.config.lane.setup.clone() else { return Ok(None) };
+        let lane = lane.clone();
+        self.blocking(move |ctx| {
+            let key = ctx.repository.lanes.setup_key(&lane, &command);
+            let is_done = key.as_deref().is_some_and(|key| lane.is_set_up(key));
+            if let (true, Some(key)) = (is_done, &key) {
+                // For the next one who gets this tree.
+                ctx.repository.lanes.mark_set_up(&lane, key.clone())?;
+            }
+            Ok((!is_done).then_some(DueSetup { command, key }))
+        })
+        .await
+    }
+
+    /// Remembers a setup that went well.
+    pub(crate) async fn setup_done(self: &Arc<Self>, lane: &Lane, setup: &DueSetup) -> Result<(), GitError> {
+        let Some(key) = setup.key.clone() else { return Ok(()) };
+        let lane = lane.clone();
+        self.blocking(move |ctx| ctx.repository.lanes.mark_set_up(&lane, key)).await
+    }
+}

@@ -1,0 +1,118 @@
+//! One repository: its git, its lanes, its state directory and the branch that work lands on.
+//! A reload keeps it, and opens only what depends on settings again: the trusted git settings and the lanes.
+
+use std::path::{Path, PathBuf};
+
+use regatta_core::config::Config;
+use regatta_core::id::TaskId;
+
+use super::settings::pool_options;
+use crate::engine::EngineError;
+use crate::git::{Repo, TrustSnapshot, Work, replace_link};
+use crate::lanes::Lanes;
+use crate::notice::{Notice, Notices};
+use crate::trust::{self, Purpose, TrustError};
+
+/// A repository that an engine works in.
+pub struct Repository {
+    /// The repository.
+    pub repo: Repo,
+    /// Git on content, safe from what agents plant.
+    pub work: Work,
+    /// The lanes.
+    pub lanes: Lanes,
+    /// The user's checkout, from which files are brought into lanes.
+    pub checkout: PathBuf,
+    /// `.regatta`.
+    pub state_dir: PathBuf,
+    /// The branch work lands on.
+    pub target: String,
+}
+
+impl Repository {
+    /// Opens what an engine needs of `repo`. Refuses what the user does not trust.
+    pub(super) fn open(
+        repo: Repo,
+        target: String,
+        lanes_root: &Path,
+        config: &Config,
+        purpose: Purpose,
+        notices: &Notices,
+    ) -> Result<Self, EngineError> {
+        trust::state_dir::make(&repo)?;
+        trust::state_dir::check_lanes_root(lanes_root)?;
+        let work = Work::new(&repo, trusted(&repo, purpose, notices)?);
+        let lanes = Lanes::new(&repo, &work, lanes_root)?.with_pool(pool_options(config));
+        if let Some(text) = lanes.follow_project()? {
+            notices.tell(Notice::Say(text));
+        }
+        Ok(Self {
+            work,
+            lanes,
+            checkout: repo.toplevel.clone(),
+            state_dir: repo.state_dir.clone(),
+            target,
+            repo,
+        })
+    }
+
+    /// The same repository and target under other settings.
+    pub(super) fn reopen(
+        &self,
+        lanes_root: &Path,
+        config: &Config,
+        purpose: Purpose,
+        notices: &Notices,
+    ) -> Result<Self, EngineError> {
+        Self::open(self.repo.clone(), self.target.clone(), lanes_root, config, purpose, notices)
+    }
+
+    /// The directory in which agents find this program.
+    pub(super) fn bin(&self) -> PathBuf {
+        self.state_dir.join("bin")
+    }
+
+    /// Puts a link named `regatta` into `bin`, so that workers find the program that started them: a worker that looks
+    /// it up right now finds the old one or the new one. Parcels tell their workers to call `rookery`: that must be
+    /// this program too, and not one which would take Regatta's store for its own.
+    pub(super) fn link_program(&self, exe: &Path) -> Result<(), EngineError> {
+        let bin = self.bin();
+        for name in ["regatta", "rookery"] {
+            let link = bin.join(name);
+            if std::fs::read_link(&link).is_ok_and(|target| target == exe) {
+                continue;
+            }
+            std::fs::create_dir_all(&bin).map_err(|source| EngineError::Io {
+                doing: "making",
+                path: bin.clone(),
+                source,
+            })?;
+            replace_link(&link, exe)?;
+        }
+        Ok(())
+    }
+
+    /// Where the shim of an attempt keeps its records.
+    pub fn run_dir(&self, task: &TaskId, attempt: u32) -> PathBuf {
+        self.state_dir.join("runs").join(task.as_str()).join(attempt.to_string())
+    }
+
+    /// The lock of a task's lane, held by the process tree that works for the task. In the git directory, which nobody
+    /// deletes.
+    pub fn hold_of(&self, task: &TaskId) -> PathBuf {
+        self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.hold", task.folded()))
+    }
+}
+
+/// The git settings to work with. A run that adopts agents keeps what is trusted, whatever the agents changed.
+fn trusted(repo: &Repo, purpose: Purpose, notices: &Notices) -> Result<TrustSnapshot, TrustError> {
+    let in_force = trust::git(repo, purpose)?;
+    if !in_force.ignored.is_empty() {
+        notices.say(format!(
+            "warning: git settings or hooks changed since you last trusted them, and are not used: {}; `regatta trust` \
+             shows them",
+            trust::names(&in_force.ignored)
+        ));
+    }
+    Ok(in_force.snapshot)
+}

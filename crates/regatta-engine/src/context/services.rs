@@ -1,0 +1,71 @@
+//! What an engine works through: the store and its session there, the shims, the people who watch.
+//! Opened once; a reload keeps it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use regatta_store::{Claim, SessionId, Store};
+
+use crate::environment::Environment;
+use crate::notice::{Notice, Notices};
+use crate::process::Supervisor;
+
+/// The services of one engine.
+#[derive(Clone)]
+pub struct Services {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its address, for workers.
+    pub store_url: String,
+    /// This engine's session in it.
+    pub session: SessionId,
+    /// Starts shims.
+    pub supervisor: Supervisor,
+    /// This program.
+    pub regatta_exe: PathBuf,
+    /// The channel to those who watch.
+    pub notices: Notices,
+}
+
+impl Services {
+    /// Sends a notice to those who watch, if there are any.
+    pub fn tell(&self, notice: Notice) {
+        self.notices.tell(notice);
+    }
+
+    /// The variables by which a worker finds its way back, and those that rookery's tasks expect.
+    pub fn worker_variables(&self, environment: &mut Environment, claim: &Claim, lane: &Path, token: &str) {
+        let attempt = claim.attempt.to_string();
+        let database = self.store_url.strip_prefix("sqlite:").unwrap_or(&self.store_url);
+        let pairs: [(&str, &OsStr); 9] = [
+            ("REGATTA_STORE", OsStr::new(&self.store_url)),
+            ("REGATTA_TASK", OsStr::new(claim.task.as_str())),
+            ("REGATTA_ATTEMPT", OsStr::new(&attempt)),
+            ("REGATTA_TOKEN", OsStr::new(token)),
+            ("REGATTA_LANE", lane.as_os_str()),
+            ("ROOKERY_DB", OsStr::new(database)),
+            ("ROOKERY_PARCEL_ID", OsStr::new(claim.task.as_str())),
+            ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
+            ("ROOKERY_WORKTREE", lane.as_os_str()),
+        ];
+        // An address with a password in it is not for agents; they report by files then.
+        let has_password = self
+            .store_url
+            .split_once("://")
+            .is_some_and(|(_, rest)| rest.split('/').next().unwrap_or(rest).contains('@'));
+        let is_address = |name: &str| matches!(name, "REGATTA_STORE" | "ROOKERY_DB");
+        for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
+            environment.set(name, value);
+        }
+        // The guard among parallel-orchestra's own hooks asks for it.
+        if claim.spec.assets.is_some() && !claim.spec.read_only {
+            environment.set("PO_WORKTREE_GUARD", OsStr::new("1"));
+        }
+    }
+}
+
+/// The marker in the environment of everything an attempt starts.
+pub(crate) fn run_id(claim: &Claim) -> String {
+    format!("{}.{}.{}", claim.task, claim.attempt, claim.session)
+}

@@ -1,0 +1,206 @@
+//! What the user decides: the configuration, the options of the command line, and what follows from both.
+//! A reload replaces it as a whole.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use regatta_core::attempt::Attempt;
+use regatta_core::config::{Config, Sink};
+use regatta_core::failure::Backoff;
+use regatta_core::train::Strategy;
+
+use crate::agents::{self, AgentProfile, Kind};
+use crate::environment::Environment;
+use crate::lanes::PoolOptions;
+use crate::profiles::{self, last_begun};
+use crate::redact::Redactor;
+use crate::tokens::fresh_uuid;
+use crate::trust::Purpose;
+use crate::worker::WorkerError;
+
+/// What the person who started this run wanted.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Start nothing more after the first failure.
+    pub fail_fast: bool,
+    /// Goes on with what an earlier run left.
+    pub resume: bool,
+    /// Whether it starts something new, or goes on with agents that may have changed git's settings.
+    pub trust: Purpose,
+    /// Does over what an earlier run has done, and ends what one has left at work.
+    pub again: bool,
+    /// Keep lanes of settled tasks.
+    pub keep_lanes: bool,
+    /// Where logs go instead of the state directory.
+    pub log_dir: Option<PathBuf>,
+    /// Throw the log of a good attempt away.
+    pub no_log: bool,
+    /// The program to run for agents of kind claude.
+    pub claude_exe: Option<PathBuf>,
+    /// How long an agent may take to end by itself after it was asked to.
+    pub grace: Duration,
+}
+
+/// What settings are made from: at the start, and again for each reload.
+pub struct SettingsInput {
+    /// The configuration of the project.
+    pub config: Config,
+    /// The options of the command line.
+    pub options: RunOptions,
+    /// The environment of this process.
+    pub inherited: Vec<(OsString, OsString)>,
+    /// The directory for lanes.
+    pub lanes_root: PathBuf,
+}
+
+/// The settings in force.
+pub struct Settings {
+    /// The configuration of the project.
+    pub config: Config,
+    /// The options of the command line.
+    pub options: RunOptions,
+    /// What agents, checks and hooks inherit.
+    pub environment: Environment,
+    /// The agents that can be named.
+    pub agents: BTreeMap<String, AgentProfile>,
+    /// The accounts to rotate through, in the user's order.
+    pub profiles: Vec<regatta_core::config::Profile>,
+    /// The waits after failures.
+    pub backoff: Backoff,
+    /// Takes secrets out of what is shown.
+    pub redactor: Redactor,
+    /// Variables of the settings, which agents may come to see though they are not in their environment.
+    pub(super) secrets: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Agents find `regatta` in the directory `bin`.
+    pub(super) fn new(
+        config: Config,
+        options: RunOptions,
+        inherited: Vec<(OsString, OsString)>,
+        bin: &Path,
+    ) -> Self {
+        let environment = Environment::passed_on(inherited, bin);
+        let agents =
+            config.agents.iter().map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent))).collect();
+        let profiles = profiles::resolved(&config.profiles, &environment);
+        let secrets = config_secrets(&config);
+        let inherited = environment.texts().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let redactor = Redactor::new(inherited.chain(secrets.clone()).collect::<Vec<_>>());
+        Self {
+            config,
+            options,
+            environment,
+            agents,
+            profiles,
+            backoff: Backoff::default(),
+            redactor,
+            secrets,
+        }
+    }
+
+    /// `text` without secrets.
+    pub fn redact(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
+    }
+
+    /// The agent of that name.
+    pub fn agent(&self, name: &str) -> Result<&AgentProfile, WorkerError> {
+        self.agents
+            .get(name)
+            .ok_or_else(|| WorkerError::Impossible(format!("there is no agent {name:?} in regatta.yaml")))
+    }
+
+    /// The conversation for the next attempt, and whether it exists: the last one of this agent, if the agent can
+    /// continue it. A wrong answer costs nothing: an agent that does not find the conversation says so, and the next
+    /// attempt starts a new one.
+    pub fn conversation(
+        &self,
+        profile: &AgentProfile,
+        workdir: &Path,
+        history: &[Attempt],
+        task_env: &BTreeMap<String, String>,
+    ) -> (String, bool) {
+        let last = last_begun(history, &profile.name).filter(|attempt| !attempt.conversation_over);
+        let session = last.and_then(|attempt| attempt.session.as_ref().map(|session| (attempt, session)));
+        let Some((attempt, session)) = session.filter(|(_, session)| agents::is_session_id(session)) else {
+            return (fresh_uuid(), false);
+        };
+        let goes_on = match profile.kind {
+            Kind::Claude => {
+                let config_dir = self.agent_dir(profile, task_env, "CLAUDE_CONFIG_DIR", ".claude");
+                agents::claude::session_file_exists(&config_dir, workdir, session)
+            }
+            Kind::Codex | Kind::Gemini => true,
+            // Continued from another directory it hangs.
+            Kind::Opencode => attempt.lane.as_deref().is_some_and(|lane| workdir.starts_with(lane)),
+            Kind::Command | Kind::Sim => false,
+        };
+        if goes_on { (session.clone(), true) } else { (fresh_uuid(), false) }
+    }
+
+    /// The directory that an agent keeps its things in: what the variable names, else below the home directory.
+    pub(crate) fn agent_dir(
+        &self,
+        profile: &AgentProfile,
+        task_env: &BTreeMap<String, String>,
+        variable: &str,
+        usual: &str,
+    ) -> PathBuf {
+        let named = task_env.get(variable).or_else(|| profile.env.get(variable));
+        let named = named.map(PathBuf::from).or_else(|| self.environment.value(variable).map(PathBuf::from));
+        named.unwrap_or_else(|| {
+            Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(usual)
+        })
+    }
+
+    /// How cars become commits of the target.
+    pub(crate) fn strategy(&self) -> Strategy {
+        strategy(&self.config)
+    }
+}
+
+/// The pool keeps as many trees as may be in use at once, unless the user says otherwise.
+pub(super) fn pool_options(config: &Config) -> PoolOptions {
+    let lane = &config.lane;
+    let size = usize::try_from(lane.pool.unwrap_or(config.max_workers)).unwrap_or(usize::MAX);
+    let mut options = PoolOptions::new(size, &lane.build_dirs, &lane.setup_inputs);
+    options.min_free_disk_gb = config.limits.min_free_disk_gb;
+    options
+}
+
+/// How cars become commits of the target.
+pub fn strategy(config: &Config) -> Strategy {
+    use regatta_core::config::Strategy as Configured;
+    match config.land.strategy {
+        Configured::Rebase => Strategy::Rebase,
+        Configured::Squash => Strategy::Squash,
+        Configured::Merge => Strategy::Merge,
+    }
+}
+
+/// All variables that the settings have a value for.
+pub fn config_secrets(config: &Config) -> Vec<(String, String)> {
+    let agents = config.agents.values().flat_map(|agent| agent.env.clone());
+    let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
+    let bounds = config.agents.values().map(|agent| &agent.bounds).chain([&config.defaults.bounds]);
+    let servers = bounds.flat_map(|bounds| bounds.mcp.values()).flat_map(|server| server.variables().clone());
+    agents
+        .chain(profiles)
+        .chain(servers)
+        .chain(config.defaults.env.clone())
+        .chain(webhook_secrets(config))
+        .collect()
+}
+
+/// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.
+fn webhook_secrets(config: &Config) -> impl Iterator<Item = (String, String)> {
+    let paths = config.notify.iter().filter_map(|row| match &row.sink {
+        Sink::Webhook { url, .. } if url.secret().len() >= 16 => Some(url.secret().to_owned()),
+        _ => None,
+    });
+    paths.map(|path| ("WEBHOOK_SECRET".to_owned(), path))
+}

@@ -1,0 +1,234 @@
+//! Candidates under test: held by refs of ours while their gates run, their outcomes written down for every car in
+//! them.
+
+use std::time::Instant;
+
+use regatta_core::causes::with_causes;
+use regatta_core::id::TaskId;
+use regatta_core::train::{CarStep, GateOutcome, Intent, LandStep};
+use regatta_store::StoreError;
+use tokio::sync::watch;
+
+use super::chain::{Approval, Chain, approval};
+use super::gate::{self, Gate};
+use super::gc::Gc;
+use super::ledger::{Tested, UnderWay};
+use super::train::{LandError, Train};
+use crate::git::{Expect, Oid, RefEdit};
+use crate::persist::until_answered;
+use crate::worker::Stop;
+use crate::{clock, failpoint};
+
+/// A candidate under test.
+pub(super) struct Test {
+    id: tokio::task::Id,
+    pub(super) cars: Vec<Approval>,
+    /// What it was put on, and that content.
+    pub(super) base: Oid,
+    on: Oid,
+    pub(super) commit: Oid,
+    tree: Oid,
+    pub(super) since: Instant,
+    pub(super) since_at: regatta_core::time::Timestamp,
+    stop: watch::Sender<Option<Stop>>,
+    gc: Gc,
+}
+
+/// Where the refs are that hold candidates under test.
+fn held(target: &str) -> String {
+    format!("refs/regatta/train/{}/", target.replace('/', "%2F"))
+}
+
+impl Train {
+    /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
+    pub(super) fn end_useless_tests(&mut self) {
+        let here = |(_, seq): &Approval| self.cars.iter().any(|car| car.seq == *seq);
+        let waits = |(task, _): &Approval| self.waiting.contains_key(task);
+        for test in &mut self.tests {
+            let landed = test.cars.iter().take_while(|car| !here(car) && !waits(car)).count();
+            let rest = &test.cars[landed..];
+            let useless = rest.iter().any(|car| !here(car)) || (rest.is_empty() && !test.cars.is_empty());
+            if useless && test.stop.borrow().is_none() {
+                let why = "a car in it has left the train".to_owned();
+                let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
+            }
+        }
+    }
+
+    pub(super) fn under_way(&self) -> Vec<UnderWay> {
+        let running = self.tests.iter().filter(|test| test.stop.borrow().is_none());
+        running
+            .map(|test| UnderWay {
+                cars: test.cars.iter().map(|(_, seq)| *seq).collect(),
+                tree: test.tree.clone(),
+                since: test.since,
+            })
+            .collect()
+    }
+
+    /// Writes down what is intended, then lets the gate run beside everything else.
+    pub(super) async fn start_test(&mut self, chain: Chain, tip: Option<&Oid>) -> Result<(), LandError> {
+        let steps = self.intents(&chain, tip);
+        if !steps.is_empty() {
+            self.take_steps(&steps).await?;
+            failpoint::reach("intended");
+        }
+        let on = {
+            let base = chain.base.clone();
+            self.ctx.blocking(move |ctx| ctx.repository.work.tree_of(&base)).await?
+        };
+        self.hold(chain.commit(), true).await?;
+        let (stop, stopped) = watch::channel(None);
+        let (ctx, commit) = (self.ctx.clone(), chain.commit().clone());
+        let handle = self.gates.spawn({
+            let commit = commit.clone();
+            async move { gate::gate(&ctx, &commit, stopped).await }
+        });
+        self.tests.push(Test {
+            id: handle.id(),
+            cars: chain.links.iter().map(|(n, _)| approval(&self.cars[*n])).collect(),
+            base: chain.base.clone(),
+            on,
+            commit,
+            tree: chain.tree.clone(),
+            since: Instant::now(),
+            since_at: clock::now(),
+            stop,
+            gc: self.gc(),
+        });
+        Ok(())
+    }
+
+    /// Lets a ref of ours hold a candidate while it is tested, or lets go of it.
+    async fn hold(&self, commit: &Oid, yes: bool) -> Result<(), LandError> {
+        let (name, commit) = (format!("{}{commit}", held(&self.ctx.repository.target)), commit.clone());
+        let held = self.ctx.blocking(move |ctx| {
+            let edit = if yes {
+                RefEdit { name, new: Some(commit), old: Expect::Absent }
+            } else {
+                RefEdit { name, new: None, old: Expect::Is(commit) }
+            };
+            ctx.repository.repo.update_refs(&[edit], "regatta: under test").map(drop)
+        });
+        Ok(held.await?)
+    }
+
+    /// Lets go of candidates that a dead train held.
+    pub(super) async fn let_go(&self) -> Result<(), LandError> {
+        let target = self.ctx.repository.target.clone();
+        let let_go = self.ctx.blocking(move |ctx| {
+            let left = ctx.repository.repo.refs_below(&held(&target))?;
+            let edits: Vec<RefEdit> = left
+                .into_iter()
+                .map(|(name, oid)| RefEdit { name, new: None, old: Expect::Is(oid) })
+                .collect();
+            if edits.is_empty() {
+                return Ok(());
+            }
+            ctx.repository.repo.update_refs(&edits, "regatta: no longer under test").map(drop)
+        });
+        Ok(let_go.await?)
+    }
+
+    /// The steps that fix the facts of cars that have none yet.
+    fn intents(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
+        let mut ledger = self.ctx.memory.train.ledger();
+        let fresh = chain.links.iter().map(|(n, _)| &self.cars[*n]);
+        fresh
+            .filter(|car| matches!(car.step, CarStep::Queued))
+            .map(|car| {
+                let at = ledger.chains.date(car, clock::now());
+                let intent = Intent { onto: tip.map(Oid::to_string), at };
+                (car.task.clone(), LandStep::Intend { intent })
+            })
+            .collect()
+    }
+
+    /// A gate has ended.
+    pub(super) async fn ended(
+        &mut self,
+        ended: Result<(tokio::task::Id, Result<Gate, LandError>), tokio::task::JoinError>,
+    ) -> Result<(), LandError> {
+        let (id, gate) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Ok(Gate::Trouble { why: format!("a defect in Regatta: {error}") })),
+        };
+        let Some(at) = self.tests.iter().position(|test| test.id == id) else { return Ok(()) };
+        let test = self.tests.remove(at);
+        if let Err(LandError::Git(error)) = self.hold(&test.commit, false).await {
+            self.ctx.say(format!("a candidate stays held: could not {error}"));
+        }
+        let (outcome, note, failure) = match gate {
+            Ok(Gate::Passed { note, flaky: false }) => (GateOutcome::Passed, note, None),
+            Ok(Gate::Passed { note, flaky: true }) => (GateOutcome::Flaky, note, None),
+            Ok(Gate::Failed { detail }) => (GateOutcome::Failed, detail.clone(), Some(detail)),
+            Ok(Gate::Stopped) => return Ok(()),
+            Ok(Gate::Trouble { why }) => return self.trouble(&why).await,
+            Err(LandError::Git(error)) => {
+                return match self.gets_up(&error, &test.gc).await? {
+                    true => Ok(()),
+                    false => self.trouble(&with_causes(&error)).await,
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        self.stumbles = 0;
+        let took = test.since.elapsed();
+        let (note, failure) =
+            (self.ctx.settings.redact(&note), failure.map(|detail| self.ctx.settings.redact(&detail)));
+        if failure.is_none()
+            && let Some(gate) = gate::fingerprint(&self.ctx)
+        {
+            until_answered(|| self.ctx.services.store.record_pass(&gate, test.tree.as_str(), clock::now()))
+                .await?;
+        }
+        let here = test.cars.iter().filter(|(_, seq)| self.cars.iter().any(|car| car.seq == *seq));
+        let told: Vec<(TaskId, LandStep)> = here
+            .map(|(task, _)| {
+                let step = LandStep::Tested {
+                    candidate: test.commit.to_string(),
+                    cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
+                    outcome,
+                    millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                    note: note.clone(),
+                };
+                (task.clone(), step)
+            })
+            .collect();
+        match self.take_steps(&told).await {
+            // One of them has just been called off; the next look sees it.
+            Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
+            Err(error) => return Err(error),
+        }
+        failpoint::reach("tested");
+        let running: Vec<Vec<u64>> = self.under_way().into_iter().map(|test| test.cars).collect();
+        let tested = Tested { cars: &test.cars, tree: &test.tree, on: &test.on, took };
+        let culprit = self.ctx.memory.train.ledger().learn(&tested, failure.as_deref(), &self.cars, &running);
+        if let (Some(n), Some(detail)) = (culprit, failure) {
+            self.eject(self.cars[n].clone(), detail).await?;
+            self.load_cars().await?;
+        }
+        Ok(())
+    }
+
+    /// The gate could not be run at all, which is no car's fault.
+    async fn trouble(&mut self, why: &str) -> Result<(), LandError> {
+        let why = self.ctx.settings.redact(why);
+        self.ctx.memory.train.ledger().pause(why.clone());
+        self.all_wait(&why).await
+    }
+
+    /// Ends whatever is still under test.
+    pub(super) async fn abort_all(&mut self) {
+        for test in &self.tests {
+            let why = "the train stops".to_owned();
+            let _ = test.stop.send(Some(Stop::Interrupt { why, now: true }));
+        }
+        while self.gates.join_next().await.is_some() {}
+        if !self.tests.is_empty() {
+            // Whoever lands next does it otherwise.
+            let _ = self.let_go().await;
+        }
+        self.tests.clear();
+    }
+}
