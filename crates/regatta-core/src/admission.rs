@@ -1,8 +1,8 @@
-//! What to start now: a function of what runs and of what could.
+//! What to start now: a function of the running and the ready tasks.
 //!
-//! Invariants: never more than `max_workers` at once, never more of one group than its limit, and never two tasks
-//! at once whose declared writes overlap. A task whose work is not settled yet keeps its places reserved, so that
-//! whoever comes after it starts from a base that has its work.
+//! Invariants: at most `max_workers` tasks run at once, at most the limit of each group, and never two tasks whose
+//! declared writes overlap. A task whose work is not settled yet keeps its places reserved, so that later tasks start
+//! from a base that contains its work.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::id::TaskId;
 use crate::spec::TaskSpec;
 use crate::writes::{WritePath, first_overlap};
 
-/// How much may happen at once.
+/// How much may run at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Agents at work.
+    /// Maximum number of running agents.
     pub max_workers: u32,
-    /// Per group; a group that is not named may have one.
+    /// Limits per group; an unnamed group has a limit of one.
     pub groups: BTreeMap<String, u32>,
 }
 
@@ -26,21 +26,21 @@ impl Limits {
     }
 }
 
-/// A task that has begun and is not settled.
+/// A task that has started and is not settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Active {
-    /// Which.
+    /// The task's id.
     pub task: TaskId,
-    /// What it writes.
+    /// The places it declares to write.
     pub writes: Vec<WritePath>,
-    /// Its group.
+    /// The group it belongs to.
     pub group: Option<String>,
-    /// Whether an agent (or the judging of its work) occupies a worker; a car in the train does not.
+    /// True while its agent, or the judging of its work, occupies a worker; a car in the train does not.
     pub occupies_worker: bool,
 }
 
 impl Active {
-    /// The part of `spec` that matters here.
+    /// Takes the relevant part of `spec`.
     pub fn of(spec: &TaskSpec, occupies_worker: bool) -> Self {
         Self {
             task: spec.id.clone(),
@@ -58,11 +58,11 @@ pub enum Hold {
     Workers,
     /// Its group is full.
     Group(String),
-    /// It writes where an unsettled task writes.
+    /// It writes to a place that an unsettled task has reserved.
     Writes {
-        /// Whose place it is.
+        /// The task that reserved it.
         other: TaskId,
-        /// The place.
+        /// The reserved place.
         path: WritePath,
     },
 }
@@ -77,16 +77,16 @@ impl std::fmt::Display for Hold {
     }
 }
 
-/// What to start, in order, and why the rest waits.
+/// What to start, in order, and why the other tasks wait.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Admission {
-    /// Start these.
+    /// Tasks to start.
     pub start: Vec<TaskId>,
-    /// Not these, and why.
+    /// Tasks not to start, each with the reason.
     pub held: Vec<(TaskId, Hold)>,
 }
 
-/// Picks from `ready`, which is in claim order, what may start beside `active`.
+/// Picks the tasks from `ready`, given in claim order, that may start beside `active`.
 pub fn admit<'a>(
     limits: &Limits,
     active: &[Active],
@@ -107,7 +107,7 @@ pub fn admit<'a>(
 }
 
 fn hold(limits: &Limits, active: &[Active], spec: &TaskSpec) -> Option<Hold> {
-    // A task never stands in its own way: its reservation may have outlived its last attempt.
+    // A task never blocks itself: its reservation may have outlived its last attempt.
     let others = || active.iter().filter(|other| other.task != spec.id);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     if count(others().filter(|other| other.occupies_worker).count()) >= limits.max_workers {

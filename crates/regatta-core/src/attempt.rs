@@ -13,33 +13,33 @@ use crate::verdict::{Statement, Verdict};
 /// Everything known about one attempt. Grows while it lives; final once `ended_at` is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// 1 for the first.
+    /// The attempt's number; the first is 1.
     pub n: u32,
-    /// The entry of `agents:` that worked.
+    /// The name of the agent's entry in `agents:`.
     pub agent: String,
     /// The profile whose account it used.
     #[serde(default)]
     pub profile: Option<String>,
-    /// The model, as the agent named it.
+    /// The model, as reported by the agent.
     #[serde(default)]
     pub model: Option<String>,
-    /// The model it was started with, where one was chosen.
+    /// The model it was started with, if one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_asked: Option<String>,
-    /// Why that one, where neither the task nor the agent's entry names it: `label documentation`, `escalated after 1
+    /// Why that model, if neither the task nor the agent's entry names it: `label documentation`, `escalated after 1
     /// failure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// The agent's own conversation id, to resume it.
+    /// The agent's own conversation id, used to resume it.
     #[serde(default)]
     pub session: Option<String>,
-    /// Its conversation is not resumed: a person asked for a new one.
+    /// True if its conversation must not be resumed because a user asked for a new one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub conversation_over: bool,
-    /// Where it worked.
+    /// The lane it worked in.
     #[serde(default)]
     pub lane: Option<PathBuf>,
-    /// Where its output goes; what it says on standard error is beside it, in `.stderr`.
+    /// The log of its standard output; its standard error is beside it, in `.stderr`.
     #[serde(default)]
     pub log: Option<PathBuf>,
     /// The commit its lane started from.
@@ -60,22 +60,22 @@ pub struct Attempt {
     /// The verdict that counts, after checks.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// Why it failed, where it did.
+    /// Why it failed, if it did.
     #[serde(default)]
     pub class: Option<FailureClass>,
-    /// A digest of how the work failed and of the work itself: attempts that have the same failed alike.
+    /// A digest of the failure and of the work itself: attempts with the same digest failed in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// What was said about it, in one or two sentences.
+    /// A summary of the result in one or two sentences.
     #[serde(default)]
     pub summary: String,
-    /// What the verdict rests on.
+    /// What the verdict is based on.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Dollars, as the agent counted them, or by `models.prices`.
+    /// Dollars, as reported by the agent or calculated from `models.prices`.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// The dollars are reckoned by `models.prices`.
+    /// True if the dollars were calculated from `models.prices`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub priced: bool,
     /// Tokens read.
@@ -84,25 +84,25 @@ pub struct Attempt {
     /// Tokens written.
     #[serde(default)]
     pub tokens_out: u64,
-    /// Those of the tokens read that came from a cache.
+    /// The part of `tokens_in` that came from a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tokens_cached: u64,
-    /// What the agent said last, on a few lines.
+    /// The agent's last message, on a few lines.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_words: String,
     /// Whether it counts against `max_attempts`.
     #[serde(default)]
     pub charged: bool,
-    /// The follow-up it was started with, if one; see [`Prompt`](crate::prompt::Prompt).
+    /// The follow-up it was started with, if any; see [`Prompt`](crate::prompt::Prompt).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u32>,
-    /// What it looked at, where it is a link of a chain.
+    /// The edition it judged, if it is a link of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Edition>,
 }
 
 impl Attempt {
-    /// An attempt about which nothing is known yet but its number and its agent.
+    /// An attempt of which only the number and the agent are known.
     pub fn new(n: u32, agent: &str) -> Self {
         Self {
             n,
@@ -139,7 +139,7 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// Its model, as the agent named it or as it was asked for, and why that one.
+    /// The model, as reported by the agent or as requested, and why it was chosen.
     pub fn model_in_words(&self) -> Option<String> {
         let named = self.model.as_ref().or(self.model_asked.as_ref())?;
         Some(match &self.tier {
@@ -159,20 +159,20 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// One thing a verdict rests on.
+/// One piece of evidence for a verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Evidence {
-    /// What an adapter read, and which one.
+    /// A statement that an adapter read.
     Said {
-        /// `db`, `marker-file`, `json-result`, `exit-code` or `none`.
+        /// The adapter: `db`, `marker-file`, `json-result`, `exit-code` or `none`.
         by: String,
-        /// What it said.
+        /// The statement it read.
         statement: Statement,
     },
     /// A command that Regatta ran on the committed tree.
     Check {
-        /// The command.
+        /// The command line.
         command: String,
         /// How it ended.
         exit: Exit,
@@ -185,40 +185,41 @@ pub enum Evidence {
         /// A fingerprint of the environment it ran in.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         environment: String,
-        /// It was not run again: it had passed in this attempt on the same tree, in the same environment.
+        /// The earlier attempt in which it passed on the same tree and in the same environment, so that it was not run
+        /// again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         passed_in: Option<u32>,
     },
-    /// What changed between base and head.
+    /// The changes between base and head.
     Diff {
-        /// Number of files.
+        /// Number of changed files.
         files: usize,
-        /// The commit.
+        /// The head commit.
         head: String,
-        /// Its tree.
+        /// The tree of the head commit.
         tree: String,
     },
-    /// Something a person should read.
+    /// A note for the user.
     Note {
-        /// The sentence.
+        /// The text of the note.
         text: String,
     },
     /// A hook or a signature refused the commit; the work is kept in the lane and under `salvage`.
     CommitRefused {
-        /// Which hook, or `signing`.
+        /// The name of the hook, or `signing`.
         by: String,
-        /// What it said.
+        /// The end of its output.
         tail: String,
         /// The ref that holds the work.
         salvage: Option<String>,
     },
-    /// It did not merge with what had landed meanwhile: its agent is asked to bring the two together.
+    /// The work did not merge with what had landed meanwhile; its agent is asked to resolve the conflict.
     Bounced {
-        /// The commit of the target it did not merge with.
+        /// The target commit that it did not merge with.
         onto: String,
         /// The files in conflict.
         files: Vec<String>,
-        /// What the other side did to them.
+        /// What the target's commits did to those files.
         theirs: String,
     },
 }

@@ -1,6 +1,6 @@
-//! What an agent may do and what it is given to do it with: rules for its tools, its sandbox, its MCP servers.
+//! What an agent may do and which tools it gets: tool rules, sandbox, MCP servers.
 //!
-//! Invariant: a bound that an agent cannot keep is refused before it starts ([`refusals`]), never left out.
+//! Invariant: a bound that an agent cannot enforce is refused before it starts ([`refusals`]), never dropped.
 
 mod enforce;
 mod rule;
@@ -14,49 +14,49 @@ use serde::{Deserialize, Serialize};
 pub use enforce::{Refused, refusals};
 pub use rule::Rule;
 
-/// The bounds of one task, or those of an agent for all its tasks.
+/// The bounds of one task, or of an agent for all its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Which tools and commands it may use.
+    /// The tools and commands it may use.
     #[serde(default)]
     pub permissions: Permissions,
-    /// What keeps its commands in; the agent's usual where nothing is said, which is none.
+    /// The sandbox for its commands; without one, the agent's default applies, which is no sandbox.
     #[serde(default)]
     pub sandbox: Option<Sandbox>,
-    /// MCP servers for it, by name.
+    /// Its MCP servers, by name.
     #[serde(default)]
     pub mcp: BTreeMap<String, McpServer>,
 }
 
-/// Which tools and commands an agent may use. A denial beats whatever is allowed.
+/// The tools and commands an agent may use. A denial overrides every permission.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// Nothing but these; everything where there is no list.
+    /// Only these are allowed; without a list, everything is.
     #[serde(default)]
     pub allow: Option<Vec<Rule>>,
-    /// Not these.
+    /// These are denied.
     #[serde(default)]
     pub deny: Vec<Rule>,
 }
 
-/// What keeps an agent's commands in.
+/// How an agent's commands are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sandbox {
-    /// Nothing.
+    /// No sandbox.
     Off,
-    /// They write in the lane and in temporary directories alone.
+    /// Commands may write only to the lane and to temporary directories.
     Workspace,
-    /// They write nowhere.
+    /// Commands may not write anywhere.
     ReadOnly,
 }
 
 impl Sandbox {
-    /// The words for them in files.
+    /// The names used in files.
     pub const NAMES: [(&str, Sandbox); 3] =
         [("off", Sandbox::Off), ("workspace", Sandbox::Workspace), ("read-only", Sandbox::ReadOnly)];
 
-    /// The one of that name.
+    /// The sandbox with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, sandbox)| *sandbox)
     }
@@ -66,22 +66,22 @@ impl Sandbox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum McpServer {
-    /// A program that is started for the agent and spoken to over its standard streams.
+    /// A program that is started for the agent and talks to it over its standard streams.
     Program {
-        /// The program.
+        /// The program to start.
         command: String,
         /// Its arguments.
         #[serde(default)]
         args: Vec<String>,
-        /// Variables for it.
+        /// Its environment variables.
         #[serde(default)]
         env: BTreeMap<String, String>,
     },
-    /// One that runs somewhere, over HTTP.
+    /// A server reached over HTTP.
     Remote {
-        /// Where.
+        /// The server's address.
         url: String,
-        /// What is sent with every request.
+        /// Headers sent with every request.
         #[serde(default)]
         headers: BTreeMap<String, String>,
     },
@@ -98,19 +98,19 @@ impl McpServer {
 }
 
 impl Permissions {
-    /// Whether nothing is said.
+    /// True if no bound is set.
     pub fn is_empty(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty()
     }
 }
 
 impl Bounds {
-    /// Whether nothing is said.
+    /// True if there are no rules.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These and those below: what is denied adds up, servers too; else the nearer one wins.
+    /// Merges these bounds with those `below`: denials and servers add up; otherwise these bounds win.
     #[must_use]
     pub fn on_top_of(&self, below: &Bounds) -> Bounds {
         let (near, far) = (&self.permissions, &below.permissions);

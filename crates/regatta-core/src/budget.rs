@@ -1,7 +1,7 @@
-//! What may be spent, what was, and what follows: a function of sums and ceilings.
+//! What may be spent, what was spent, and what follows: a function of sums and ceilings.
 //!
-//! Invariants: nothing starts in a scope whose ceiling is reached, and whoever runs past `stop_at` of it is stopped.
-//! More spent never means more freedom.
+//! Invariants: nothing starts in a scope whose ceiling is reached, and agents that exceed `stop_at` of it are stopped.
+//! Spending more never permits more.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -11,49 +11,49 @@ use serde::{Deserialize, Serialize};
 use crate::id::TaskId;
 use crate::time::Timestamp;
 
-/// Sums of dollars are compared up to this: ten times ten cents are a dollar.
+/// Tolerance for comparing dollar sums, so that ten times ten cents equal a dollar.
 const EPSILON: f64 = 1e-9;
 
-/// No attempt uses more tokens than this, whatever its agent claims.
+/// Upper bound on the tokens of one attempt, whatever its agent claims.
 pub const MOST_TOKENS: u64 = 1_000_000_000_000;
-/// No attempt costs more dollars than this.
+/// Upper bound on the dollars of one attempt.
 const MOST_USD: f64 = 1000.0;
-/// No model costs more dollars per token than this.
+/// Upper bound on the dollars per token of any model.
 const DEAREST_TOKEN: f64 = 0.001;
-/// What an attempt may cost whatever it counted: searches, pictures, tokens that the agent does not tell.
+/// Dollars accepted beyond the counted tokens: searches, images, tokens that the agent does not report.
 const UNCOUNTED_USD: f64 = 100.0;
 
-/// Whether an attempt that used so many tokens can have cost so many dollars.
+/// Whether an attempt with this many tokens can have cost this many dollars.
 #[expect(clippy::cast_precision_loss, reason = "an estimate of money")]
 pub fn is_plausible_usd(usd: f64, tokens: u64) -> bool {
     let most = (UNCOUNTED_USD + tokens as f64 * DEAREST_TOKEN).min(MOST_USD);
     usd.is_finite() && (0.0..=most).contains(&usd)
 }
 
-/// What may be spent; `None` is no limit.
+/// What may be spent; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// Dollars.
+    /// Maximum in dollars.
     #[serde(default)]
     pub usd: Option<f64>,
-    /// Tokens, read and written together.
+    /// Maximum in tokens, read and written together.
     #[serde(default)]
     pub tokens: Option<u64>,
 }
 
 impl Ceiling {
-    /// Whether it limits nothing.
+    /// True if it sets no limit.
     pub fn is_open(&self) -> bool {
         self.usd.is_none() && self.tokens.is_none()
     }
 
-    /// What this one says, and where it says nothing, what `other` does.
+    /// This ceiling, with missing limits taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { usd: self.usd.or(other.usd), tokens: self.tokens.or(other.tokens) }
     }
 
-    /// The lower of the two in dollars.
+    /// Lowers the dollar limit to `usd` if that is lower.
     #[must_use]
     pub fn at_most_usd(self, usd: Option<f64>) -> Self {
         Self { usd: self.usd.into_iter().chain(usd).reduce(f64::min), ..self }
@@ -63,7 +63,7 @@ impl Ceiling {
 /// What was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Dollars, as far as they are known.
+    /// Dollars, as far as known.
     pub usd: f64,
     /// Tokens, read and written together.
     pub tokens: u64,
@@ -82,24 +82,24 @@ impl AddAssign for Spent {
     }
 }
 
-/// What a ceiling is over.
+/// What a ceiling applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One task, since it was put into the queue.
+    /// One task, since it was queued.
     Task(TaskId),
-    /// All tasks of a plan, since they were put into the queue.
+    /// All tasks of a plan, since they were queued.
     Plan(String),
     /// All tasks of a run.
     Run,
     /// Everything that ends on one day of the machine's calendar.
     Day {
-        /// When the next one begins.
+        /// When the next day begins.
         until: Timestamp,
     },
 }
 
 impl Scope {
-    /// Where to raise it. `named_in` is the place of a task that names its own ceiling.
+    /// Where to raise the ceiling. `named_in` is the place of a task that sets its own.
     pub fn how_to_raise(&self, named_in: Option<&str>) -> String {
         match self {
             Scope::Task(task) => match named_in {
@@ -129,12 +129,13 @@ impl fmt::Display for Scope {
     }
 }
 
-/// From which share of a ceiling on something is done about it.
+/// The shares of a ceiling at which Regatta warns and stops agents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shares {
-    /// It is told.
+    /// Warn from this share on.
     pub warn_at: f64,
-    /// Agents at work are stopped. Between one and this, nothing new starts and what runs goes on.
+    /// Stop running agents from this share on. Between 1 and this share, nothing new starts and running agents
+    /// continue.
     pub stop_at: f64,
 }
 
@@ -144,39 +145,39 @@ impl Default for Shares {
     }
 }
 
-/// How a sum stands to its ceiling; later is worse.
+/// How a sum compares to its ceiling; later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// All is well.
+    /// Within the ceiling.
     Go,
-    /// Close to it: people are told.
+    /// Close to the ceiling: users are warned.
     Warn,
-    /// Reached: nothing new starts.
+    /// Ceiling reached: nothing new starts.
     Hold,
-    /// Well past it: agents at work are stopped.
+    /// `stop_at` exceeded: running agents are stopped.
     Stop,
 }
 
-/// One ceiling, with what was spent under it.
+/// One ceiling and what was spent under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
-    /// What it is over.
+    /// What the ceiling applies to.
     pub scope: Scope,
     /// What may be spent.
     pub ceiling: Ceiling,
-    /// What was.
+    /// What was spent.
     pub spent: Spent,
-    /// Where the task itself names the ceiling that decides; empty where its place is not known.
+    /// Where the task itself sets the ceiling that decides; empty if its place is unknown.
     pub named_in: Option<String>,
 }
 
 impl Account {
-    /// The account of a scope; `named_in` is for tasks that name their own ceiling.
+    /// The account of a scope whose ceiling comes from the settings.
     pub fn new(scope: Scope, ceiling: Ceiling, spent: Spent) -> Self {
         Self { scope, ceiling, spent, named_in: None }
     }
 
-    /// The same, of a task whose order, found at `place`, names the ceiling `own`.
+    /// The same for a task whose file, found at `place`, sets the ceiling `own`.
     #[must_use]
     pub fn ordered(mut self, own: Ceiling, place: &str) -> Self {
         let share = self.share();
@@ -185,12 +186,12 @@ impl Account {
         self
     }
 
-    /// Where to raise it.
+    /// Where to raise the ceiling.
     pub fn how_to_raise(&self) -> String {
         self.scope.how_to_raise(self.named_in.as_deref())
     }
 
-    /// How it stands: the worse of dollars and tokens.
+    /// The worse standing of dollars and tokens.
     pub fn standing(&self, shares: &Shares) -> Standing {
         let share = self.share();
         let past = |line: f64| share.is_some_and(|share| share + EPSILON >= line);
@@ -202,7 +203,7 @@ impl Account {
         }
     }
 
-    /// How much of it is spent: one is all. `None` where nothing is limited.
+    /// The spent share of the ceiling; 1 is all of it. `None` without a limit.
     pub fn share(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a share of a budget")]
         let tokens = self.ceiling.tokens.map(|limit| share(self.spent.tokens as f64, limit as f64));
@@ -210,7 +211,7 @@ impl Account {
         usd.into_iter().chain(tokens).reduce(f64::max)
     }
 
-    /// Dollars that are left, where dollars are limited.
+    /// The dollars left, if dollars are limited.
     pub fn usd_left(&self) -> Option<f64> {
         self.ceiling.usd.map(|limit| (limit - self.spent.usd).max(0.0))
     }
@@ -231,19 +232,19 @@ impl Account {
     }
 }
 
-/// Of something whose ceiling is zero, all is spent.
+/// A ceiling of zero counts as fully spent.
 fn share(spent: f64, limit: f64) -> f64 {
     if limit > 0.0 { spent / limit } else { f64::INFINITY }
 }
 
-/// Dollars as people read them: cents, or more digits where there are only fractions of one.
+/// Dollars for display: cents, or more digits for fractions of a cent.
 pub fn dollars(usd: f64) -> String {
-    // A sum of nothing is minus zero.
+    // An empty sum is minus zero.
     let usd = if usd.abs() < 5e-5 { 0.0 } else { usd };
     if usd > 0.0 && usd < 0.1 { format!("${usd:.4}") } else { format!("${usd:.2}") }
 }
 
-/// The account that decides for a task under all of `accounts`: the worst, and of equals one that does not lift by
+/// The account that decides for a task among all of `accounts`: the worst one; of equals, one that does not lift by
 /// itself, since waiting would not help.
 pub fn decisive<'a>(
     accounts: impl IntoIterator<Item = &'a Account>,
@@ -253,20 +254,20 @@ pub fn decisive<'a>(
     accounts.into_iter().map(stand).max_by_key(|(standing, account)| (*standing, account.until().is_none()))
 }
 
-/// What tokens of a model cost, per million.
+/// Prices of a model, per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// Dollars for a million tokens read.
     pub input: f64,
     /// Dollars for a million tokens written.
     pub output: f64,
-    /// Dollars for a million tokens read from a cache; as those read otherwise where it is not said.
+    /// Dollars for a million tokens read from a cache; defaults to `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
 }
 
 impl Price {
-    /// What so many tokens cost; `cached` of those read came from a cache.
+    /// The price of these tokens; `cached` of those read came from a cache.
     #[expect(clippy::cast_precision_loss, reason = "an estimate of money")]
     pub fn of(&self, tokens_in: u64, cached: u64, tokens_out: u64) -> f64 {
         let cached = cached.min(tokens_in);

@@ -1,8 +1,8 @@
-//! An error and what caused it, told in one line.
+//! An error and its causes, in one line.
 
 use std::error::Error;
 
-/// The error's own words and those of its causes; a cause that the words hold already is not repeated.
+/// The error's message followed by those of its causes; a cause already contained in the message is not repeated.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Chains: what follows from what the links behind a build have said. Pure; the engine looks and acts.
+//! Chains: what follows from the verdicts of the links behind a build. Pure; the engine observes and acts.
 //!
 //! ```text
 //! build ─► verify ─► review ─► accept ─► the train
@@ -6,8 +6,8 @@
 //!   └─────────┴─────────┴─────────┘ what has to change, at most `chain.rounds` times
 //! ```
 //!
-//! Invariant: work lands when every link has passed on exactly the [`Edition`] that lands. A pass on another one counts
-//! for nothing; a link that said nothing has not passed.
+//! Invariant: work lands only when every link has passed exactly the [`Edition`] that lands. A pass on another edition
+//! does not count; a link without a verdict has not passed.
 
 mod expand;
 
@@ -18,99 +18,99 @@ use crate::prompt::{Prompt, PromptState};
 
 pub(crate) use expand::{Expanding, expand};
 
-/// Who speaks, where a builder is told what a link had to say.
+/// The sender of the follow-up that passes a link's findings to the builder.
 pub const SPEAKER: &str = "chain";
 
-/// Which work of a build: another head is another edition, and so is the same one after the builder was told something.
+/// One state of a build's work: a new head is a new edition, and so is the same head after another follow-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edition {
-    /// The commit; none where the build changed nothing.
+    /// The commit; `None` if the build changed nothing.
     pub head: Option<String>,
-    /// How many follow-ups the builder had been told.
+    /// How many follow-ups the builder had received.
     pub told: u32,
 }
 
 impl Edition {
-    /// The edition of a build that is done with this commit.
+    /// The edition of a finished build with this commit.
     pub fn of(head: Option<String>, prompts: &[Prompt]) -> Self {
         let told = prompts.iter().filter(|prompt| prompt.state == PromptState::Told).count();
         Self { head, told: u32::try_from(told).unwrap_or(u32::MAX) }
     }
 }
 
-/// How often the work has gone back since a person last had a word.
+/// How often the work was sent back since a user's last follow-up.
 pub fn rounds(prompts: &[Prompt]) -> u32 {
     let rounds = prompts.iter().rev().take_while(|prompt| prompt.by == SPEAKER).count();
     u32::try_from(rounds).unwrap_or(u32::MAX)
 }
 
-/// What is known of a chain.
+/// The known facts about a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Where its build is.
+    /// The state of its build.
     pub build: Build,
-    /// Whether its work is to land.
+    /// Whether its work is meant to land.
     pub lands: bool,
     /// Its links, in order.
     pub links: Vec<Seen>,
 }
 
-/// Where a build is.
+/// The state of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Build {
     /// Done, and not in the train.
     Done(Edition),
-    /// Anywhere else: at work, in the train, landed, or waiting for a person.
+    /// Anything else: running, in the train, landed, or waiting for a user.
     Elsewhere,
 }
 
-/// What is known of a link.
+/// The known facts about a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Which.
+    /// Which link.
     pub link: Link,
-    /// Where it is.
+    /// Its state.
     pub at: At,
-    /// What it looked at last.
+    /// The edition it judged last.
     pub judged: Option<Edition>,
 }
 
-/// Where a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Not yet, or at it.
+    /// Not started, or running.
     Open,
     /// It has passed.
     Passed,
-    /// It wants something changed, and the builder may be told so.
+    /// It asks for changes, and the work may be sent back to the builder.
     Asks,
-    /// It waits for a person, or has failed.
+    /// It failed, or waits for a user.
     Stuck,
     /// Cancelled or skipped.
     Gone,
 }
 
-/// What is to be done next.
+/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The builder is told what this link had to say.
+    /// Send the work back to the builder with this link's findings.
     SendBack(Link),
-    /// This link looks again, at the edition that is there now.
+    /// Run this link again on the current edition.
     Restart(Link),
-    /// The work joins the train.
+    /// Let the work join the train.
     Land,
 }
 
-/// Decides what follows. Doing it twice does no more than doing it once.
+/// Decides what to do next. Acting on it twice has the same effect as once.
 pub fn decide(picture: &Picture) -> Vec<Action> {
     let Build::Done(edition) = &picture.build else { return Vec::new() };
     let is_stale = |seen: &&Seen| match (seen.at, &seen.judged) {
         (At::Open | At::Gone, _) => false,
-        // What stopped before it looked is not helped by looking again.
+        // A link that stopped before it judged anything would not be helped by another run.
         (At::Stuck, None) => false,
         (_, judged) => judged.as_ref() != Some(edition),
     };
-    // The first comes first: those behind it wait for it from then on.
+    // The first link restarts first: the links behind it then wait for it.
     let stale: Vec<Action> =
         picture.links.iter().filter(is_stale).map(|seen| Action::Restart(seen.link)).collect();
     if !stale.is_empty() {
@@ -126,7 +126,7 @@ pub fn decide(picture: &Picture) -> Vec<Action> {
     }
 }
 
-/// What a link says about the work, as its builder is told it: its summary, and its findings one by one.
+/// A link's opinion as its builder receives it: the summary, and the findings one by one.
 pub fn findings(summary: &str, answer: &str) -> String {
     let mut text = summary.trim().to_owned();
     let last = answer.char_indices().rev().filter(|(_, c)| *c == '{').find_map(|(at, _)| {
@@ -146,9 +146,9 @@ pub fn findings(summary: &str, answer: &str) -> String {
     text
 }
 
-/// So many findings are passed on.
+/// Maximum number of findings passed on.
 const MANY: usize = 50;
-/// So many bytes of them.
+/// Maximum number of bytes passed on.
 const LONGEST: usize = 8 * 1024;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The message of the commit that Regatta makes on a worker's behalf: a conventional subject, and trailers that
-//! say where it came from.
+//! The message of the commit that Regatta makes for an agent: a conventional subject, and trailers that record its
+//! origin.
 
 use crate::id::TaskId;
 use crate::spec::TaskSpec;
@@ -7,7 +7,7 @@ use crate::spec::TaskSpec;
 /// Longest subject line.
 const SUBJECT_LEN: usize = 72;
 
-/// Types of a conventional commit that a title may already carry.
+/// Conventional commit types that a title may already have.
 const TYPES: [&str; 11] =
     ["feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert"];
 
@@ -21,8 +21,8 @@ pub fn commit_message(spec: &TaskSpec, attempt: u32, summary: &str) -> String {
     format!("{subject}\n\n{body}Regatta-Task: {}\nRegatta-Attempt: {attempt}\n", spec.id)
 }
 
-/// A message without the trailers that only Regatta may write (`Regatta-Task`, `Regatta-Verdict`, …), except those that
-/// `is_true` accepts by key and value. A message without any comes back as it was.
+/// Removes the trailers that only Regatta may write (`Regatta-Task`, `Regatta-Verdict`, …), except those that `is_true`
+/// accepts by key and value. A message without such trailers is returned unchanged.
 pub fn without_trailers(message: &[u8], is_true: impl Fn(&str, &str) -> bool) -> Vec<u8> {
     let (mut kept, mut dropped, mut in_dropped) = (Vec::with_capacity(message.len()), false, false);
     for line in message.split_inclusive(|byte| *byte == b'\n') {
@@ -45,7 +45,7 @@ pub fn without_trailers(message: &[u8], is_true: impl Fn(&str, &str) -> bool) ->
     kept
 }
 
-/// Key and value of a line that git would read as one of Regatta's trailers; keys are the same in any case.
+/// Key and value of a line that git would read as one of Regatta's trailers; keys are case-insensitive.
 fn own_trailer(line: &[u8]) -> Option<(String, String)> {
     const PREFIX: &[u8] = b"regatta-";
     let colon = line.iter().position(|byte| *byte == b':')?;
@@ -61,7 +61,7 @@ fn first_line(text: &str) -> Option<&str> {
 }
 
 fn subject(id: &TaskId, text: &str) -> String {
-    // Control characters and a leading comment sign would not survive git's own clean-up.
+    // Git's clean-up would remove control characters and a leading comment sign.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     let (kind, rest) = match text.split_once(':') {
         Some((head, rest)) if !rest.trim().is_empty() => {

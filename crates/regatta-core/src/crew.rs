@@ -1,4 +1,4 @@
-//! The crew: people and agents with names and roles, the board they take work from, and the templates of what they say.
+//! The crew: named people and agents with roles, the board they take tasks from, and their message templates.
 
 mod board;
 mod name;

@@ -1,18 +1,18 @@
-//! One mistake in something a person wrote: where it is, what was expected, what to do next.
+//! One mistake in a file that a user wrote: where it is, what was expected, what to do next.
 //!
-//! Reading never stops at the first mistake. It returns what it understood together with all of these.
+//! Parsing never stops at the first mistake. It returns what it understood together with every diagnostic.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a mistake stops the work.
+/// Whether a mistake stops Regatta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Nothing is run or stored.
     Error,
-    /// Worth reading; the work goes on.
+    /// Worth reading; Regatta continues.
     Warning,
 }
 
@@ -25,10 +25,10 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A place in a text: both numbers count from 1, columns in characters.
+/// A position in a text: both numbers count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pos {
-    /// The line.
+    /// The line number.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
@@ -37,27 +37,27 @@ pub struct Pos {
 impl Pos {
     /// The beginning of a text.
     pub const START: Pos = Pos { line: 1, column: 1 };
-    /// For what has no place in any text: a flag, an environment variable.
+    /// The position of mistakes outside any text: in a flag, in an environment variable.
     pub const NOWHERE: Pos = Pos { line: 0, column: 0 };
 }
 
-/// One mistake, with its place.
+/// One mistake and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Whether it stops the work.
+    /// Whether it stops Regatta.
     pub severity: Severity,
-    /// The file as the user named it; the variable or the flag where no file is at fault.
+    /// The file as the user named it, or the variable or flag if no file is at fault.
     pub file: String,
-    /// Counts from 1; 0 where no file is at fault.
+    /// Counts from 1; 0 if no file is at fault.
     pub line: usize,
-    /// Counts from 1, in characters; 0 where no file is at fault.
+    /// Counts from 1, in characters; 0 if no file is at fault.
     pub column: usize,
     /// The key, from the top of the file: `tasks[2].priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What is wrong, as a fragment without a full stop.
     pub message: String,
-    /// What to do next.
+    /// A hint on what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(file, pos, message) }
     }
 
-    /// The same, about one key.
+    /// Sets the key it is about.
     #[must_use]
     pub fn at_field(mut self, field: impl Into<String>) -> Self {
         let field = field.into();
@@ -89,14 +89,14 @@ impl Diagnostic {
         self
     }
 
-    /// The same, with the next step.
+    /// Sets the hint.
     #[must_use]
     pub fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Whether it stops the work.
+    /// Whether it stops Regatta.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -117,7 +117,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Collects what is wrong with one file.
+/// Collects the mistakes in one file.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) file: String,
@@ -129,19 +129,19 @@ impl Report {
         Self { file: file.to_owned(), diagnostics: Vec::new() }
     }
 
-    /// Notes an error about `field`; the answer is there to hang a hint on.
+    /// Adds an error about `field` and returns it, for a hint to be added.
     pub(crate) fn error(&mut self, pos: Pos, field: &str, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Diagnostic::error(&self.file, pos, message).at_field(field))
     }
 
-    /// Notes a warning about `field`; the answer is there to hang a hint on.
+    /// Adds a warning about `field` and returns it, for a hint to be added.
     pub(crate) fn warn(&mut self, pos: Pos, field: &str, message: impl Into<String>) -> &mut Diagnostic {
         self.push(Diagnostic::warning(&self.file, pos, message).at_field(field))
     }
 
     fn push(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
         let last = self.diagnostics.len();
-        // What a file says may end on a terminal, on one line.
+        // Text from a file may be printed to a terminal, on one line.
         diagnostic.message = printable(&diagnostic.message);
         diagnostic.field = diagnostic.field.as_deref().map(printable);
         self.diagnostics.push(diagnostic);
@@ -152,7 +152,7 @@ impl Report {
         has_errors(&self.diagnostics)
     }
 
-    /// All of them in the order of the text; those at one place in the order in which they were found.
+    /// All diagnostics in the order of the text; those at one position in the order they were found.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
         for diagnostic in &mut self.diagnostics {
             diagnostic.hint = diagnostic.hint.as_deref().map(printable);
@@ -166,15 +166,15 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '�' } else { c }).collect()
 }
 
-/// Whether any of them stops the work.
+/// Whether any of them stops Regatta.
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(Diagnostic::is_error)
 }
 
-/// The candidate that `word` was probably meant to be, if one is near enough to say so.
+/// The candidate that `word` was probably meant to be, if one is similar enough.
 ///
-/// Near is at most one slip for every three letters, and at least one; a swap of neighbours is one slip,
-/// and case and the choice between `-` and `_` are none.
+/// Similar means at most one slip per three letters, and at least one; a swap of neighbours is one slip, and
+/// differences in case or between `-` and `_` do not count.
 pub fn nearest<'a, I>(word: &str, candidates: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,
@@ -186,14 +186,14 @@ where
         .filter_map(|candidate| {
             let other = folded(candidate)?;
             let slips = distance(&word, &other);
-            // Two words of one or two letters always look alike.
+            // Any two words of one or two letters are similar.
             (slips <= allowed && slips < word.len().max(other.len())).then_some((slips, candidate))
         })
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, candidate)| candidate)
 }
 
-/// The letters that count, or nothing for a word too long to be a slip of anything.
+/// The letters that count; `None` for a word too long to be a typo.
 fn folded(word: &str) -> Option<Vec<char>> {
     const LONGEST: usize = 80;
     if word.len() > LONGEST * 4 {
@@ -204,7 +204,7 @@ fn folded(word: &str) -> Option<Vec<char>> {
     (letters.len() <= LONGEST).then_some(letters)
 }
 
-/// Damerau and Levenshtein's distance, in the variant where no part is edited twice.
+/// The Damerau-Levenshtein distance, in the variant that edits no substring twice.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -12,20 +12,20 @@ use crate::time::Timestamp;
 use crate::train::LandStep;
 use crate::verdict::{Statement, Verdict};
 
-/// An event as it is read back: its place in the log, when, about whom, and what.
+/// An event read back from the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Place in the log; gap-free reading is by `seq > last`.
+    /// Its position in the log; read without gaps by `seq > last`.
     pub seq: u64,
-    /// When, by the clock of whoever wrote it. Decides nothing.
+    /// When, by the clock of the process that wrote it. No decision depends on it.
     pub at: Timestamp,
-    /// About which task, if one.
+    /// The task it is about, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// In which attempt, if one.
+    /// The attempt it is about, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub body: EventBody,
 }
@@ -34,21 +34,21 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventBody {
-    /// The task entered the queue, or entered it anew.
+    /// The task was queued or queued again.
     Enqueued {
-        /// The queue.
+        /// The name of the queue.
         queue: String,
     },
-    /// A node took it.
+    /// A node claimed it.
     Claimed {
-        /// Which.
+        /// The node.
         node: String,
     },
     /// Its lane is ready.
     LaneReady {
-        /// Where.
+        /// The lane's path.
         lane: String,
-        /// From which commit.
+        /// The commit it starts from.
         base: String,
     },
     /// The agent runs.
@@ -61,28 +61,28 @@ pub enum EventBody {
         /// How it ended.
         exit: Exit,
     },
-    /// The worker told how far it is.
+    /// The agent reported progress.
     Progressed {
         /// In a few words.
         label: String,
-        /// More of it.
+        /// More detail.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
         /// The phase it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
     },
-    /// The worker handed in a verdict.
+    /// The agent reported a verdict.
     Reported {
-        /// What it said.
+        /// The reported statement.
         statement: Statement,
     },
-    /// The worker cannot go on without a person.
+    /// The agent cannot continue without a user.
     Stuck {
         /// Why.
         why: String,
     },
-    /// Regatta made up its mind about the attempt.
+    /// Regatta judged the attempt.
     Judged {
         /// The verdict that counts.
         verdict: Verdict,
@@ -91,25 +91,25 @@ pub enum EventBody {
     },
     /// The work failed and will be tried again.
     Retrying {
-        /// Not before.
+        /// The earliest time of the next attempt.
         not_before: Option<Timestamp>,
-        /// Which class of failure.
+        /// The class of the failure.
         class: FailureClass,
         /// What failed.
         why: String,
     },
-    /// The attempt came to nothing through no fault of its own; not charged.
+    /// The attempt ended without a result through no fault of its own; not charged.
     Released {
         /// Why.
         why: String,
     },
-    /// It waits for a time.
+    /// The task waits for a time.
     Parked {
-        /// Until then.
+        /// The time it waits for.
         until: Timestamp,
         /// Why.
         why: ParkReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
     /// The time it waited for has come.
@@ -119,126 +119,126 @@ pub enum EventBody {
         /// The commit to land.
         head: String,
     },
-    /// Good work that is not to be landed, or nothing to land.
+    /// Good work that is not meant to land, or an attempt with nothing to land.
     Done {
         /// The commit, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         head: Option<String>,
     },
-    /// A lander took a step.
+    /// The lander took a step.
     Landing {
-        /// Which.
+        /// The step.
         landing: LandStep,
-        /// The branch it lands on; older events do not say.
+        /// The branch it lands on; missing in older events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
-    /// Attempts used up, or the run was told to fail fast.
+    /// Its attempts are used up, or the run fails fast.
     Failed {
         /// Why.
         why: String,
     },
-    /// It needs a person.
+    /// It needs a user.
     Blocked {
         /// The reason.
         reason: BlockReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// A dependency will not come.
+    /// A dependency failed or was cancelled.
     Skipped {
-        /// Which.
+        /// The dependency.
         dependency: TaskId,
     },
-    /// The dependency that made it skip came back.
+    /// The dependency that caused the skip is available again.
     Rearmed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled {
-        /// Who.
+        /// Who cancelled it.
         by: String,
     },
-    /// Its claim went over to another session of the same node, with the worker alive or not.
+    /// Its claim moved to another session of the same node, whether or not the agent is alive.
     Adopted {
         /// The session that holds it now.
         session: String,
     },
-    /// Its work and other work would conflict if both landed; changes no state. Told once for a pair of attempts.
+    /// Its work would conflict with other work if both landed; changes no state. Recorded once per pair of attempts.
     ConflictAhead {
-        /// With whom: another task, or what is on the target branch.
+        /// The other side: another task, or the target branch.
         with: Other,
-        /// Where, as far as it is worth a line.
+        /// The files in conflict, as many as are worth a line.
         files: Vec<String>,
     },
-    /// Its agent may need a person; changes no state and stops nobody. Told once for a sign and an attempt.
+    /// Its agent may need a user; changes no state and stops nothing. Recorded once per sign and attempt.
     Suspected {
         /// What looks wrong.
         sign: Sign,
-        /// In a sentence, with what was seen.
+        /// A sentence about what was observed.
         why: String,
     },
-    /// What was suspected is over: the agent visibly goes on.
+    /// The suspicion is over: the agent visibly continues.
     WentOn {
         /// What looked wrong.
         sign: Sign,
     },
     /// Most of a budget is spent; changes no state.
     BudgetWarned {
-        /// Whose: `task a`, `plan night`, `this run`, `today`.
+        /// The budget: `task a`, `plan night`, `this run`, `today`.
         scope: String,
-        /// What was spent of what.
+        /// The amount spent and the ceiling.
         detail: String,
     },
     /// A budget is spent: nothing more starts under it. Changes no state.
     BudgetSpent {
-        /// Whose.
+        /// The budget.
         scope: String,
-        /// What was spent of what, and what to do.
+        /// The amount spent and the ceiling, and what to do.
         detail: String,
     },
-    /// Work that would have been lost was kept.
+    /// Work that would have been lost was salvaged.
     Salvaged {
-        /// The ref.
+        /// The ref that holds it.
         reference: String,
-        /// Why it was needed.
+        /// Why it had to be salvaged.
         why: String,
     },
-    /// Somebody said more to the task's agent; kept until an attempt has told it.
+    /// A follow-up for the task's agent was queued; kept until an attempt has delivered it.
     PromptQueued {
-        /// Which of the task's follow-ups it is, from 1.
+        /// The follow-up's number, counted from 1.
         prompt: u32,
-        /// Who.
+        /// Who sent it.
         by: String,
-        /// How it begins, without secrets.
+        /// Its beginning, without secrets.
         beginning: String,
-        /// The task had ended, and is pending again because of it.
+        /// True if the task had ended, and became pending again because of it.
         rearmed: bool,
     },
     /// The attempt or the landing did not end the task, because a follow-up waits for its agent.
     FollowingUp {
-        /// What would have come of it.
+        /// The result the task would have had.
         after: String,
     },
-    /// A follow-up ended well and changed nothing: what had landed before stands.
+    /// A follow-up succeeded without changes: the earlier landing remains valid.
     Stands {
-        /// The attempt that made it.
+        /// The attempt that landed.
         made_by: u32,
         /// The commit on the target.
         commit: String,
-        /// The target; older events do not say.
+        /// The target branch; missing in older events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
-    /// Something a person should know; changes no state.
+    /// A note for the user; changes no state.
     Noted {
-        /// The sentence.
+        /// The text of the note.
         text: String,
     },
-    /// Of a kind that this version does not know, or told otherwise than it knows: by a newer one. Shown as it is.
+    /// An event written by a newer version, of an unknown kind or with unknown fields. Shown as it is.
     #[serde(untagged)]
     Unknown(serde_json::Map<String, serde_json::Value>),
 }
 
-/// What an event of a kind that this version does not know says: its kind, and its fields as they are.
+/// Text for an event of an unknown kind: its kind and its fields.
 pub fn describe_unknown(fields: &serde_json::Map<String, serde_json::Value>) -> String {
     let kind = fields.get("kind").and_then(|kind| kind.as_str()).unwrap_or("something");
     let rest: Vec<String> = fields
@@ -267,16 +267,16 @@ mod tests {
         );
         let again: serde_json::Value = serde_json::to_value(&body).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(newer).unwrap());
-        // A kind that is known, with a reason that is not.
+        // A known kind with an unknown reason.
         let blocked: EventBody =
             serde_json::from_str(r#"{"kind":"blocked","reason":"moonlight","detail":"x"}"#).unwrap();
         assert!(matches!(blocked, EventBody::Unknown(_)));
-        // As part of the line that programs read.
+        // The same within the line that programs read.
         let line = r#"{"seq":7,"at":"2026-11-15T12:00:00.000Z","task":"a","kind":"teleported","to":"mars"}"#;
         let event: Event = serde_json::from_str(line).unwrap();
         assert_eq!((event.seq, event.task.map(|id| id.to_string()).as_deref()), (7, Some("a")));
         assert!(matches!(event.body, EventBody::Unknown(_)));
-        // Those that are known stay what they are.
+        // Known kinds are unaffected.
         let known: EventBody = serde_json::from_str(r#"{"kind":"noted","text":"x"}"#).unwrap();
         assert_eq!(known, EventBody::Noted { text: "x".into() });
     }

@@ -1,43 +1,43 @@
-//! Every way in which a supervised process can end.
+//! Every way a supervised process can end.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a process tree came to its end, as the shim recorded it.
+/// How a process tree ended, as the shim recorded it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Exit {
-    /// It returned by itself.
+    /// It exited by itself.
     Exited {
         /// Its exit status.
         code: i32,
     },
-    /// A signal that Regatta did not send ended it.
+    /// It was ended by a signal that Regatta did not send.
     Signalled {
         /// The signal's number.
         signal: i32,
     },
-    /// Regatta ended the tree because a limit ran out.
+    /// Regatta ended the tree because a limit was exceeded.
     TimedOut {
-        /// Which limit.
+        /// The limit.
         limit: Limit,
     },
-    /// Regatta ended the tree because somebody asked: an operator, Ctrl-C, a shutdown.
+    /// Regatta ended the tree on request: by an operator, Ctrl-C or a shutdown.
     Stopped {
-        /// On whose behalf, for people.
+        /// Who asked for it, for display.
         why: String,
     },
-    /// There never was a process.
+    /// The process could not be started.
     NeverStarted {
-        /// What the system said.
+        /// The system's error message.
         error: String,
     },
     /// The shim itself died and left no record: a reboot, or a `kill -9` of the shim.
     Lost,
 }
 
-/// The clocks that run on an attempt, and the one thing that needs none.
+/// The time limits of an attempt, and the one limit that needs no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -47,9 +47,9 @@ pub enum Limit {
     FirstOutput,
     /// Silence, while no tool call is open.
     Idle,
-    /// Requests that are repeated although no repetition can help: a wrong key, an account that nobody pays for.
+    /// Requests that are repeated although repeating cannot help: a wrong key, an unpaid account.
     Retries,
-    /// From the agent's last word to its end: it had finished, and lingered.
+    /// From the agent's last message to its exit: it had finished but kept running.
     Lingering,
 }
 

@@ -1,4 +1,4 @@
-//! Failure classes and what follows from them. By positive signs only: what is not recognised is work.
+//! Failure classes and what follows from them. Only positive signs count: an unrecognised failure is a work failure.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Why an attempt did not succeed, cut by what has to happen next.
+/// Why an attempt did not succeed, classified by what has to happen next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "class", rename_all = "kebab-case")]
 pub enum FailureClass {
     /// The work itself: charged, retried with guidance.
     Work,
-    /// A usage limit, with its end if it was stated: parked, not charged.
+    /// A usage limit: parked until its end if known, not charged.
     RateLimited {
-        /// When the limit ends, if it was said.
+        /// When the limit ends, if stated.
         until: Option<Timestamp>,
-        /// What is used up. Before accounts were told apart, all that was recorded was a quota.
+        /// What the limit counts. Older records, which did not distinguish, are quotas.
         #[serde(default)]
         limit: RateLimit,
     },
-    /// Money or tokens spent: not charged.
+    /// Budget spent: not charged.
     Budget,
-    /// The world around it: parked with backoff, not charged.
+    /// The environment failed: parked with backoff, not charged.
     Environment,
-    /// Retrying cannot help: blocked for a person.
+    /// Retrying cannot help: blocked for a user.
     Permanent,
 }
 
@@ -33,15 +33,15 @@ pub enum FailureClass {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateLimit {
-    /// An allowance of hours or days: another account still has its own.
+    /// An allowance per hours or days: another account still has its own.
     #[default]
     Quota,
-    /// Requests of the last minute: it passes before another account would be worth it.
+    /// Requests in the last minute: it lifts sooner than switching accounts would pay off.
     Traffic,
 }
 
 impl FailureClass {
-    /// The word for it.
+    /// The name of the class.
     pub const fn as_str(&self) -> &'static str {
         match self {
             FailureClass::Work => "work",
@@ -62,15 +62,15 @@ impl fmt::Display for FailureClass {
 /// How long to wait between attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// Before the second attempt at the work.
+    /// The wait before the second attempt.
     pub work_first: Duration,
-    /// Longest wait between attempts at the work.
+    /// Longest wait after work failures.
     pub work_cap: Duration,
-    /// After the first environment failure in a row.
+    /// The wait after the first environment failure in a row.
     pub environment_first: Duration,
     /// Longest wait after environment failures.
     pub environment_cap: Duration,
-    /// So many environment failures in a row, and the task is blocked.
+    /// The number of environment failures in a row after which the task is blocked.
     pub environment_limit: u32,
 }
 

@@ -1,6 +1,6 @@
-//! Tasks as a graph: circles in it, what could run together, and a drawing of it.
+//! Tasks as a graph: its cycles, what could run together, and a drawing.
 //!
-//! Dependencies on tasks that are not among those given count as met: they are somebody else's.
+//! Dependencies on tasks outside the given list count as met: they belong to someone else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,29 +8,29 @@ use crate::id::TaskId;
 use crate::spec::TaskSpec;
 use crate::writes::first_overlap;
 
-/// A task's name and what it depends on.
+/// A task's id and its dependencies.
 pub(crate) type Link<'a> = (&'a TaskId, Vec<&'a TaskId>);
 
-/// The first circle, with its first task again at the end: `a`, `b`, `a` where `a` needs `b` and `b` needs `a`.
+/// The first cycle, with its first task repeated at the end: `a`, `b`, `a` if `a` needs `b` and `b` needs `a`.
 pub fn cycle(tasks: &[TaskSpec]) -> Option<Vec<TaskId>> {
     let links: Vec<Link<'_>> = tasks.iter().map(|task| (&task.id, task.deps.iter().collect())).collect();
     cycles(&links).into_iter().next()
 }
 
-/// For every task its dependencies by position; those not among the tasks are left out.
+/// For every task its dependencies by position; those outside the list are left out.
 fn edges(links: &[Link<'_>]) -> Vec<Vec<usize>> {
     let index: HashMap<&TaskId, usize> = links.iter().enumerate().map(|(n, (id, _))| (*id, n)).collect();
     links.iter().map(|(_, deps)| deps.iter().filter_map(|dep| index.get(dep).copied()).collect()).collect()
 }
 
-/// Circles, such that without one task of each nothing goes in circles any more. In the order of the tasks.
+/// A set of cycles such that removing one task of each leaves none. In the order of the tasks.
 pub(crate) fn cycles(links: &[Link<'_>]) -> Vec<Vec<TaskId>> {
     let deps = edges(links);
     let mut alive = vec![true; links.len()];
     let mut found = Vec::new();
     loop {
         peel(&deps, &mut alive);
-        // Whatever is left needs something that is left: following it must come round.
+        // Every remaining task needs another remaining one, so following them leads into a cycle.
         let Some(start) = alive.iter().position(|alive| *alive) else { return found };
         let mut way = Vec::new();
         let mut met: HashMap<usize, usize> = HashMap::new();
@@ -52,7 +52,7 @@ pub(crate) fn cycles(links: &[Link<'_>]) -> Vec<Vec<TaskId>> {
     }
 }
 
-/// Takes away, again and again, what needs nothing that is left.
+/// Repeatedly removes the tasks that need no remaining task.
 fn peel(deps: &[Vec<usize>], alive: &mut [bool]) {
     let mut waiting: Vec<usize> =
         deps.iter().map(|deps| deps.iter().filter(|dep| alive[**dep]).count()).collect();
@@ -82,7 +82,7 @@ impl Order {
         let deps = edges(links);
         let words = links.len().div_ceil(64);
         let mut reaches = vec![vec![0u64; words]; links.len()];
-        // Dependencies first, so that what they reach is known.
+        // Dependencies come first, so that their own are already known.
         for task in dependencies_first(&deps) {
             let mut row = std::mem::take(&mut reaches[task]);
             for dep in &deps[task] {
@@ -101,7 +101,7 @@ impl Order {
     }
 }
 
-/// All tasks, each after what it depends on as far as circles allow.
+/// All tasks, each after its dependencies as far as cycles allow.
 fn dependencies_first(deps: &[Vec<usize>]) -> Vec<usize> {
     let mut done = vec![false; deps.len()];
     let mut open = vec![false; deps.len()];
@@ -130,10 +130,10 @@ fn dependencies_first(deps: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// What could run together, in turns: every task after all it depends on, the higher priority first.
+/// The tasks in stages that could run together: each after all its dependencies, higher priority first.
 ///
-/// Tasks whose writes overlap, or of whose group `limits` allows no more at once (one, where it does not
-/// say), are put into different turns. Tasks in a circle never get a turn.
+/// Tasks go into different stages if their writes overlap or if their group is at its limit (one, unless `limits` names
+/// it). Tasks in a cycle are in no stage.
 pub fn stages(tasks: &[TaskSpec], limits: &BTreeMap<String, u32>) -> Vec<Vec<TaskId>> {
     let names: BTreeSet<&TaskId> = tasks.iter().map(|task| &task.id).collect();
     let mut done: BTreeSet<&TaskId> = BTreeSet::new();
@@ -171,9 +171,9 @@ pub fn stages(tasks: &[TaskSpec], limits: &BTreeMap<String, u32>) -> Vec<Vec<Tas
     }
 }
 
-/// Draws the graph: one line for each task, below the first of its dependencies, with the others noted.
+/// Draws the graph: one line per task, below the first of its dependencies, with the others noted.
 ///
-/// `label` gives the text of a line. Tasks in a circle come last, as far as nothing else leads to them.
+/// `label` gives the text of a line. Tasks in a cycle come last unless another task leads to them.
 pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
     let links: Vec<Link<'_>> = tasks.iter().map(|task| (&task.id, task.deps.iter().collect())).collect();
     let deps = edges(&links);
@@ -188,7 +188,7 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
     let mut drawn = vec![false; tasks.len()];
     let mut text = String::new();
     for root in roots.chain(circular) {
-        // Each entry: the task, what stands before its branch, and its branch.
+        // Each entry: the task, the prefix of its line, and its branch sign.
         let mut stack = vec![(root, String::new(), "")];
         while let Some((task, indent, branch)) = stack.pop() {
             if std::mem::replace(&mut drawn[task], true) {
@@ -217,7 +217,7 @@ pub fn render(tasks: &[TaskSpec], label: impl Fn(&TaskId) -> String) -> String {
     text
 }
 
-/// Names the dependencies that the drawing itself does not show.
+/// Names the dependencies that the drawing does not show.
 fn further(task: &TaskSpec, parent: Option<&TaskId>) -> String {
     let names: Vec<&str> = task.deps.iter().filter(|dep| Some(*dep) != parent).map(TaskId::as_str).collect();
     match (names.is_empty(), parent) {

@@ -1,7 +1,7 @@
 //! The task id: the one name that becomes a path component, a ref component, a znode name and an argument.
 //!
-//! Invariant: whoever holds a [`TaskId`] may use it in all four places without further checks.
-//! It is therefore parsed at every boundary (files, command line, environment, store) and built nowhere else.
+//! Invariant: a [`TaskId`] may be used in all four places without further checks. It is therefore parsed at every
+//! boundary (files, command line, environment, store) and built nowhere else.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 /// Longest id in bytes. Leaves room for a suffix in a 255-byte file name.
 pub const MAX_ID_LEN: usize = 64;
 
-/// A task's name: `[A-Za-z0-9_][A-Za-z0-9._-]{0,63}`, no `..`, no trailing dot, not ending in `.lock`.
+/// A task's id: `[A-Za-z0-9_][A-Za-z0-9._-]{0,63}`, no `..`, no trailing dot, not ending in `.lock`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TaskId(String);
 
-/// Why a string is no task id. The message is made to stand behind the offending text.
+/// Why a string is not a task id. The message completes a sentence that begins with the offending text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// Nothing was given.
+    /// The string is empty.
     #[error("is empty")]
     Empty,
     /// More than [`MAX_ID_LEN`] bytes.
     #[error("is longer than {MAX_ID_LEN} characters")]
     TooLong,
-    /// The first character is a dash, a dot or something stranger.
+    /// The first character is a dash, a dot or another character that may not come first.
     #[error("must begin with a–z, A–Z, 0–9 or '_'")]
     BadStart,
-    /// A character outside the set.
+    /// A character that ids may not contain.
     #[error("contains {0:?}; a–z, A–Z, 0–9, '.', '_' and '-' are allowed")]
     BadChar(char),
     /// `..`, a trailing dot or `.lock`, which git refuses in a ref.
@@ -37,7 +37,7 @@ pub enum IdError {
 }
 
 impl TaskId {
-    /// Parses `text`, refusing all that could turn into a path, an option or another ref.
+    /// Parses `text`, refusing everything that could become a path, an option or another ref.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let Some(first) = text.chars().next() else { return Err(IdError::Empty) };
         if !(first.is_ascii_alphanumeric() || first == '_') {
@@ -62,18 +62,18 @@ impl TaskId {
         &self.0
     }
 
-    /// The form in which two ids are compared: file systems and refs may not tell cases apart.
+    /// The form in which two ids are compared: file systems and refs may ignore case.
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// Whether it is that of a requirement document's task: `PRD-` and digits.
+    /// True for the task of a requirement document: `PRD-` and digits.
     pub fn is_prd(&self) -> bool {
         let digits = self.0.strip_prefix("PRD-").unwrap_or_default();
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// The branch a user sees: `regatta/<id>`.
+    /// The branch with the task's work: `regatta/<id>`.
     pub fn branch(&self) -> String {
         format!("regatta/{}", self.0)
     }

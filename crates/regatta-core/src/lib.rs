@@ -1,7 +1,7 @@
-//! Regatta's words as types, and its decisions as functions: values in, values out.
+//! Regatta's vocabulary as types, and its decisions as functions: values in, values out.
 //!
-//! This crate does no IO, reads no clock and no environment, and knows no runtime.
-//! What a caller wants decided it hands in as a value; what was decided comes back as one.
+//! This crate does no IO, reads neither clock nor environment, and knows no runtime. Callers pass in values to decide
+//! on and get the decision back as a value.
 
 pub mod admission;
 pub mod attempt;

@@ -1,7 +1,7 @@
-//! Who is told about what: which event is which kind of notification, its text and its JSON.
+//! Notifications: which event makes which kind of notification, its text and its JSON.
 //!
-//! Once per transition: each change of state is one event in the log, so each event is at most one notification, and
-//! a place in the log says which have been told.
+//! Once per transition: each change of state is one event in the log, so each event makes at most one notification, and
+//! a position in the log says which have been sent.
 
 mod address;
 
@@ -19,37 +19,37 @@ use crate::train::LandStep;
 
 pub use address::{WebhookUrl, is_public};
 
-/// Longest reason that is sent, in characters.
+/// Longest reason in a notification, in characters.
 const LONGEST_REASON: usize = 2000;
-/// Longest title that is sent, in characters.
+/// Longest title in a notification, in characters.
 const LONGEST_TITLE: usize = 200;
 
 /// What a notification is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotifyKind {
-    /// Work is on the target branch.
+    /// Work landed on the target branch.
     Landed,
     /// A task is done, with nothing to land.
     Done,
-    /// A task needs a person.
+    /// A task needs a user.
     Blocked,
-    /// A task is given up.
+    /// A task failed for good.
     Failed,
     /// A task waits for a time.
     Parked,
-    /// A worker asked for something, which is a way to be blocked; or one that runs looks as if it waited for somebody.
+    /// An agent asked for something, which is one way to be blocked; or a running agent seems to wait for a user.
     NeedsInput,
-    /// Two tasks that run would conflict if both landed.
+    /// The work of two running tasks would conflict if both landed.
     ConflictAhead,
-    /// Most of a budget, or all of it, is spent.
+    /// A budget is spent, wholly or mostly.
     Budget,
     /// Nothing is left to do.
     Idle,
 }
 
 impl NotifyKind {
-    /// All of them, as written in `notify[].on`.
+    /// All kinds, as written in `notify[].on`.
     pub const NAMES: [(&'static str, NotifyKind); 9] = [
         ("landed", NotifyKind::Landed),
         ("done", NotifyKind::Done),
@@ -72,7 +72,7 @@ impl NotifyKind {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether somebody who asked for `on` is told. Whoever wants to hear of what is blocked hears of questions too.
+    /// Whether a sink subscribed to `on` gets this kind. A subscription to blocked tasks includes questions.
     pub fn is_wanted(self, on: &[NotifyKind]) -> bool {
         on.contains(&self) || self == NotifyKind::NeedsInput && on.contains(&NotifyKind::Blocked)
     }
@@ -84,37 +84,37 @@ impl fmt::Display for NotifyKind {
     }
 }
 
-/// Something to tell.
+/// One notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
     /// What it is about.
     pub kind: NotifyKind,
-    /// The event it comes from; none for [`NotifyKind::Idle`], which is no event.
+    /// The event it comes from; `None` for [`NotifyKind::Idle`], which has no event.
     pub seq: Option<u64>,
-    /// Which task.
+    /// The task it is about.
     pub task: Option<TaskId>,
     /// The task's title.
     pub title: Option<String>,
-    /// The state the task is in by that event.
+    /// The task's state after that event.
     pub state: Option<StateName>,
-    /// Why, where there is a reason.
+    /// The reason, if there is one.
     pub reason: Option<String>,
     /// When.
     pub at: Timestamp,
     /// The repository's name.
     pub project: String,
-    /// The commit on the target, or the one that holds work that is done.
+    /// The commit on the target, or the one that holds finished work.
     pub commit: Option<String>,
     /// The branch it landed on.
     pub target: Option<String>,
-    /// How many tasks are in each state, where nothing is left to do.
+    /// The number of tasks in each state, for [`NotifyKind::Idle`].
     pub counts: Option<BTreeMap<StateName, u64>>,
 }
 
 impl Notification {
-    /// What there is to tell about an event, if anything. Its title is for the caller to add.
+    /// The notification for an event, if there is one. The caller adds the title.
     ///
-    /// A refusal by the train is recorded as two events, the second of which is the task's own; that one counts.
+    /// When the train refuses work, two events are recorded; the second one, about the task, counts.
     pub fn of(event: &Event, project: &str) -> Option<Self> {
         let mut on = None;
         let (kind, state, reason, commit) = match &event.body {
@@ -133,7 +133,7 @@ impl Notification {
                 let reason = format!("{}: {detail} (until {})", why.as_str(), until.in_utc());
                 (NotifyKind::Parked, Some(StateName::Parked), Some(reason), None)
             }
-            // Nobody is needed for it: the chain goes on by itself.
+            // This needs no user: the chain continues by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => return None,
             EventBody::Blocked { reason, detail } => {
                 let kind = match reason {
@@ -146,10 +146,10 @@ impl Notification {
                 (NotifyKind::NeedsInput, Some(StateName::Running), Some(format!("{sign}: {why}")), None)
             }
             EventBody::ConflictAhead { with, files } => {
-                // It tells of no state: the task may be at work, wait to land or wait for a person.
+                // It implies no state: the task may be running, landing, or waiting for a user.
                 (NotifyKind::ConflictAhead, None, Some(format!("with {with} in {}", files.join(", "))), None)
             }
-            // Of a plan, a run or a day: then it is no task's.
+            // A budget of a plan, a run or a day belongs to no task.
             EventBody::BudgetWarned { scope, detail } | EventBody::BudgetSpent { scope, detail } => {
                 (NotifyKind::Budget, None, Some(format!("{scope}: {detail}")), None)
             }
@@ -173,7 +173,7 @@ impl Notification {
         })
     }
 
-    /// That nothing is left to do, with what it came to.
+    /// Nothing is left to do, with the number of tasks per state.
     pub fn idle(project: &str, at: Timestamp, counts: impl IntoIterator<Item = (StateName, u64)>) -> Self {
         let counts: BTreeMap<StateName, u64> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
         let shown: Vec<String> = counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
@@ -192,7 +192,7 @@ impl Notification {
         }
     }
 
-    /// The same as it may leave this machine: `mask` takes secrets out, and nothing is longer than anybody reads.
+    /// The same, fit to leave this machine: `mask` removes secrets, and long texts are cut.
     #[must_use]
     pub fn fit_to_send(mut self, mask: impl Fn(&str) -> String) -> Self {
         let fit = |text: &str, longest: usize| {
@@ -208,7 +208,7 @@ impl Notification {
         self
     }
 
-    /// In one line.
+    /// The notification in one line.
     pub fn text(&self) -> String {
         let mut text = format!("{}: ", self.project);
         if let Some(task) = &self.task {
@@ -241,7 +241,7 @@ impl Notification {
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 
-    /// What webhooks are sent and commands read: one object, whose keys are always there save `counts`.
+    /// The JSON for webhooks and commands: one object whose keys are always present, except `counts`.
     pub fn payload(&self) -> Value {
         let mut payload = json!({
             "kind": self.kind,
@@ -262,7 +262,7 @@ impl Notification {
         payload
     }
 
-    /// The same as variables, for commands. What is not known is empty.
+    /// The same as environment variables for commands. Unknown values are empty.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         vec![

@@ -1,7 +1,7 @@
-//! The part that a task plays in something larger: it plans, or it is one link of a chain.
+//! The part of a task in something larger: it plans, or it is one link of a chain.
 //!
-//! A chain is a build with links behind it, each an ordinary task: the build is done by the task itself, and the links
-//! look at what it made. What links say, and what follows, is in [`chain`](crate::chain).
+//! A chain is a build followed by links, each an ordinary task: the task itself builds, and the links judge its work.
+//! What follows from their verdicts is in [`chain`](crate::chain).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
 
-/// What a task is in something larger.
+/// The part of a task in something larger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "kebab-case")]
 pub enum Part {
@@ -20,18 +20,18 @@ pub enum Part {
         #[serde(default)]
         chain: bool,
     },
-    /// The first link of its own chain: it makes what the others look at.
+    /// The build of its own chain: it makes the work that the links judge.
     Builder {
         /// The links behind it, in order. Never empty.
         links: Vec<Link>,
-        /// Whether its work lands once the last of them has passed.
+        /// Whether its work lands once the last link has passed.
         lands: bool,
     },
     /// A later link.
     Link {
-        /// The build it looks at.
+        /// The build it judges.
         chain: TaskId,
-        /// Which.
+        /// Which link it is.
         link: Link,
     },
 }
@@ -40,19 +40,19 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
-    /// Its checks once more, on a checkout of their own.
+    /// Runs the build's checks once more, on a separate checkout.
     Verify,
-    /// Somebody else reads it.
+    /// Another agent reads the work.
     Review,
-    /// Somebody else holds it against what was ordered.
+    /// Another agent compares the work with the order.
     Accept,
 }
 
 impl Link {
-    /// All of them, in order.
+    /// All links, in order.
     pub const ALL: [Link; 3] = [Link::Verify, Link::Review, Link::Accept];
 
-    /// Its name, which is also the ending of its task's id.
+    /// Its name, which is also the suffix of its task's id.
     pub const fn as_str(self) -> &'static str {
         match self {
             Link::Verify => "verify",
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// Who does it: the name under `roles` in `regatta.yaml`.
+    /// Its role: the name under `roles` in `regatta.yaml`.
     pub const fn role(self) -> &'static str {
         match self {
             Link::Verify => "verifier",
@@ -70,12 +70,12 @@ impl Link {
         }
     }
 
-    /// The id of this link's task in the chain of `build`; `None` where that is no id.
+    /// The id of this link's task in the chain of `build`; `None` if that would not be a valid id.
     pub fn task(self, build: &TaskId) -> Option<TaskId> {
         TaskId::parse(&format!("{build}.{self}")).ok()
     }
 
-    /// The build and the link that an id would be of.
+    /// The build and the link that an id refers to by its form.
     pub fn of_id(id: &TaskId) -> Option<(TaskId, Link)> {
         let (build, link) = id.as_str().rsplit_once('.')?;
         Some((TaskId::parse(build).ok()?, link.parse().ok()?))
@@ -96,7 +96,7 @@ impl FromStr for Link {
 }
 
 impl Part {
-    /// Who plays it: the name under `roles` in `regatta.yaml`.
+    /// Its role: the name under `roles` in `regatta.yaml`.
     pub const fn role(&self) -> &'static str {
         match self {
             Part::Planner { .. } => "planner",
@@ -105,7 +105,7 @@ impl Part {
         }
     }
 
-    /// The chain it belongs to, which has the name of its build; `own` is the task's.
+    /// The chain it belongs to, named after its build; `own` is the task's id.
     pub fn chain<'a>(&'a self, own: &'a TaskId) -> Option<&'a TaskId> {
         match self {
             Part::Planner { .. } => None,

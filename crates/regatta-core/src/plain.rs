@@ -1,11 +1,11 @@
-//! Text that others wrote (agents, tasks, messages, file names, commits), made fit to be shown.
+//! Text that others wrote (agents, tasks, messages, file names, commits), made safe to display.
 //!
-//! Invariant: nothing that a terminal would obey is left in what these functions return, and nothing that a reader of
-//! Markdown would act on in what [`markdown`] returns.
+//! Invariant: what these functions return contains nothing that a terminal would execute, and what [`markdown`] returns
+//! contains no active Markdown.
 
 use std::borrow::Cow;
 
-/// `text` without control characters; tabs and line feeds stay. Colours go, and marks that turn the direction of writing.
+/// `text` without control characters, colours and marks that change the writing direction; tabs and line feeds stay.
 pub fn clean(text: &str) -> String {
     without_colours(text).chars().filter_map(visible).collect()
 }
@@ -16,19 +16,19 @@ pub fn clean_line(text: &str) -> String {
     text.chars().filter_map(visible).map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).collect()
 }
 
-/// What is shown of a character: itself, nothing, or a mark in its place.
+/// How a character is displayed: as itself, not at all, or as a replacement mark.
 pub fn visible(c: char) -> Option<char> {
     match c {
         '\n' | '\t' => Some(c),
         '\r' => None,
         c if turns_writing(c) => None,
-        // What is left of an escape sequence must not look like text of ours, so its place is marked.
+        // The rest of an escape sequence must not look like Regatta's own text, so its place is marked.
         c if c.is_control() => Some('\u{fffd}'),
         c => Some(c),
     }
 }
 
-/// Marks that change the direction in which text is written, and so what a reader believes to see.
+/// Marks that change the writing direction, and with it what a reader sees.
 pub fn turns_writing(c: char) -> bool {
     matches!(
         c,
@@ -36,7 +36,7 @@ pub fn turns_writing(c: char) -> bool {
     )
 }
 
-/// The last `most` lines of `text`, cleaned; empty where there is nothing to see.
+/// The last `most` lines of `text`, cleaned; empty if nothing is visible.
 pub fn last_lines(text: &str, most: usize) -> Vec<String> {
     let text = clean(text);
     let lines: Vec<&str> = text.trim_end().lines().collect();
@@ -44,7 +44,7 @@ pub fn last_lines(text: &str, most: usize) -> Vec<String> {
     lines[from..].iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// `text` on one line, for Markdown: no table, tag, image, link or code begins in it.
+/// `text` on one line, for Markdown: it starts no table, tag, image, link or code.
 pub fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean_line(text).chars() {
@@ -58,14 +58,14 @@ pub fn markdown(text: &str) -> String {
     escaped.replace("://", "&#58;//").replace("www.", "www&#46;")
 }
 
-/// Lines as a block of code that nothing in them can end.
+/// Lines as a code block that nothing in them can end.
 pub fn fenced(lines: &[String]) -> String {
     let longest = |line: &String| line.split(|c| c != '~').map(str::len).max().unwrap_or(0);
     let fence = "~".repeat(lines.iter().map(longest).max().unwrap_or(0).max(2) + 1);
     format!("{fence}text\n{}\n{fence}\n", lines.join("\n"))
 }
 
-/// Takes `ESC [ 1 ; 31 m` and the like out: many programs print them, and they say nothing.
+/// Removes `ESC [ 1 ; 31 m` and the like: many programs print them, and they carry no information.
 fn without_colours(text: &str) -> Cow<'_, str> {
     if !text.contains("\u{1b}[") {
         return Cow::Borrowed(text);

@@ -1,7 +1,7 @@
-//! Accounts and their limits: which profile an attempt runs with now, or until when it waits.
+//! Accounts and their limits: which profile an attempt uses now, or until when it waits.
 //!
-//! Invariants: a profile whose quota is spent, or that was set aside, is never chosen; a conversation stays with the
-//! profile that holds it for as long as that one may be used; the same facts always give the same answer.
+//! Invariants: a profile that is set aside or whose quota is spent is never chosen; a conversation stays with the
+//! profile that holds it for as long as that profile may be used; the same facts always give the same answer.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::id::TaskId;
 use crate::time::Timestamp;
 
-/// The longest that a task waits beyond the end of a limit, so that not all who wait for it start in one instant.
+/// The longest a task waits beyond the end of a limit, so that not all waiting tasks start at the same instant.
 const LONGEST_SPREAD: Duration = Duration::from_secs(30);
 
-/// The longest that an agent's word about the end of a limit is believed: a week, and a day for clocks and time zones.
+/// The latest reset time that is accepted from an agent: a week, and a day for clocks and time zones.
 pub const FARTHEST_RESET: Duration = Duration::from_secs(8 * 86_400);
-/// When a limit is tried again whose end was said to be later than that.
+/// When to try again a limit whose stated end is later than that.
 const PROBE: Duration = Duration::from_secs(86_400);
 
-/// The end of a limit as far as an agent's word for it is believed; with what to say of it where it is not.
+/// The accepted end of a limit; with a remark if the stated end was not accepted.
 pub fn believed(stated: Timestamp, now: Timestamp) -> (Timestamp, Option<String>) {
     if stated <= now.plus(FARTHEST_RESET) {
         return (stated, None);
@@ -30,17 +30,17 @@ pub fn believed(stated: Timestamp, now: Timestamp) -> (Timestamp, Option<String>
     (until, Some(why))
 }
 
-/// One limit that a profile has come near to, or up against.
+/// One limit that a profile has reached or come close to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cooling {
-    /// Which limit: `five_hour`, `quota`, `account`. News about the same limit takes the place of the old.
+    /// The limit: `five_hour`, `quota`, `account`. A newer record of the same limit replaces the older one.
     pub limit: String,
     /// What follows from it.
     #[serde(flatten)]
     pub state: Limited,
-    /// In the agent's words.
+    /// The agent's own words.
     pub why: String,
-    /// When that was heard.
+    /// When this was reported.
     pub since: Timestamp,
 }
 
@@ -48,28 +48,28 @@ pub struct Cooling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Limited {
-    /// Nearly spent: others are preferred until then.
+    /// Nearly spent: other profiles are preferred until then.
     Strained {
-        /// When the quota is whole again.
+        /// When the quota is reset.
         until: Timestamp,
     },
     /// Spent: not used until then.
     Spent {
-        /// When the quota is whole again.
+        /// When the quota is reset.
         until: Timestamp,
     },
-    /// Refused by its provider: not used until a person says so.
+    /// Refused by its provider: not used until a user re-enables it.
     SetAside,
 }
 
-/// A profile as it stands with one kind of agent.
+/// The state of a profile for one kind of agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Its name.
     pub profile: String,
-    /// Grows with every use of any profile: the lowest was used longest ago.
+    /// Grows with every use of any profile: the lowest was used least recently.
     pub turn: u64,
-    /// What it has run into.
+    /// The limits it has reached.
     pub coolings: Vec<Cooling>,
 }
 
@@ -78,16 +78,16 @@ pub struct Standing {
 pub enum Readiness<'a> {
     /// Yes.
     Ready,
-    /// Yes, but rather another.
+    /// Yes, but others are preferred.
     Strained(&'a Cooling, Timestamp),
-    /// Not before then.
+    /// Not before the given time.
     Cooling(&'a Cooling, Timestamp),
-    /// Not before a person says so.
+    /// Not before a user re-enables it.
     SetAside(&'a Cooling),
 }
 
 impl Standing {
-    /// A profile about which nothing is known.
+    /// A profile without any records.
     pub fn fresh(profile: &str) -> Self {
         Self { profile: profile.to_owned(), ..Self::default() }
     }
@@ -97,7 +97,7 @@ impl Standing {
         self.seen(now, |until, _| until)
     }
 
-    /// The same for one task, which comes back a little after the limit ended.
+    /// The same for one task, which waits a little beyond the end of the limit.
     fn readiness_for(&self, task: &TaskId, now: Timestamp) -> Readiness<'_> {
         self.seen(now, |until, since| until.plus(spread(task, until.since(since))))
     }
@@ -130,20 +130,20 @@ impl Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Choice {
-    /// No profile is for it: it runs with the agent's own settings.
+    /// No profile applies: it runs with the agent's own settings.
     Unbound,
-    /// This one.
+    /// This profile.
     Use(String),
-    /// All of them cool down.
+    /// All profiles are cooling.
     Wait {
-        /// The first that comes back.
+        /// The first to become available.
         profile: String,
         /// When this task may use it.
         until: Timestamp,
-        /// What it has run into.
+        /// The limit it has reached.
         why: String,
     },
-    /// None will come back by itself.
+    /// No profile becomes available by itself.
     SetAside {
         /// The one that was set aside last.
         profile: String,
@@ -152,8 +152,8 @@ pub enum Choice {
     },
 }
 
-/// Chooses among the profiles that are for the task's agent, in the user's order. `holder` is the one that holds its
-/// conversation, if it has begun one.
+/// Chooses among the profiles for the task's agent, in the user's order. `holder` is the profile that holds its
+/// conversation, if it has one.
 pub fn choose(standings: &[Standing], task: &TaskId, holder: Option<&str>, now: Timestamp) -> Choice {
     let mut best: Option<((bool, u64, usize), &str)> = None;
     let mut first: Option<(Timestamp, &str, &str)> = None;
@@ -196,18 +196,17 @@ pub fn choose(standings: &[Standing], task: &TaskId, holder: Option<&str>, now: 
     }
 }
 
-/// How long after the end of a limit a task comes back: its own share of a tenth of the wait, and never more than half
-/// a minute.
+/// How long after the end of a limit a task starts again: its own share of a tenth of the wait, at most half a minute.
 pub fn spread(task: &TaskId, wait: Duration) -> Duration {
     (wait / 10).min(LONGEST_SPREAD).mul_f64(share(task))
 }
 
-/// A number from 0 up to 1 that is a task's own: always the same for one, and evenly spread over many.
+/// A number from 0 to below 1 for a task: always the same for one task, and evenly distributed over many.
 fn share(task: &TaskId) -> f64 {
     let hash = task.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    // Names that differ in their last letter only differ in the low bits: they are stirred once more.
+    // Names that differ only in their last letter differ only in the low bits, so the hash is mixed once more.
     let stirred = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     f64::from(u32::try_from(stirred >> 32).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
 }

@@ -1,39 +1,39 @@
-//! What people say to a task's agent after its order: follow-up prompts, told one per attempt, in order.
+//! Follow-up prompts to a task's agent, delivered one per attempt, in order.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// The longest follow-up in bytes: longer text belongs in a file that the prompt names.
+/// Longest follow-up in bytes: longer text belongs in a file that the prompt names.
 pub const MAX_PROMPT: usize = 256 * 1024;
 
 /// One follow-up of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// Which of the task's follow-ups it is, from 1: the order in which they were said, and are told.
+    /// Its number among the task's follow-ups, from 1: the order in which they were sent and are delivered.
     pub n: u32,
-    /// What the agent is told, word for word.
+    /// The text for the agent, verbatim.
     pub text: String,
-    /// Who said it.
+    /// Who sent it.
     pub by: String,
-    /// When.
+    /// When it was sent.
     pub at: Timestamp,
-    /// How far it is on its way.
+    /// Its delivery state.
     pub state: PromptState,
     /// The last attempt that took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
 }
 
-/// How far a follow-up is on its way to the agent.
+/// The delivery state of a follow-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptState {
     /// It waits for the next attempt.
     Queued,
-    /// The attempt under way was started for it.
+    /// The current attempt was started for it.
     Taken,
-    /// An attempt that was started for it has come to an end of its own.
+    /// An attempt that was started for it has ended by itself.
     Told,
 }
 

@@ -1,9 +1,9 @@
-//! What a planner answers: one JSON object, checked strictly, and the plan that is made of it.
+//! A planner's answer: one JSON object, checked strictly, and the plan made from it.
 //!
-//! Invariant: nothing is guessed. The last object of the answer is the plan or nothing is; a key that is not in the
-//! schema, a value of another type, an id, a dependency or a circle that a plan file could not have is a mistake, and all
-//! of them are told at once. A planner can name the work, and none of what bounds it: permissions, variables and servers
-//! are the user's to give.
+//! Invariant: nothing is guessed. Only the last object of the answer can be the plan; a key that is not in the schema,
+//! a value of another type, or an id, a dependency or a cycle that a plan file could not have is a mistake, and all
+//! mistakes are reported at once. A planner can describe the work but not its bounds: only the user grants permissions,
+//! variables and servers.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use crate::diagnostic::Diagnostic;
 use crate::spec::TaskSpec;
 use crate::taskfile::{self, LoadSettings, Loaded, Source};
 
-/// The schema that an answer has to fit.
+/// The schema of an answer.
 pub const SCHEMA: &str = include_str!("proposal/schema.json");
 
-/// So many mistakes are told at once.
+/// Maximum number of mistakes reported at once.
 const MANY: usize = 20;
 
-/// What a key of the answer holds.
+/// The type of a key of the answer.
 #[derive(Clone, Copy)]
 enum Holds {
     Text,
@@ -28,7 +28,7 @@ enum Holds {
     Whole,
 }
 
-/// The keys of a task, in the order they are written.
+/// The keys of a task, in the order in which they are written.
 const KEYS: [(&str, Holds); 11] = [
     ("id", Holds::Text),
     ("title", Holds::Text),
@@ -43,7 +43,7 @@ const KEYS: [(&str, Holds); 11] = [
     ("prompt", Holds::Text),
 ];
 
-/// A plan that fits the schema, and of which it is not known yet whether it holds together.
+/// A plan that fits the schema but is not checked for consistency yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     name: Option<String>,
@@ -51,7 +51,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Reads an answer; what is wrong with it otherwise.
+    /// Parses an answer, or returns its mistakes.
     pub fn read(answer: &str) -> Result<Self, Vec<String>> {
         let Some(object) = last_object(answer) else {
             return Err(vec![
@@ -89,7 +89,7 @@ impl Proposal {
         if wrong.is_empty() { Ok(Self { name, tasks }) } else { Err(wrong) }
     }
 
-    /// The plan as a file in Regatta's own format, with the goal below it. `chain` gives every task a whole chain.
+    /// The plan as a file in Regatta's own format, with the goal below it. `chain` gives every task a full chain.
     pub fn plan(&self, id: &str, goal: &str, chain: bool) -> String {
         let mut text = "---\nregatta: 1\n".to_owned();
         let name = self.name.as_deref().map(str::trim).filter(|name| !name.is_empty());
@@ -115,7 +115,7 @@ impl Proposal {
         text
     }
 
-    /// What its tasks would become, and all that keeps them from it.
+    /// The tasks of the plan, or every mistake that prevents them.
     pub fn load(plan: &str, settings: &LoadSettings<'_>) -> Result<Vec<TaskSpec>, Vec<String>> {
         let loaded: Loaded = taskfile::load(&[Source::new("plan", plan)], settings);
         let errors: Vec<String> =
@@ -124,7 +124,7 @@ impl Proposal {
     }
 }
 
-/// Mistakes as a list for whoever has to mend them.
+/// Mistakes as a list, for the agent or user who corrects them.
 pub fn listed(mistakes: &[String]) -> String {
     let mut text = String::new();
     for mistake in mistakes.iter().take(MANY) {
@@ -142,7 +142,7 @@ fn spoken(mistake: &Diagnostic) -> String {
     format!("{at}{}{hint}", mistake.message)
 }
 
-/// The last object in `text` that is not inside another and is not empty.
+/// The last top-level object in `text` that is not empty.
 fn last_object(text: &str) -> Option<Map<String, Value>> {
     let mut last = None;
     let mut at = 0;
@@ -204,12 +204,12 @@ fn called(value: &Value) -> &'static str {
     }
 }
 
-/// A string as JSON has it, which YAML reads the same.
+/// A JSON string, which YAML reads the same.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A prompt as people like to edit it, where YAML leaves it as it is; else quoted.
+/// A prompt as a block that is easy to edit, if YAML preserves it; otherwise quoted.
 fn block(prompt: &str) -> String {
     let text = prompt.trim();
     let plain = |c: char| c == '\n' || !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');

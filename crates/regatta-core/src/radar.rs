@@ -1,9 +1,9 @@
-//! The conflict radar's decisions: whose work meets, what a meeting is worth telling, and how the train keeps work
-//! apart that does not merge.
+//! The conflict radar's decisions: whose work meets, which meetings are worth reporting, and how the train separates
+//! work that does not merge.
 //!
-//! Invariant: a pair that [`meetings`] leaves out merges without a conflict. Sharing a path is not the only way to
-//! meet: a file may stand where another has a directory, and git moves what one side added to a directory that the
-//! other side renamed. Such pairs are [`Meeting::Near`]: worth a merge, and worth telling only if that conflicts.
+//! Invariant: a pair that [`meetings`] leaves out merges without a conflict. A shared path is not the only way to meet:
+//! one side may have a file where the other has a directory, and git moves what one side added to a directory that the
+//! other side renamed. Such pairs are [`Meeting::Near`]: worth a trial merge, and worth reporting only if it conflicts.
 
 mod meeting;
 mod order;
@@ -25,11 +25,11 @@ pub use order::{Place, spread};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Touch {
-    /// It is new.
+    /// It was added.
     Added,
-    /// Its content, mode or type is another.
+    /// Its content, mode or type changed.
     Changed,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
@@ -41,11 +41,11 @@ pub type Touched = BTreeMap<String, Touch>;
 pub struct Head<'a> {
     /// What it has changed so far.
     pub touched: &'a Touched,
-    /// Where it says it will write.
+    /// The places it declares to write.
     pub writes: &'a [WritePath],
 }
 
-/// With whom a task's work meets.
+/// The other side of a meeting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Other {
@@ -64,15 +64,15 @@ impl fmt::Display for Other {
     }
 }
 
-/// What a meeting comes to, the worst first.
+/// The kind of a meeting, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A merge of the two would conflict.
     Conflict,
-    /// They share places; whether they merge is not known.
+    /// They share places; whether they merge is unknown.
     Overlap,
-    /// They share files, and merge cleanly.
+    /// They share files and merge cleanly.
     Merges,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How a merge that was tried came out.
+/// The result of a trial merge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -101,9 +101,9 @@ pub enum Outcome {
     Clean,
     /// With conflicts.
     Conflict {
-        /// In these files; not more than [`MOST_FILES`].
+        /// The files in conflict; at most [`MOST_FILES`].
         files: Vec<String>,
-        /// How many there are in all.
+        /// The number of all files in conflict.
         n_files: usize,
     },
 }
@@ -117,26 +117,26 @@ impl Outcome {
     }
 }
 
-/// Two that meet.
+/// Two pieces of work that meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// One of them; of two tasks the one whose id comes first.
+    /// One of them; of two tasks, the one whose id comes first.
     pub task: TaskId,
     /// The other.
     pub with: Other,
-    /// What it comes to.
+    /// The kind of the meeting.
     pub kind: Kind,
-    /// Where: the files in conflict, or those they share. Not more than [`MOST_FILES`].
+    /// The files in conflict, or those they share; at most [`MOST_FILES`].
     pub files: Vec<String>,
-    /// How many there are in all.
+    /// The number of all such files.
     pub n_files: usize,
 }
 
-/// Files that one finding names.
+/// Maximum number of files that one finding names.
 pub const MOST_FILES: usize = 50;
 
 impl Finding {
-    /// What is worth telling of a meeting; `outcome` is that of a merge, where one was tried.
+    /// The finding for a meeting, if it is worth reporting; `outcome` is the result of a trial merge, if there was one.
     pub fn of(task: &TaskId, with: Other, meeting: Meeting, outcome: Option<Outcome>) -> Option<Self> {
         let (kind, mut files, n_files) = match (outcome, meeting) {
             (Some(Outcome::Conflict { files, n_files }), _) => (Kind::Conflict, files, n_files),
@@ -153,7 +153,7 @@ impl Finding {
         Some(Self { task, with, kind, files, n_files })
     }
 
-    /// With whom `task` meets here, if it is one of the two.
+    /// The side that `task` meets, if it is one of the two.
     pub fn other(&self, task: &TaskId) -> Option<Other> {
         match &self.with {
             with if self.task == *task => Some(with.clone()),
@@ -162,7 +162,7 @@ impl Finding {
         }
     }
 
-    /// The two tasks, where it is two that would conflict.
+    /// The two tasks, if the finding is a conflict between tasks.
     pub fn conflicting(&self) -> Option<(&TaskId, &TaskId)> {
         match (&self.with, self.kind) {
             (Other::Task(with), Kind::Conflict) => Some((&self.task, with)),
@@ -171,7 +171,7 @@ impl Finding {
     }
 }
 
-/// The order for people: the worst first, what the target has before what other tasks have.
+/// Sorts for display: the worst first, the target before other tasks.
 pub fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| (finding.kind, matches!(finding.with, Other::Task(_)));
@@ -179,37 +179,37 @@ pub fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// All that was seen in one look.
+/// The result of one scan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
     /// When it was taken.
     pub at: Timestamp,
     /// The branch work lands on.
     pub target: String,
-    /// Where that was.
+    /// The tip of that branch.
     pub tip: String,
-    /// Tasks whose work was looked at.
+    /// Tasks whose work was examined.
     pub tasks: Vec<TaskId>,
-    /// Tasks whose uncommitted work could not be looked at, and why.
+    /// Tasks whose uncommitted work could not be examined, and why.
     #[serde(default)]
     pub unread: Vec<(TaskId, String)>,
-    /// How many more tasks have work that nobody looked at: there were too many.
+    /// How many more tasks have work that was not examined because there were too many.
     #[serde(default)]
     pub left_out: usize,
-    /// Who meets, worst first.
+    /// The meetings, worst first.
     pub findings: Vec<Finding>,
-    /// How many findings there were beyond those.
+    /// How many more findings there were.
     #[serde(default)]
     pub more: usize,
 }
 
 impl Sighting {
-    /// What concerns `task`, each with the other of the two.
+    /// The findings about `task`, each with the other side.
     pub fn about<'a>(&'a self, task: &'a TaskId) -> impl Iterator<Item = (Other, &'a Finding)> {
         self.findings.iter().filter_map(move |finding| finding.other(task).map(|other| (other, finding)))
     }
 
-    /// Everybody that a finding is about.
+    /// All tasks that a finding is about.
     pub fn involved(&self) -> BTreeSet<TaskId> {
         let with = self.findings.iter().filter_map(|finding| match &finding.with {
             Other::Task(task) => Some(task),
@@ -219,14 +219,14 @@ impl Sighting {
     }
 }
 
-/// The pairs of tasks that would conflict, as [`spread`] takes them.
+/// The pairs of tasks that would conflict, as input for [`spread`].
 pub fn conflicts(findings: &[Finding]) -> BTreeSet<(TaskId, TaskId)> {
     let pairs = findings.iter().filter_map(Finding::conflicting);
     pairs.map(|(a, b)| (a.clone(), b.clone())).collect()
 }
 
-/// Ready tasks in the order in which to start them: of one priority, those whose work would conflict with what is at
-/// work now come last, so that others use the time until that has landed.
+/// Ready tasks in the order in which to start them: within one priority, tasks whose work would conflict with running
+/// ones come last, so that others use the time until those have landed.
 pub fn yielding<'a>(
     mut ready: Vec<&'a TaskSpec>,
     at_work: &BTreeSet<TaskId>,

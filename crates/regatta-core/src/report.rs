@@ -1,5 +1,5 @@
-//! What a run came to: every task, attempt, verdict, check, cost and commit, and the time line. As a value, as
-//! JSON (through serde) and as Markdown.
+//! The result of a run: every task, attempt, verdict, check, cost and commit, and the timeline. As a value, as JSON
+//! (through serde) and as Markdown.
 
 mod words;
 
@@ -24,19 +24,19 @@ pub const CHECK_LINES: usize = 40;
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Shape of this document.
+    /// Version of this document's format.
     pub version: u32,
-    /// The plan's name, or the files that were given.
+    /// The plan's name, or the given files.
     pub plan: String,
     /// The branch work lands on.
     pub target: String,
-    /// First event.
+    /// Time of the first event.
     pub started_at: Option<Timestamp>,
-    /// Last event.
+    /// Time of the last event.
     pub ended_at: Option<Timestamp>,
-    /// How many tasks are in each state.
+    /// The number of tasks in each state.
     pub counts: BTreeMap<StateName, usize>,
-    /// Dollars, as far as agents counted them: of this run's own attempts.
+    /// Dollars spent by this run's own attempts, as far as known.
     pub cost_usd: f64,
     /// Tokens read.
     pub tokens_in: u64,
@@ -44,28 +44,28 @@ pub struct Report {
     pub tokens_out: u64,
     /// The tasks, in the order of the plan.
     pub tasks: Vec<TaskReport>,
-    /// What happened, in order.
+    /// The events, in order.
     pub timeline: Vec<Event>,
 }
 
-/// One task of it.
+/// One task of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
-    /// One line.
+    /// Its title, one line.
     pub title: String,
     /// The state's name.
     pub state: StateName,
-    /// The reason that goes with it.
+    /// The reason for that state.
     pub reason: Option<String>,
     /// What it depends on.
     pub deps: Vec<TaskId>,
-    /// Which of those are not met.
+    /// The dependencies that are not met.
     pub waiting_on: Vec<TaskId>,
     /// The commit on the target.
     pub landed_commit: Option<String>,
-    /// Every time its work landed, oldest first: also those before it was run again.
+    /// Every landing of its work, oldest first, including those before it was run again.
     #[serde(default)]
     pub landings: Vec<Landing>,
     /// What its attempts in this run cost.
@@ -75,14 +75,14 @@ pub struct TaskReport {
     pub attempts: Vec<Attempt>,
 }
 
-/// One time that a task's work landed.
+/// One landing of a task's work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landing {
     /// The commit on the target.
     pub commit: String,
-    /// The target; older events do not say.
+    /// The target branch; missing in older events.
     pub target: Option<String>,
-    /// The attempt that made it.
+    /// The attempt that made the work.
     pub attempt: Option<u32>,
     /// When.
     pub at: Timestamp,
@@ -106,14 +106,14 @@ impl Landing {
         events.into_iter().filter_map(landing).collect()
     }
 
-    /// In one line.
+    /// The landing in one line.
     pub fn describe(&self) -> String {
         let by = self.attempt.map_or_else(String::new, |n| format!(" (attempt {n})"));
         format!("{}{by}", landed_as(self.target.as_deref(), &self.commit))
     }
 }
 
-/// The end of what a failed check, or a hook that refused the commit, wrote; nothing for other evidence.
+/// The end of the output of a failed check or of a hook that refused the commit; empty for other evidence.
 pub fn output_of(evidence: &Evidence) -> Vec<String> {
     match evidence {
         Evidence::Check { exit, tail, .. } if !exit.success() => last_lines(tail, CHECK_LINES),
@@ -122,7 +122,7 @@ pub fn output_of(evidence: &Evidence) -> Vec<String> {
     }
 }
 
-/// The attempts that an agent worked on during these events.
+/// The attempts in which an agent worked during these events.
 fn worked_on(timeline: &[Event]) -> BTreeSet<(TaskId, u32)> {
     let is_work = |body: &EventBody| {
         matches!(
@@ -139,7 +139,7 @@ fn worked_on(timeline: &[Event]) -> BTreeSet<(TaskId, u32)> {
 }
 
 impl Report {
-    /// Puts a report together. What attempts cost counts where the time line has them at work.
+    /// Builds a report. Costs count for attempts that were running within the timeline.
     pub fn new(plan: &str, target: &str, mut tasks: Vec<TaskReport>, timeline: Vec<Event>) -> Self {
         let mut counts: BTreeMap<StateName, usize> = BTreeMap::new();
         for task in &tasks {
@@ -172,12 +172,12 @@ impl Report {
         }
     }
 
-    /// True when every task is done or landed.
+    /// True if every task is done or landed.
     pub fn is_good(&self) -> bool {
         self.tasks.iter().all(|task| task.state.is_met())
     }
 
-    /// The report for people.
+    /// The report as Markdown.
     pub fn markdown(&self) -> String {
         let mut text = format!("# Run of {}\n\n", markdown(&self.plan));
         let counts: Vec<String> = self.counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
@@ -275,7 +275,7 @@ impl TaskReport {
     }
 }
 
-/// What attempts cost together. The sum of no numbers is a negative zero, which nobody wants to read.
+/// The total cost of these attempts. The sum of no numbers is negative zero, which must not be shown.
 fn dollars<'a>(attempts: impl IntoIterator<Item = &'a Attempt>) -> f64 {
     attempts.into_iter().filter_map(|attempt| attempt.cost_usd).sum::<f64>() + 0.0
 }

@@ -1,4 +1,4 @@
-//! A task as it was ordered: everything Regatta needs to know before an agent starts.
+//! A task as ordered: everything Regatta needs to know before an agent starts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,24 +16,24 @@ use crate::writes::WritePath;
 
 /// One unit of work for one agent, with every default filled in.
 ///
-/// Parsing makes it, the store keeps it, the engine only reads it.
+/// The parser builds it, the store keeps it, the engine only reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSpec {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
-    /// One line for people; the first heading of the prompt where none was given.
+    /// One line for display; defaults to the prompt's first heading.
     pub title: String,
-    /// What the agent is told.
+    /// The text for the agent.
     pub prompt: String,
-    /// The entry of `agents:` that does the work.
+    /// The agent's entry in `agents:`.
     pub agent: String,
-    /// The model, where the task names one.
+    /// The model, if the task names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What kind of work it is; may choose the model.
+    /// The kinds of work it is; they may choose the model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// What all its attempts together may use, where the task says so itself.
+    /// The ceiling for all its attempts together, if the task sets one.
     #[serde(default, skip_serializing_if = "Ceiling::is_open")]
     pub budget: Ceiling,
     /// The agent's own persona (`claude --agent NAME`).
@@ -41,37 +41,37 @@ pub struct TaskSpec {
     pub persona: Option<String>,
     /// Higher first.
     pub priority: i32,
-    /// What has to be landed, or done, before this may start.
+    /// The tasks that must be landed or done before this one starts.
     pub deps: Vec<TaskId>,
-    /// Places it says it will write; overlapping tasks never run at once.
+    /// The places it declares to write; overlapping tasks never run at once.
     pub writes: Vec<WritePath>,
-    /// At most as many of one group at once as `limits.groups` allows.
+    /// The group that limits it: at most `limits.groups` of one group run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_group: Option<String>,
-    /// Reads only: no lane of its own, nothing to land.
+    /// It only reads: no lane of its own, nothing to land.
     pub read_only: bool,
-    /// What the agent may do, and the servers it is given.
+    /// What the agent may do, and its MCP servers.
     #[serde(default, skip_serializing_if = "Bounds::is_empty")]
     pub bounds: Bounds,
-    /// Variables for the agent on top of its built environment.
+    /// Environment variables for the agent, in addition to those Regatta sets.
     pub env: BTreeMap<String, String>,
-    /// Commands Regatta runs on the committed tree before it believes a pass.
+    /// Commands that Regatta runs on the committed tree before it accepts a pass.
     pub checks: Vec<String>,
-    /// Work failures allowed in all.
+    /// Maximum number of work failures.
     pub max_attempts: u32,
-    /// The three clocks.
+    /// The time limits of an attempt.
     pub limits: TimeLimits,
     /// Where the verdict is read from.
     pub verdict_adapter: VerdictAdapter,
-    /// Whether Regatta commits what the agent left uncommitted.
+    /// Whether Regatta commits the changes that the agent left uncommitted.
     pub auto_commit: bool,
-    /// Whether passing work goes on to the train.
+    /// Whether passing work joins the train.
     pub land: bool,
-    /// Directory inside the lane in which the agent starts; empty for its root.
+    /// The directory within the lane in which the agent starts; empty for its root.
     #[serde(default)]
     pub workdir: PathBuf,
-    /// A directory whose files are copied to the lane's `.claude`, where the plan is parallel-orchestra's: from the
-    /// repository root, or absolute. Its task starts at the lane's root where the lane does not have `workdir`.
+    /// For plans of parallel-orchestra: a directory, absolute or from the repository root, whose files are copied to
+    /// the lane's `.claude`. Such a task starts at the lane's root if the lane does not have `workdir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assets: Option<PathBuf>,
     /// The plan it came from, if any.
@@ -80,16 +80,16 @@ pub struct TaskSpec {
     /// `file:line` of its definition, for messages.
     #[serde(default)]
     pub source: String,
-    /// Whom of the crew it is for, where it is on the board.
+    /// The crew members it is meant for, if it is on the board.
     #[serde(default, skip_serializing_if = "Wanted::is_anybody")]
     pub wanted: Wanted,
-    /// The part it plays in something larger, where it does.
+    /// Its part in something larger, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
 }
 
 impl TaskSpec {
-    /// A task with nothing special about it: every setting at its default.
+    /// A task with every setting at its default.
     pub fn plain(id: TaskId, agent: &str, prompt: &str) -> Self {
         Self {
             title: id.to_string(),
@@ -123,7 +123,7 @@ impl TaskSpec {
     }
 }
 
-/// The clocks that run on an attempt. `None` means no such limit.
+/// The time limits of an attempt. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeLimits {
     /// From start to end.

@@ -1,5 +1,5 @@
-//! A task's life: the states, each with the facts that are true in it, and the one function that says what may
-//! follow what.
+//! A task's life: the states, each with the facts that are true in it, and the one function that decides which state
+//! may follow which.
 
 mod name;
 
@@ -13,94 +13,94 @@ use crate::time::Timestamp;
 
 pub use name::{StateName, UnknownState};
 
-/// Where a task is in its life.
+/// The state of a task.
 ///
-/// "Waiting for dependencies" is no state: it is [`TaskState::Pending`] plus what it waits for, which is derived.
+/// "Waiting for dependencies" is not a state: it is [`TaskState::Pending`] plus the derived list of what it waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum TaskState {
     /// Not started, or to be started again.
     Pending {
-        /// Held back until then after a failure.
+        /// The earliest start after a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_before: Option<Timestamp>,
     },
-    /// A node took it and prepares its lane.
+    /// A node claimed it and prepares its lane.
     Claimed {
-        /// The attempt this will be.
+        /// The number of the coming attempt.
         attempt: u32,
     },
-    /// Its agent runs.
+    /// Its agent is running.
     Running {
-        /// The attempt.
+        /// The attempt's number.
         attempt: u32,
-        /// Since when.
+        /// When the agent started.
         since: Timestamp,
     },
-    /// The agent is gone; evidence is gathered.
+    /// The agent has exited; evidence is collected.
     Judging {
-        /// The attempt.
+        /// The attempt's number.
         attempt: u32,
         /// How the agent ended.
         exit: Exit,
     },
     /// Good work in the train.
     Landing {
-        /// The attempt.
+        /// The attempt that made the work.
         attempt: u32,
         /// The commit to land.
         head: String,
-        /// What it waits for, if it cannot move.
+        /// What it waits for, if it cannot land now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waiting: Option<String>,
     },
     /// Good, with nothing to land.
     Done {
-        /// The attempt.
+        /// The attempt that made the work.
         attempt: u32,
         /// The commit that holds the work, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         head: Option<String>,
     },
-    /// On the target branch.
+    /// Landed on the target branch.
     Landed {
-        /// The attempt.
+        /// The attempt that made the work.
         attempt: u32,
         /// The commit on the target.
         commit: String,
-        /// The branch it landed on; states of older versions do not say.
+        /// The branch it landed on; missing in states of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
-    /// Given up.
+    /// Failed for good.
     Failed {
-        /// Why.
+        /// What it waits for.
         why: String,
     },
-    /// Called off.
+    /// Cancelled.
     Cancelled {
-        /// By whom.
+        /// Who cancelled it.
         by: String,
     },
-    /// Something it depends on will not come.
+    /// A dependency failed or was cancelled.
     Skipped {
-        /// What.
+        /// The dependency.
         dependency: TaskId,
     },
     /// Waiting for a time; no attempt was charged.
     Parked {
-        /// Until then.
+        /// The time it waits for.
         until: Timestamp,
-        /// Why.
+        /// What it waits for.
         why: ParkReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// Waiting for a person.
+    /// Waiting for a user.
     Blocked {
-        /// Why.
+        /// What it waits for.
         reason: BlockReason,
-        /// In words, with what to do.
+        /// The reason in words, with what to do.
         detail: String,
     },
 }
@@ -113,29 +113,29 @@ pub enum ParkReason {
     RateLimited,
     /// Network, overload, disk, locks.
     Environment,
-    /// Money or tokens spent.
+    /// The budget is spent.
     Budget,
-    /// An operator said so.
+    /// An operator parked it.
     Operator,
 }
 
-/// Why a task needs a person.
+/// Why a task needs a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockReason {
-    /// No verdict that could be trusted.
+    /// There is no verdict that can be trusted.
     Verdict,
-    /// It does not merge with what landed meanwhile.
+    /// It does not merge with work that landed meanwhile.
     Conflict,
     /// The gate failed on the candidate.
     Tests,
-    /// The worker asked for something.
+    /// The agent asked for something.
     NeedsInput,
-    /// Money or tokens spent.
+    /// The budget is spent.
     Budget,
-    /// Credentials, a missing program, a rule of the repository.
+    /// Missing credentials, a missing program, or a rule of the repository.
     Policy,
-    /// A link of a chain wants something changed: its builder is told, and it looks again.
+    /// A link of a chain asks for changes: its builder gets the findings, and the link judges again.
     Changes,
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for BlockReason {
 }
 
 impl TaskState {
-    /// The state of a task that was just enqueued.
+    /// The state of a newly queued task.
     pub const fn pending() -> Self {
         TaskState::Pending { not_before: None }
     }
@@ -240,7 +240,7 @@ impl TaskState {
         }
     }
 
-    /// The reason users see beside the name: for blocked, parked, failed, skipped, cancelled and waiting cars.
+    /// The reason displayed beside the name: for blocked, parked, failed, skipped, cancelled and waiting cars.
     pub fn reason(&self) -> Option<String> {
         match self {
             TaskState::Failed { why } => Some(why.clone()),
@@ -254,118 +254,118 @@ impl TaskState {
     }
 }
 
-/// What may happen to a task.
+/// A change to a task's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// A node takes it.
+    /// A node claims it.
     Claim {
         /// The number of the attempt.
         attempt: u32,
     },
     /// The agent started.
     Start {
-        /// When.
+        /// When it started.
         at: Timestamp,
     },
-    /// The agent is gone.
+    /// The agent exited.
     Exit {
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
-    /// Back in the queue, held until `not_before` if it is set.
+    /// Queue it again, held until `not_before` if that is set.
     Retry {
-        /// Not before.
+        /// The earliest start.
         not_before: Option<Timestamp>,
     },
-    /// Back in the queue at once: lost, drained, stopped.
+    /// Queue it again at once: it was lost, drained or stopped.
     Release,
-    /// Into the train.
+    /// It joins the train.
     Approve {
-        /// The commit.
+        /// The commit to land.
         head: String,
     },
-    /// Work that was not to land, or was blocked on its way, goes into the train after all.
+    /// Work that was not meant to land, or was blocked on its way, joins the train after all.
     Board {
-        /// The attempt that made it.
+        /// The attempt that made the work.
         attempt: u32,
-        /// The commit.
+        /// The commit to land.
         head: String,
     },
-    /// A person takes work whose verdict was not good: it goes into the train.
+    /// A user accepts work whose verdict was not good: it joins the train.
     Accept {
-        /// The attempt that made it.
+        /// The attempt that made the work.
         attempt: u32,
-        /// The commit.
+        /// The commit to land.
         head: String,
     },
-    /// Out of the train, back to its agent.
+    /// It leaves the train and goes back to its agent.
     Bounce,
-    /// Good, nothing to land.
+    /// Good work with nothing to land.
     Finish {
-        /// The commit, if there is one.
+        /// The commit that holds the work, if there is one.
         head: Option<String>,
     },
-    /// Given up.
+    /// It fails for good.
     Fail {
-        /// Why.
+        /// What it waits for.
         why: String,
     },
     /// Wait for a time.
     Park {
-        /// Until then.
+        /// The time to wait for.
         until: Timestamp,
-        /// Why.
+        /// What it waits for.
         why: ParkReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// Wait for a person.
+    /// Wait for a user.
     Block {
-        /// Why.
+        /// What it waits for.
         reason: BlockReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
     /// The time it waited for has come.
     Due,
-    /// The train cannot move for this car.
+    /// The train cannot move this car.
     Wait {
-        /// Why.
+        /// What it waits for.
         why: String,
     },
-    /// The train moves for this car again.
+    /// The train can move this car again.
     Proceed,
-    /// The ref was moved.
+    /// The target ref was moved.
     Land {
         /// The commit on the target.
         commit: String,
-        /// The target.
+        /// The target branch.
         target: Option<String>,
     },
-    /// A dependency will not come.
+    /// A dependency failed or was cancelled.
     Skip {
-        /// Which.
+        /// The dependency.
         dependency: TaskId,
     },
-    /// The dependency came back.
+    /// The dependency is available again.
     Rearm,
-    /// Called off.
+    /// Cancel it.
     Cancel {
-        /// By whom.
+        /// Who cancels it.
         by: String,
     },
-    /// An operator, or a new run, starts it over.
+    /// An operator or a new run starts it over.
     Requeue,
-    /// Somebody has more to say to its agent: pending again at once, with all that was done kept.
+    /// A follow-up for its agent arrived: pending again at once, with all earlier work kept.
     FollowUp,
-    /// A follow-up that changed nothing has ended well: what had landed before it stands.
+    /// A follow-up without changes succeeded: the earlier landing remains valid.
     Stand {
-        /// The attempt that made it.
+        /// The attempt that landed.
         attempt: u32,
         /// The commit on the target.
         commit: String,
-        /// The target.
+        /// The target branch.
         target: Option<String>,
     },
 }
@@ -376,12 +376,12 @@ pub enum Change {
 pub struct IllegalTransition {
     /// The state's name.
     pub state: StateName,
-    /// What was tried.
+    /// The verb of the refused change.
     pub change: &'static str,
 }
 
 impl Change {
-    /// The verb, for messages.
+    /// The verb for messages.
     pub const fn verb(&self) -> &'static str {
         match self {
             Change::Claim { .. } => "be claimed",
@@ -411,7 +411,7 @@ impl Change {
     }
 }
 
-/// What follows from `change` in `state`, or which of the two is in the way.
+/// The state after `change`, or an error that names both if `state` does not allow it.
 pub fn apply(state: &TaskState, change: &Change) -> Result<TaskState, IllegalTransition> {
     use TaskState as S;
     let refused = || IllegalTransition { state: state.kind(), change: change.verb() };

@@ -1,4 +1,4 @@
-//! Why an agent that runs may need a person: suspicions, which change no state and stop nobody.
+//! Signs that a running agent may need a user. Suspicions change no state and stop no agent.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sign {
-    /// It does the same thing again and again, and gets the same answer.
+    /// It repeats the same call and gets the same answer.
     SameCommand,
-    /// Nothing is heard of it, and no tool is open.
+    /// It is silent while no tool is running.
     Silence,
-    /// A tool is open for very long.
+    /// A tool has been running for very long.
     LongTool,
-    /// Its permission rules refuse it what it asks for.
+    /// Its permission rules refuse its calls.
     Denials,
-    /// It goes on for many turns and changes no file.
+    /// It takes many turns without changing a file.
     NoChange,
-    /// It stands at a question, a login or a trust prompt.
+    /// It waits at a question, a login or a trust prompt.
     Prompt,
 }
 
 impl Sign {
-    /// All of them, as they are written.
+    /// All signs, by name.
     pub const NAMES: [(&'static str, Sign); 6] = [
         ("same-command", Sign::SameCommand),
         ("silence", Sign::Silence),
@@ -53,13 +53,13 @@ impl fmt::Display for Sign {
 pub struct Suspicion {
     /// What looks wrong.
     pub sign: Sign,
-    /// In a sentence, with what was seen.
+    /// A sentence about what was observed.
     pub why: String,
-    /// Since when.
+    /// When it began.
     pub at: Timestamp,
 }
 
-/// Which suspicions about an attempt still hold, folded from its task's events in order.
+/// Updates the open suspicions about an attempt with the next event of its task.
 pub fn note(open: &mut Vec<Suspicion>, event: &Event, attempt: u32) {
     if event.attempt != Some(attempt) {
         return;

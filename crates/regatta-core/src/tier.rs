@@ -1,5 +1,5 @@
-//! Which model an attempt is given, and why: the task's word, its labels, the agent's, the project's; and one step up
-//! the ladder for every failure.
+//! Which model an attempt uses, and why: the task's choice, its labels, the agent's, the project's; and one step up the
+//! ladder for every work failure.
 
 use crate::config::{Agent, AgentKind, Models};
 use crate::spec::TaskSpec;
@@ -9,14 +9,14 @@ use crate::spec::TaskSpec;
 pub struct Tier {
     /// Its name; `None` leaves the choice to the agent's program.
     pub model: Option<String>,
-    /// Who chose it, where it was not the task or the agent's own entry.
+    /// What chose it, unless it was the task or the agent's own entry.
     pub why: Option<String>,
 }
 
-/// Chooses the model for the attempt after `failures` failures of the work.
+/// Chooses the model for the attempt after `failures` work failures.
 ///
-/// A model that is not on the ladder is not changed: nobody has said what is above it. Where no model is named at all,
-/// the ladder begins at its foot.
+/// A model that is not on the ladder is not changed, since nothing is known to be above it. If no model is named at
+/// all, the first step of the ladder is used.
 pub fn choose(spec: &TaskSpec, agent: &Agent, models: &Models, failures: u32) -> Tier {
     if agent.kind == AgentKind::Command {
         return Tier::default();
@@ -87,7 +87,7 @@ mod tests {
             (spec(None, &["documentation"]), &claude, 1, ("sonnet", "escalated after 1 failure")),
             (spec(None, &["documentation"]), &claude, 2, ("opus", "escalated after 2 failures")),
             (spec(None, &["documentation"]), &claude, 9, ("opus", "escalated after 9 failures")),
-            // At its top, and off it, a model stays what it is.
+            // A model at the top of the ladder, or not on it, stays.
             (spec(Some("opus"), &[]), &claude, 3, ("opus", "-")),
             (spec(Some("fable"), &[]), &claude, 3, ("fable", "-")),
         ] {

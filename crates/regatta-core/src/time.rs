@@ -1,4 +1,4 @@
-//! Instants as they are recorded. Nothing in the core asks what time it is: a caller hands it in.
+//! Recorded instants. Nothing in the core asks what time it is: the caller passes it in.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole seconds since the epoch, as git wants them.
+    /// Whole seconds since the epoch, as git expects them.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
@@ -31,7 +31,7 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// For sentences that are kept, or read elsewhere: `2025-11-15 05:00 UTC`.
+    /// Text for sentences that are stored or read elsewhere: `2025-11-15 05:00 UTC`.
     pub fn in_utc(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -39,7 +39,7 @@ impl Timestamp {
         }
     }
 
-    /// The span since `earlier`; zero where the clock went backwards.
+    /// The span since `earlier`; zero if the clock went backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Timestamp {
 impl TryFrom<String> for Timestamp {
     type Error = jiff::Error;
     fn try_from(text: String) -> Result<Self, jiff::Error> {
-        // Beyond the calendar there are only numbers, as `Display` writes them.
+        // Outside the calendar, `Display` writes plain numbers.
         if let Some(millis) = text.strip_suffix("ms").and_then(|number| number.parse().ok()) {
             return Ok(Self(millis));
         }
@@ -76,7 +76,7 @@ pub fn counted(n: impl TryInto<u64>, thing: &str) -> String {
     counted_as(n, thing, &format!("{thing}s"))
 }
 
-/// The same for a thing whose plural has no mere `s`: `1 process`, `2 processes`.
+/// The same for a noun whose plural is irregular: `1 process`, `2 processes`.
 pub fn counted_as(n: impl TryInto<u64>, one: &str, many: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     format!("{n} {}", if n == 1 { one } else { many })

@@ -1,7 +1,7 @@
-//! What somebody says about a piece of work, and how the sayings are read.
+//! Statements about a piece of work, and how they are read.
 //!
-//! Invariant: reading fails closed. Nothing said, or nothing that can be parsed, is [`Verdict::Unknown`],
-//! and an unknown verdict is never landed.
+//! Invariant: reading fails closed. A missing or unreadable statement is [`Verdict::Unknown`], and work with an unknown
+//! verdict never lands.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 pub enum Verdict {
     /// The work is good.
     Pass,
-    /// Good enough to land, with something to read.
+    /// Good enough to land, with a remark to read.
     Warn,
-    /// Not good.
+    /// The work is not good.
     Block,
-    /// Nobody said anything that could be understood.
+    /// There is no readable statement.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl Verdict {
         }
     }
 
-    /// Whether work with this verdict may go on to checks and landing.
+    /// Whether work with this verdict may proceed to checks and landing.
     pub const fn is_good(self) -> bool {
         matches!(self, Verdict::Pass | Verdict::Warn)
     }
@@ -64,7 +64,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A word that is none of [`Verdict::ALIASES`].
+/// A word that is not in [`Verdict::ALIASES`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no verdict; use pass, warn, block or unknown")]
 pub struct NoVerdict(pub String);
@@ -85,16 +85,16 @@ impl FromStr for Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictAdapter {
-    /// The store first, then the marker file, then a JSON result; nothing found is unknown.
+    /// The store first, then the marker file, then a JSON result; unknown if none is found.
     #[default]
     Chain,
-    /// Only what the worker said with `regatta done`.
+    /// Only what the agent reported with `regatta done`.
     Db,
     /// Only `PARCEL_DONE-<id>.md` or `REGATTA_DONE-<id>.md` in the lane.
     MarkerFile,
     /// How the agent ended: its own terminal event where it has one, and its exit status.
     ExitCode,
-    /// Only a JSON object with a `verdict` in the agent's last words.
+    /// Only a JSON object with a `verdict` in the agent's last message.
     JsonResult,
 }
 
@@ -114,7 +114,7 @@ impl VerdictAdapter {
     }
 }
 
-/// Numbers a worker may hand in with its verdict. All optional.
+/// Numbers that an agent may report with its verdict. All optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
@@ -133,16 +133,16 @@ pub struct Metrics {
     /// Tests that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests_failed: Option<u64>,
-    /// Files changed, by the worker's own count.
+    /// Files changed, by the agent's own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files_changed: Option<u64>,
-    /// Dollars, by the worker's own count.
+    /// Dollars, by the agent's own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
 impl Metrics {
-    /// Those that were handed in, in words; empty where none was.
+    /// The reported numbers in words; empty if there are none.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         let mut add = |value: Option<u64>, what: &str| parts.extend(value.map(|n| format!("{n} {what}")));
@@ -157,7 +157,7 @@ impl Metrics {
     }
 }
 
-/// A verdict with its words: what a worker reported, or what an adapter read.
+/// A verdict with its explanation: as the agent reported it or an adapter read it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statement {
     /// The verdict.
@@ -165,14 +165,14 @@ pub struct Statement {
     /// One line, or a short paragraph.
     #[serde(default)]
     pub summary: String,
-    /// The worker's numbers.
+    /// The agent's numbers.
     #[serde(default)]
     pub metrics: Metrics,
 }
 
 /// Reads a marker file: frontmatter or plain `verdict:` line, and the text under `## Summary`.
 ///
-/// `attempt` binds it: a marker that names another attempt says nothing about this one.
+/// A marker that names another attempt than `attempt` is ignored.
 pub fn read_marker(text: &str, attempt: u32) -> Option<Statement> {
     let mut verdict = None;
     let mut summary = None;
@@ -208,7 +208,7 @@ pub fn read_marker(text: &str, attempt: u32) -> Option<Statement> {
     })
 }
 
-/// `Verdict: PASS`, `**Verdict**: PASS` and `verdict = "pass"` all name a value.
+/// The value for `key` in a line such as `Verdict: PASS`, `**Verdict**: PASS` or `verdict = "pass"`.
 fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let head = line.get(..key.len())?;
     if !head.eq_ignore_ascii_case(key) {

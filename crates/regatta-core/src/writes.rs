@@ -1,7 +1,7 @@
-//! Declared writes: which places a task says it will touch, and whether two declarations can meet.
+//! Declared writes: the places a task declares to write, and whether two declarations can overlap.
 //!
-//! Overlap is decided on the declarations alone, without looking at any file system:
-//! a directory contains what is below it, and two globs overlap when some path matches both.
+//! Overlap is decided on the declarations alone, without reading any file system: a directory contains what is below
+//! it, and two globs overlap if some path matches both.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct WritePath(String);
 
-/// Why a string is no place inside the repository.
+/// Why a string is not a place inside the repository.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WritePathError {
-    /// Nothing was given.
+    /// The string is empty.
     #[error("is empty")]
     Empty,
-    /// It begins at the file system's root.
+    /// It is an absolute path.
     #[error("is absolute; write it relative to the repository root")]
     Absolute,
-    /// It climbs out.
+    /// It leads out of the repository.
     #[error("leaves the repository")]
     Escapes,
 }
 
 impl WritePath {
-    /// Normalises `text`: `./`, doubled and trailing slashes go, `a/../b` is `b`.
+    /// Normalises `text`: removes `./`, doubled and trailing slashes, and turns `a/../b` into `b`.
     pub fn parse(text: &str) -> Result<Self, WritePathError> {
         if text.trim().is_empty() {
             return Err(WritePathError::Empty);
@@ -64,9 +64,9 @@ impl WritePath {
         paths_meet(&a, &b, [self.looks_like_directory(), other.looks_like_directory()])
     }
 
-    /// Whether writing the file `path` is what this declares: the file itself, or one below it.
+    /// Whether this declaration covers the file `path`: the file itself, or a directory above it.
     pub fn covers(&self, path: &str) -> bool {
-        // Most files are elsewhere: what stands before the first wildcard tells, without taking anything apart.
+        // Most files are elsewhere: comparing the text before the first wildcard is enough to rule them out.
         let literal = &self.0[..self.0.find(['*', '?']).unwrap_or(self.0.len())];
         if !path.starts_with(literal) {
             return false;
@@ -85,15 +85,15 @@ impl WritePath {
         })
     }
 
-    /// Without a look at the disk: a last name without a dot, or one that a glob could make a directory.
-    /// Only asked when a `**` would have to reach below a declaration that has ended.
+    /// Guesses without reading the disk: the last name has no dot, or is a glob that could match a directory. Only used
+    /// when a `**` would have to reach below a declaration that has ended.
     fn looks_like_directory(&self) -> bool {
         let last = self.0.rsplit('/').next().unwrap_or_default();
         !last.trim_start_matches('.').contains('.')
     }
 }
 
-/// Whether two lists of declarations can meet; gives the first pair that does.
+/// The first pair of declarations from two lists that overlap, if any.
 pub fn first_overlap<'a>(
     ours: &'a [WritePath],
     theirs: &'a [WritePath],
@@ -101,12 +101,12 @@ pub fn first_overlap<'a>(
     ours.iter().find_map(|a| theirs.iter().find(|b| a.overlaps(b)).map(|b| (a, b)))
 }
 
-/// Two patterns meet when some path is matched by both, or lies below a path matched by one of them.
+/// Two patterns overlap if some path matches both, or lies below a path that matches one of them.
 fn paths_meet(a: &[&str], b: &[&str], directory: [bool; 2]) -> bool {
     let any = |pattern: &[&str], n: usize| pattern.get(n) == Some(&"**");
     meet(a.len(), b.len(), |i, j| match (a.get(i), b.get(j)) {
         (None, None) => Next::Met,
-        // One declaration ended: it contains everything below, if there can be anything below.
+        // One declaration has ended: it contains everything below it, if it can be a directory.
         (None, Some(&"**")) => Next::met_if(directory[0] || j + 1 == b.len()),
         (Some(&"**"), None) => Next::met_if(directory[1] || i + 1 == a.len()),
         (None, _) | (_, None) => Next::Met,
@@ -116,7 +116,7 @@ fn paths_meet(a: &[&str], b: &[&str], directory: [bool; 2]) -> bool {
     })
 }
 
-/// Whether some name is matched by both segment patterns.
+/// Whether some name matches both segment patterns.
 fn names_meet(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     meet(a.len(), b.len(), |i, j| match (a.get(i), b.get(j)) {
@@ -130,7 +130,7 @@ fn names_meet(a: &str, b: &str) -> bool {
     })
 }
 
-/// Whether the pattern of one segment matches the name, in which nothing is a wildcard.
+/// Whether the pattern of one segment matches a literal name.
 fn name_covers(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     meet(pattern.len(), name.len(), |i, j| match (pattern.get(i), name.get(j)) {
@@ -142,7 +142,7 @@ fn name_covers(pattern: &str, name: &str) -> bool {
     })
 }
 
-/// Where a walk over two patterns goes from a pair of places.
+/// Where a walk over two patterns continues from a pair of positions.
 enum Next {
     Met,
     Stuck,
@@ -163,7 +163,7 @@ impl Next {
     }
 }
 
-/// Walks every reachable pair of places once: however the patterns are made, it costs their lengths multiplied.
+/// Visits every reachable pair of positions once, so the cost is at most the product of the patterns' lengths.
 fn meet(a: usize, b: usize, step: impl Fn(usize, usize) -> Next) -> bool {
     let mut seen = vec![false; (a + 1) * (b + 1)];
     let mut open = vec![(0, 0)];
@@ -257,7 +257,7 @@ mod tests {
         check("docs/*", "docs/a/b", true);
         check("?.txt", "ab.txt", false);
         check(".", "anything/at/all", true);
-        // In the name of a file nothing is a wildcard.
+        // A file name contains no wildcards.
         check("b.txt", "*.txt", false);
         check("*.txt", "?.txt", true);
         check("名*/", "名前/x", true);

@@ -1,23 +1,23 @@
-//! What each kind of agent can keep to. What it cannot is refused with what to do.
+//! What each kind of agent can enforce. What it cannot is refused with a hint.
 
 use crate::config::AgentKind;
 
 use super::{Bounds, Permissions, Rule, Sandbox};
 
-/// A bound that an agent cannot keep.
+/// A bound that an agent cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Which key it is about: `permissions`, `sandbox` or `mcp`.
+    /// The key it is about: `permissions`, `sandbox` or `mcp`.
     pub key: &'static str,
-    /// Why not, and what to do.
+    /// The reason, and what to do about it.
     pub why: String,
 }
 
-/// Claude Code's names of tools that gemini and opencode have too.
+/// Claude Code's names of tools that gemini and opencode also have.
 const SHARED_TOOLS: [&str; 9] =
     ["Bash", "Read", "Edit", "Write", "Glob", "Grep", "WebFetch", "WebSearch", "Task"];
 
-/// Everything in `bounds` that an agent of this kind cannot keep.
+/// Every bound in `bounds` that an agent of this kind cannot enforce.
 pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refused> {
     let mut refused = Vec::new();
     let mut refuse = |key, why| refused.push(Refused { key, why });
@@ -71,7 +71,7 @@ fn why_no_rules(kind: AgentKind, permissions: &Permissions) -> Option<String> {
     }
 }
 
-/// Why a rule has no counterpart that says exactly the same.
+/// Why the agent has no exact counterpart for a rule.
 fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Option<String> {
     let name = kind.as_str();
     if !SHARED_TOOLS.contains(&rule.tool()) || (rule.tool() == "Task" && kind == AgentKind::Gemini) {
@@ -80,7 +80,7 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
             SHARED_TOOLS.iter().filter(|tool| **tool != "Task").copied().collect::<Vec<_>>().join(", ")
         ));
     }
-    // Opencode has wildcards of its own, and reads rules in the order of their letters, `*` first.
+    // Opencode has its own wildcards, and evaluates rules in alphabetical order, `*` first.
     let fits = |prefix: &str| {
         kind == AgentKind::Gemini
             || (prefix.starts_with(|c: char| c.is_alphanumeric() || "._/~-".contains(c))
@@ -91,7 +91,7 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
             "{name} cannot keep exactly to `{rule}`; whole tools and beginnings of commands such as `Bash(git push:*)` it can, claude can more"
         ));
     }
-    // Both are one right there.
+    // There, both are the same permission.
     let other = match rule.tool() {
         "Edit" => "Write",
         "Write" => "Edit",

@@ -1,4 +1,4 @@
-//! One rule, as Claude Code writes it: a tool, and in parentheses what of it.
+//! One rule in Claude Code's notation: a tool, and in parentheses which uses of it.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// `Edit`, `Bash(git push:*)`, `Read(./secrets/**)`, `WebFetch(domain:example.org)`.
 ///
-/// Safe as a part of a list with commas: it has none, and its parentheses match.
+/// Safe as part of a comma-separated list: it contains no comma, and its parentheses match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rule {
@@ -15,7 +15,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Reads a rule; else why it is none, to stand behind it.
+    /// Parses a rule. The error completes a sentence that begins with the rule.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (tool, of) = match text.split_once('(') {
             Some((tool, rest)) => match rest.strip_suffix(')') {
@@ -42,17 +42,17 @@ impl Rule {
         Ok(Self { tool: tool.to_owned(), of: of.map(str::to_owned) })
     }
 
-    /// The tool.
+    /// The tool's name.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// What of it; everything where nothing is said.
+    /// The part in parentheses; without one, the rule covers every use.
     pub fn of(&self) -> Option<&str> {
         self.of.as_deref()
     }
 
-    /// For a rule about commands: what those begin with, as in `Bash(git push:*)`.
+    /// The prefix of a command rule, as in `Bash(git push:*)`.
     pub fn command_prefix(&self) -> Option<&str> {
         let prefix = self.of.as_deref()?.strip_suffix(":*")?;
         (self.tool == "Bash" && !prefix.is_empty() && !prefix.contains('*')).then_some(prefix)

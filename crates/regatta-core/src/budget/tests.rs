@@ -20,7 +20,7 @@ fn a_sum_is_told_then_starts_nothing_then_stops() {
         (None, Some(1000), (99.0, 1000), Standing::Hold),
         (Some(10.0), Some(1000), (9.0, 1100), Standing::Stop),
         (Some(10.0), Some(1000), (12.0, 3), Standing::Stop),
-        // Nothing may be spent: nothing starts.
+        // With a ceiling of zero, nothing starts.
         (Some(0.0), None, (0.0, 0), Standing::Stop),
     ] {
         let account = account(usd, tokens, spent);
@@ -82,7 +82,7 @@ fn a_budget_is_raised_where_it_is_named() {
     assert!(by_config.how_to_raise().contains("regatta.yaml"));
     let by_plan = by_config.clone().ordered(usd(1.0), "plan.md:7");
     assert!(by_plan.how_to_raise().contains("in plan.md:7"), "{}", by_plan.how_to_raise());
-    // The order names tokens; it is the dollars of the settings that are spent.
+    // The task sets a token limit; the dollar limit of the settings is the one that is spent.
     let tokens = Ceiling { usd: None, tokens: Some(1000) };
     let both = Account::new(scope, Ceiling { usd: Some(1.0), ..tokens }, spent).ordered(tokens, "plan.md:7");
     assert!(both.how_to_raise().contains("regatta.yaml"));
@@ -103,7 +103,7 @@ proptest! {
         let before = account(Some(limit), Some(tokens), (usd, used));
         let after = Account { spent: before.spent + Spent { usd: more.0, tokens: more.1 }, ..before.clone() };
         prop_assert!(before.standing(&shares) <= after.standing(&shares));
-        // Nothing starts exactly from the ceiling on.
+        // Nothing starts as soon as the ceiling is reached.
         let reached = usd + 1e-6 >= limit || used >= tokens;
         if reached && (usd - limit).abs() > 1e-3 {
             prop_assert!(before.standing(&shares) >= Standing::Hold);

@@ -1,4 +1,4 @@
-//! From a task with a `chain` to its links, each a task of its own.
+//! Expands a task with a `chain` into its links, each a task of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use crate::part::{Link, Part};
 use crate::spec::TaskSpec;
 use crate::verdict::VerdictAdapter;
 
-/// The agent of a verifier that only has checks to run, and all that it is told.
+/// The agent and prompt of a verifier that only runs checks.
 const NOBODY: (&str, &str) = ("sh", "true");
 
-/// What expanding is done with.
+/// The input of an expansion.
 pub(crate) struct Expanding<'a> {
     pub(crate) config: &'a Config,
-    /// Ids that are stored already.
+    /// Ids already in the store.
     pub(crate) known: &'a BTreeSet<TaskId>,
-    /// Told of each mistake: whose chain, what is wrong, what to do.
+    /// Called for each mistake with the task of the chain, the message and a hint.
     pub(crate) wrong: &'a mut dyn FnMut(&TaskId, String, Option<String>),
 }
 
-/// All tasks with their links behind them. Whoever depends on a build waits for its last link, too.
+/// All tasks, each followed by its links. A task that depends on a build also waits for its last link.
 pub(crate) fn expand(specs: Vec<TaskSpec>, with: &mut Expanding<'_>) -> Vec<TaskSpec> {
     let mut taken: BTreeSet<String> = specs.iter().map(|spec| spec.id.folded()).collect();
     let mut last: BTreeMap<TaskId, TaskId> = BTreeMap::new();
@@ -71,7 +71,7 @@ pub(crate) fn expand(specs: Vec<TaskSpec>, with: &mut Expanding<'_>) -> Vec<Task
     all
 }
 
-/// One link. `None` where its agent cannot play it, which has been told.
+/// One link. `None` if its agent cannot play the role, which has already been reported.
 fn of_link(
     build: &TaskSpec,
     link: Link,

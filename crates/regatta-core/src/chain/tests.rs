@@ -33,7 +33,7 @@ fn what_follows_from_what_links_have_said() {
     check(vec![seen(Verify, Passed, now()), seen(Review, Passed, now())], &[Action::Land]);
     check(vec![seen(Verify, Passed, now()), seen(Review, Open, now())], &[]);
     check(vec![seen(Verify, Passed, now()), seen(Review, Asks, now())], &[Action::SendBack(Review)]);
-    // A pass on something else is no pass, and all that looked at it look again, the first of them first.
+    // A pass on another edition does not count; every link that judged it runs again, the first one first.
     check(
         vec![seen(Verify, Passed, old()), seen(Review, Asks, old()), seen(Accept, Open, None)],
         &[Action::Restart(Verify), Action::Restart(Review)],
@@ -43,11 +43,11 @@ fn what_follows_from_what_links_have_said() {
         &[Action::Restart(Review), Action::Restart(Accept)],
     );
     check(vec![seen(Review, Passed, None)], &[Action::Restart(Review)]);
-    // A person is waited for.
+    // The chain waits for a user.
     check(vec![seen(Verify, Passed, now()), seen(Review, Stuck, now())], &[]);
     check(vec![seen(Verify, Stuck, None), seen(Review, Open, old())], &[]);
     check(vec![seen(Verify, Passed, now()), seen(Review, Gone, old())], &[]);
-    // The same head after the builder was told something is looked at again.
+    // The same head is judged again after the builder received a follow-up.
     check(vec![seen(Review, Asks, Some(edition("h2", 0)))], &[Action::Restart(Review)]);
 }
 
@@ -78,7 +78,7 @@ fn findings_are_listed_below_the_summary() {
     assert!(findings(&"ü".repeat(9000), "").len() <= LONGEST + 3);
 }
 
-/// A chain as the engine would drive it, with a builder and links that do what chance says.
+/// A chain driven as the engine would, with a builder and links that act at random.
 struct World {
     told: Vec<Prompt>,
     head: u32,
@@ -88,16 +88,16 @@ struct World {
     cap: u32,
 }
 
-/// What chance may do.
+/// A random step.
 #[derive(Clone, Copy, Debug)]
 enum Chance {
-    /// The builder, if it is at work, ends: with another head, or the same.
+    /// The running builder ends, with a new head or the same one.
     Built { changed: bool },
-    /// The first link that could run does.
+    /// The first link that can run does.
     Judged(u8),
-    /// The engine dies in the middle of what it was to do.
+    /// The engine acts, and may crash after the first action.
     Act { only_first: bool },
-    /// A person has a word with the builder.
+    /// A user sends the builder a follow-up.
     Person,
 }
 
@@ -149,7 +149,7 @@ impl World {
                 self.build = Build::Done(self.edition());
             }
             Chance::Judged(how) => {
-                // A link runs when those before it have passed, even while the builder is at work again.
+                // A link runs once those before it have passed, even while the builder is running again.
                 let open = self.links.iter().position(|seen| seen.at != At::Passed);
                 let Some(n) = open.filter(|n| self.links[*n].at == At::Open) else { return };
                 let may_go_back = rounds(&self.told) < self.cap;
@@ -197,7 +197,7 @@ proptest! {
         }
         let back = world.told.iter().filter(|prompt| prompt.by == SPEAKER).count();
         prop_assert!(back as u32 <= cap * (persons + 1), "{back} rounds, at most {cap} for each word of a person");
-        // Left to itself it comes to rest: landed, or with a link that waits for a person.
+        // Without further input it comes to rest: landed, or with a link that waits for a user.
         for n in 0u8..=255 {
             world.step(Chance::Built { changed: true });
             world.step(Chance::Judged(2));

@@ -1,4 +1,4 @@
-//! The `agents` of `regatta.yaml`: new ones, and those built in with something changed.
+//! The `agents` of `regatta.yaml`: new ones, and changes to built-in ones.
 
 use crate::diagnostic::{Report, nearest};
 
@@ -8,7 +8,7 @@ use super::fields::{Fields, Spot};
 use super::file::{pairs, texts};
 use super::values::{Agent, AgentKind, Config, Origin};
 
-/// Takes the agents of a file into `config`. One with a mistake in it is left as it was.
+/// Takes the agents of a file into `config`. An agent with a mistake keeps its previous settings.
 pub(super) fn take(config: &mut Config, named: &[(Spot<String>, Fields)], report: &mut Report) {
     for (name, fields) in named {
         let n_errors = report.diagnostics.len();
@@ -71,7 +71,7 @@ fn agent(config: &Config, name: &Spot<String>, fields: &Fields, report: &mut Rep
     Some(agent)
 }
 
-/// Keys that mean nothing for the agent's kind.
+/// Reports keys that have no meaning for the agent's kind.
 fn check(agent: &Agent, name: &Spot<String>, fields: &Fields, report: &mut Report) {
     let kind = agent.kind.as_str();
     if agent.kind == AgentKind::Command {
@@ -115,7 +115,7 @@ fn kind(word: &str) -> Option<AgentKind> {
     AgentKind::ALL.into_iter().find(|kind| kind.as_str() == word)
 }
 
-/// What to say where a task or a flag names an agent that is not there.
+/// Message and hint for a task or a flag that names an unknown agent.
 pub(crate) fn unknown_agent(config: &Config, name: &str) -> (String, String) {
     let known = config.agents.keys().map(String::as_str);
     let hint = match nearest(name, known.clone()) {

@@ -1,4 +1,4 @@
-//! The keys `permissions`, `sandbox` and `mcp`, wherever they stand.
+//! The keys `permissions`, `sandbox` and `mcp`, wherever they occur.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::file::{pairs, texts};
 use super::keys::{Key, Kind};
 use super::yaml::quoted;
 
-/// The words of `sandbox`.
+/// The values of `sandbox`.
 pub(super) const SANDBOXES: &[&str] = &["off", "workspace", "read-only"];
 
 /// The keys of `permissions`.
@@ -28,7 +28,7 @@ pub(super) static MCP_KEYS: &[Key] = &[
     Key::new("headers", Kind::Labels, "none", "What is sent to it with every request."),
 ];
 
-/// The bounds that one mapping sets. What is wrong with them is told.
+/// The bounds set by one mapping. Reports mistakes in them.
 pub(crate) fn read(fields: &Fields, report: &mut Report) -> Bounds {
     let mut bounds = Bounds { sandbox: fields.text("sandbox").and_then(Sandbox::named), ..Bounds::default() };
     if let Some(permissions) = fields.section("permissions") {

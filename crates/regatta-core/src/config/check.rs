@@ -1,4 +1,4 @@
-//! What the types of single keys cannot say about `regatta.yaml`.
+//! Checks of `regatta.yaml` that the types of single keys cannot express.
 
 use crate::diagnostic::Report;
 
@@ -7,7 +7,7 @@ use super::fields::{Fields, Value};
 use super::values::Config;
 use super::{models, notify, profiles, roles};
 
-/// Checks the values that came from a file, with their places.
+/// Checks the values that came from a file, with their positions.
 pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     for (path, finding) in settings(config) {
         let pos = place(fields, path);
@@ -26,15 +26,15 @@ pub(super) fn config(config: &Config, fields: &Fields, report: &mut Report) {
     notify::check(rows("notify"), report);
 }
 
-/// Something about one setting.
+/// A finding about one setting.
 pub(super) enum Finding {
     /// It cannot be used.
     Wrong(String, Option<String>),
-    /// It can be read and is not acted upon.
+    /// It is read but has no effect yet.
     Later(String),
 }
 
-/// Everything about single settings, wherever they came from.
+/// All findings about single settings, wherever they came from.
 pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
     let mut found = Vec::new();
     if !config.agents.contains_key(&config.default_agent) {
@@ -98,7 +98,7 @@ fn store(text: &str) -> Store {
     }
 }
 
-/// Why git would refuse a branch of that name, as far as can be told without asking.
+/// Why git would refuse a branch with this name, as far as this is known without running git.
 fn no_branch(name: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
     let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
@@ -121,7 +121,7 @@ fn bad_lanes_root(text: &str) -> Option<String> {
     rest.contains(['{', '}']).then(|| format!("`lanes_root` {text:?} has a placeholder other than {{repo}}"))
 }
 
-/// Where the value of a dotted path stands.
+/// The position of the value at a dotted path.
 fn place(fields: &Fields, path: &str) -> crate::diagnostic::Pos {
     match path.split_once('.') {
         Some((section, rest)) => fields.section(section).map_or(fields.pos, |section| place(section, rest)),

@@ -6,7 +6,7 @@ use super::task_keys::Place;
 
 /// The kinds of agent this version can run.
 pub(crate) const AGENT_KINDS: &[&str] = &["claude", "codex", "gemini", "opencode", "command", "sim"];
-/// Ways to land.
+/// The landing strategies.
 pub(crate) const STRATEGIES: &[&str] = &["rebase", "squash", "merge"];
 
 /// Every key of `regatta.yaml`.
@@ -330,7 +330,7 @@ static CEILING_KEYS: &[Key] = &[
     Key::new("tokens", Kind::Int { min: 0, max: MAX_TOKENS }, "none", "Tokens, read and written."),
 ];
 
-/// As many tokens as anybody may ask for.
+/// Largest accepted number of tokens.
 pub(crate) const MAX_TOKENS: i64 = 1_000_000_000_000;
 
 static PROFILE_KEYS: &[Key] = &[

@@ -1,15 +1,15 @@
-//! Spans of time as people write them: `90m`, `1h30m`, `45s`, `500ms`, `none`.
+//! Durations as users write them: `90m`, `1h30m`, `45s`, `500ms`, `none`.
 
 use std::time::Duration;
 
 /// Units from the longest to the shortest, in milliseconds.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-/// Longer than anybody waits, short enough to be added to any clock.
+/// Longest duration: longer than any real wait, short enough to be added to any clock.
 const LONGEST: u64 = 366 * 86_400_000;
 
-/// Reads a span. `0` and `none` are no limit; a plain number counts seconds.
+/// Parses a duration. `0` and `none` mean no limit; a plain number counts seconds.
 ///
-/// The error stands behind the offending text: `"soon" is no duration`.
+/// The error follows the offending text: `"soon" is no duration`.
 pub fn parse_duration(text: &str) -> Result<Option<Duration>, String> {
     let text = text.trim();
     if matches!(text, "none" | "never" | "off") {
@@ -54,7 +54,7 @@ fn from_parts(text: &str) -> Result<u64, String> {
     if text.is_empty() { Err(bad()) } else { Ok(total) }
 }
 
-/// The shortest text that reads back as the same span.
+/// The shortest text that parses as the same duration.
 pub fn format_duration(span: Option<Duration>) -> String {
     let Some(span) = span else { return "none".into() };
     let mut rest = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);

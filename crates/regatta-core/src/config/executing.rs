@@ -1,5 +1,5 @@
-//! The settings of a file that run something, reach for something, or loosen something: whoever writes them decides
-//! what happens on this machine.
+//! The settings of a file that run something, access something or loosen a restriction: their author decides what
+//! happens on this machine.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Config;
 
-/// Dotted paths of settings that count, beside the agents.
+/// Dotted paths of such settings, besides the agents.
 const EXECUTING: [&str; 19] = [
     "store",
     "lanes_root",
@@ -29,11 +29,11 @@ const EXECUTING: [&str; 19] = [
     "roles",
     "notify",
 ];
-/// What of an agent runs nothing: which model it takes.
+/// Keys of an agent that run nothing: they choose its model.
 const HARMLESS: [&str; 3] = ["model", "labels", "escalation"];
 
 impl Config {
-    /// Every such setting that is not the default, with its value.
+    /// Every such setting that differs from its default, with its value.
     pub fn executing(&self) -> BTreeMap<String, Value> {
         let usual = Self::default();
         let mut found = BTreeMap::new();
@@ -60,7 +60,7 @@ impl Config {
     }
 }
 
-/// Leaves out what is not set, so that a person reads what is.
+/// Leaves out what is not set, so that a user reads only what is.
 fn without_empty(value: Value) -> Value {
     let Value::Object(map) = value else { return value };
     let is_set = |value: &Value| match value {

@@ -1,4 +1,4 @@
-//! Typed values of the keys of one mapping, each with its place.
+//! Typed values of the keys of one mapping, each with its position.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::diagnostic::Pos;
 use super::keys::Key;
 use super::yaml::Node;
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spot<T> {
     pub(crate) pos: Pos,
     pub(crate) value: T,
 }
 
-/// A value of the type its row asks for.
+/// A value of the type that its row requires.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -23,7 +23,7 @@ pub(crate) enum Value {
     Number(f64),
     Duration(Option<Duration>),
     Texts(Vec<Spot<String>>),
-    /// Names with strings: variables, labels.
+    /// Names with string values: variables, labels.
     Pairs(Vec<(String, String)>),
     Counts(Vec<Spot<(String, u32)>>),
     Section(Fields),
@@ -36,9 +36,9 @@ pub(crate) enum Value {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) key: &'static Key,
-    /// Where the key stands.
+    /// The position of the key.
     pub(crate) key_pos: Pos,
-    /// Where the value stands.
+    /// The position of the value.
     pub(crate) pos: Pos,
     pub(crate) value: Value,
 }
@@ -48,10 +48,10 @@ pub(crate) struct Field {
 pub(crate) struct Fields {
     /// Where the mapping begins.
     pub(crate) pos: Pos,
-    /// The mapping's own place in the file, for `field`: `tasks[2]`.
+    /// The path of the mapping in the file, for `field`: `tasks[2]`.
     pub(crate) path: String,
     pub(crate) given: Vec<Field>,
-    /// Keys that were given and not understood: they are not also missing.
+    /// Keys that were given but not understood, so that they are not also reported as missing.
     pub(crate) broken: Vec<&'static str>,
 }
 
@@ -60,7 +60,7 @@ impl Fields {
         self.given.iter().find(|field| field.key.name == name)
     }
 
-    /// Whether the key was left out, as opposed to given badly.
+    /// Whether the key was left out, as opposed to given with a mistake.
     pub(crate) fn lacks(&self, name: &str) -> bool {
         self.field(name).is_none() && !self.broken.contains(&name)
     }
@@ -128,7 +128,7 @@ impl Fields {
         }
     }
 
-    /// Where the value of `name` stands; the mapping where it was not given.
+    /// The position of the value of `name`; the mapping's if it was not given.
     pub(crate) fn pos_of(&self, name: &str) -> Pos {
         self.field(name).map_or(self.pos, |field| field.pos)
     }

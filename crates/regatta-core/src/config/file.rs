@@ -12,12 +12,12 @@ use super::reading::Reading;
 use super::values::{Config, Keep, Origin, Strategy};
 use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
 
-/// Reads `regatta.yaml`. What is wrong with it keeps its default, and is told.
+/// Parses `regatta.yaml`. A key with a mistake keeps its default, and the mistake is reported.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
     read(file, text, Reading::STRICT)
 }
 
-/// Reads `rookery.yaml`: what it does not know is ignored there, as rookery did.
+/// Parses `rookery.yaml`: unknown keys are ignored, as rookery did.
 pub fn parse_rookery(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
     read(file, text, Reading::LENIENT)
 }
@@ -68,7 +68,7 @@ impl Config {
         }
     }
 
-    /// Puts a value of the type its row asks for in its place. `false` where there is no such place.
+    /// Stores a value of the type that its row requires. `false` if there is no setting at this path.
     pub(super) fn put(&mut self, path: &str, value: &Value) -> bool {
         let (defaults, lane, land, limits) =
             (&mut self.defaults, &mut self.lane, &mut self.land, &mut self.limits);
@@ -160,17 +160,17 @@ impl Config {
     }
 }
 
-/// The path under which a value is kept: a second name for a key leads to the first.
+/// The path under which a value's origin is stored: an alias leads to the main key.
 pub(super) fn origin_path(path: &str) -> String {
     path.replace("max_retries", "max_attempts")
 }
 
-/// The adapter of that name.
+/// The adapter with this name.
 pub(crate) fn adapter(name: &str) -> Option<VerdictAdapter> {
     VerdictAdapter::NAMES.iter().find(|(known, _)| *known == name).map(|(_, adapter)| *adapter)
 }
 
-/// A number that its row has already bounded.
+/// A number whose range its row has already checked.
 pub(crate) fn count(n: i64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

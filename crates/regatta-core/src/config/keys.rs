@@ -1,52 +1,53 @@
-//! What a key is: the row from which the parser, the JSON schema, the template and the reference are made.
+//! The definition of a key: the row from which the parser, the JSON schema, the template and the reference are
+//! generated.
 //!
-//! Invariant: a key exists if and only if it has a row, in [`super::config_keys`] or [`super::task_keys`].
-//! Whoever adds one adds a row, and the four follow.
+//! Invariant: a key exists if and only if it has a row, in [`super::config_keys`] or [`super::task_keys`]. To add a
+//! key, add a row; the four follow.
 
 use super::task_keys::{self, Place};
 
-/// One key of a file that people write.
+/// One key of a file that users write.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// Other names for the same thing.
+    /// Aliases of the key.
     pub aliases: &'static [&'static str],
-    /// What it may hold.
+    /// The type of its value.
     pub kind: Kind,
-    /// What holds where it is not given, for people.
+    /// The default as displayed.
     pub default: &'static str,
-    /// One line for people.
+    /// One line of documentation.
     pub doc: &'static str,
-    /// A value as it would be written, for the template.
+    /// An example value for the template.
     pub example: &'static str,
-    /// The variable that overrides it.
+    /// The environment variable that overrides it.
     pub env: Option<&'static str>,
-    /// Where it may stand; only task keys stand in more than one place.
+    /// Where it may occur; only task keys occur in more than one place.
     pub places: &'static [Place],
 }
 
-/// What a key may hold.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A string.
     Text,
-    /// A string that becomes an argument of its own: not empty, no leading dash, no white space.
+    /// A string that becomes a separate argument: not empty, no leading dash, no white space.
     Word,
     /// `true` or `false`.
     Bool,
     /// A whole number.
     Int {
-        /// The smallest.
+        /// The smallest value.
         min: i64,
-        /// The largest.
+        /// The largest value.
         max: i64,
     },
     /// A number that is not negative.
     Number,
-    /// A span of time.
+    /// A duration.
     Duration,
-    /// One of some words.
+    /// One of a list of words.
     OneOf(&'static [&'static str]),
     /// A list of strings.
     Texts,
@@ -54,15 +55,15 @@ pub enum Kind {
     OneOrMore,
     /// A list of names, or one string with commas between them.
     Names,
-    /// Variables: names with scalars.
+    /// Environment variables: names with scalar values.
     Variables,
-    /// Names with strings.
+    /// Names with string values.
     Labels,
     /// Names with whole numbers from 1 to 256.
     Counts,
     /// A mapping with keys of its own.
     Section(&'static [Key]),
-    /// A mapping with those task keys that may stand in this place.
+    /// A mapping with the task keys that may occur in this place.
     Defaults(Place),
     /// Names, each with a mapping.
     Named(&'static [Key]),
@@ -70,11 +71,11 @@ pub enum Kind {
     Rows(&'static [Key]),
     /// Links of a chain: a list of them, or `true` for all.
     Links,
-    /// Read by the code that knows more: the `tasks` of a plan.
+    /// Parsed by more specific code: the `tasks` of a plan.
     Anything,
 }
 
-/// The largest number a [`Kind::Counts`] takes, which is parallel-orchestra's.
+/// Largest number in a [`Kind::Counts`], as in parallel-orchestra.
 pub(crate) const MAX_COUNT: i64 = 256;
 
 impl Key {
@@ -109,7 +110,7 @@ impl Key {
         self.name == word || self.aliases.contains(&word)
     }
 
-    /// The keys below it, where it is a mapping with fixed keys.
+    /// The keys below it, if it is a mapping with fixed keys.
     pub fn children(&self) -> Option<Vec<&'static Key>> {
         match self.kind {
             Kind::Section(keys) => Some(keys.iter().collect()),
@@ -120,7 +121,7 @@ impl Key {
 }
 
 impl Kind {
-    /// What is expected, to stand behind "must be".
+    /// The expected type, completing a sentence after "must be".
     pub fn expected(self) -> String {
         match self {
             Kind::Text | Kind::Word => "a string".into(),
@@ -146,7 +147,7 @@ impl Kind {
         }
     }
 
-    /// The type for a column of the reference.
+    /// The type, for a column of the reference.
     pub fn label(self) -> String {
         match self {
             Kind::Text | Kind::Word => "string".into(),

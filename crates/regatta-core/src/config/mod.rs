@@ -1,11 +1,11 @@
-//! `regatta.yaml`, and what it shares with task files: the table of keys and the reading of YAML against it.
+//! `regatta.yaml`, and what it shares with task files: the table of keys and the YAML parser that uses it.
 //!
 //! ```text
 //! text ─yaml─► nodes with places ─fields─► typed values ─file─► Config ─overrides─► Config
 //!                     rows of keys ─┴──────────────► schema, template, reference
 //! ```
 //!
-//! A key that this version reads and does not act upon is never silently accepted: it is a warning.
+//! A key that this version reads but does not implement is never accepted silently: it causes a warning.
 
 pub(crate) mod agents;
 pub(crate) mod bounds;
@@ -47,7 +47,8 @@ pub use values::{
 };
 pub use variables::refused_variable;
 
-/// A text with one kind of line end and without a byte order mark, so that places in it are places in the file.
+/// The text with one kind of line ending and without a byte order mark, so that positions in it are positions in the
+/// file.
 pub(crate) fn normalised(text: &str) -> String {
     text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n")
 }

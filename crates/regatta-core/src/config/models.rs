@@ -1,4 +1,4 @@
-//! `models` of a configuration: names that become arguments, and what their tokens cost.
+//! The `models` of a configuration: names that become arguments, and what their tokens cost.
 
 use crate::budget::Price;
 use crate::diagnostic::Report;
@@ -7,7 +7,7 @@ use super::fields::{Fields, Spot};
 use super::reading::no_word;
 use super::values::{Config, Origin};
 
-/// Takes the prices of a file into `config`. One with a mistake in it is left out.
+/// Takes the prices of a file into `config`. A price with a mistake is left out.
 pub(super) fn prices(config: &mut Config, named: &[(Spot<String>, Fields)], report: &mut Report) {
     for (model, fields) in named {
         for name in ["in", "out"] {
@@ -25,7 +25,7 @@ pub(super) fn prices(config: &mut Config, named: &[(Spot<String>, Fields)], repo
     }
 }
 
-/// Models that cannot be arguments, with the keys that name them.
+/// Model names that cannot be arguments, with the keys that contain them.
 pub(super) fn bad_names(config: &Config) -> Vec<(&'static str, String)> {
     let models = &config.models;
     let labels = models.labels.values().map(|model| ("models.labels", model));

@@ -1,4 +1,4 @@
-//! The `notify` rows of `regatta.yaml`: whom to tell, and about what.
+//! The `notify` rows of `regatta.yaml`: where notifications go, and about what.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -10,40 +10,40 @@ use super::fields::{Fields, Spot};
 use super::file::texts;
 use super::yaml::quoted;
 
-/// Somebody to tell.
+/// One destination of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
-    /// What about.
+    /// The kinds to send.
     pub on: Vec<NotifyKind>,
-    /// By which way.
+    /// Where to send them.
     pub sink: Sink,
 }
 
-/// A way to tell somebody.
+/// A destination of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// An HTTP request.
     Webhook {
-        /// To where.
+        /// The address to call.
         url: WebhookUrl,
-        /// Whether that may be a machine of one's own network, or this one.
+        /// Whether the address may be in the user's own network, or this machine.
         allow_private: bool,
     },
     /// A program and its arguments.
     Command(Vec<String>),
-    /// The desktop, where there is one.
+    /// A desktop notification, if there is a desktop.
     Desktop,
-    /// A line where Regatta says everything else.
+    /// A line in Regatta's normal output.
     Log,
 }
 
 impl Sink {
-    /// The keys of which a row has exactly one.
+    /// The keys of which a row needs exactly one.
     const KEYS: [&'static str; 4] = ["webhook", "command", "desktop", "log"];
 }
 
 impl Serialize for Notify {
-    /// As it would be written. Whoever shows it masks the path of `webhook`.
+    /// As written in the file. Code that displays it masks the path of `webhook`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("on", &self.on)?;
@@ -60,7 +60,7 @@ impl Serialize for Notify {
     }
 }
 
-/// What is wrong with a row.
+/// A mistake in a row.
 struct Mistake {
     pos: Pos,
     field: String,
@@ -68,12 +68,12 @@ struct Mistake {
     hint: Option<String>,
 }
 
-/// The row, if it can be used.
+/// The row, if it is usable.
 pub(super) fn row(fields: &Fields) -> Option<Notify> {
     Some(Notify { on: kinds(fields).ok()?, sink: sink(fields).ok()?? })
 }
 
-/// Tells what is wrong with the rows.
+/// Reports mistakes in the rows.
 pub(super) fn check(rows: &[Fields], report: &mut Report) {
     for fields in rows {
         let mistakes = [kinds(fields).err(), sink(fields).err()];
@@ -91,7 +91,7 @@ fn kinds(fields: &Fields) -> Result<Vec<NotifyKind>, Vec<Mistake>> {
     if given.is_empty() {
         let message = match fields.field("on") {
             Some(_) => "`on` is empty, so nobody would ever be told",
-            // Given badly: that has been told.
+            // It has a mistake, which has been reported already.
             None if !fields.lacks("on") => return Err(Vec::new()),
             None => "`on` is missing",
         };
@@ -118,13 +118,13 @@ fn kinds(fields: &Fields) -> Result<Vec<NotifyKind>, Vec<Mistake>> {
     if mistakes.is_empty() { Ok(kinds) } else { Err(mistakes) }
 }
 
-/// The one way to tell that a row has; nothing where its key was given badly, which has been told.
+/// The single sink of a row; `None` if its key has a mistake, which has been reported already.
 fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
     let wrong = |pos, field: &str, message: String, hint: &str| {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
         Err(vec![Mistake { pos, field: fields.path_of(field), message, hint }])
     };
-    // `desktop: false` and `log: false` are the same as not there.
+    // `desktop: false` and `log: false` count as absent.
     let given: Vec<_> = Sink::KEYS
         .into_iter()
         .filter_map(|key| fields.field(key))
@@ -161,7 +161,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
             let allow_private = allow_private.unwrap_or(false);
             let url = match WebhookUrl::parse(text) {
                 Ok(url) => url,
-                // The text may be a secret: it is not repeated.
+                // The text may be a secret, so it is not repeated.
                 Err(why) => {
                     return wrong(
                         found.pos,

@@ -1,4 +1,4 @@
-//! Values from the environment and the command line, and where every value came from.
+//! Values from the environment and the command line, and the origin of every value.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::reading::Reading;
 use super::values::{Config, Origin};
 use super::yaml;
 
-/// Variables of Regatta's that are no settings: they tell a worker who it is, or choose files and output.
+/// Regatta's variables that are not settings: they identify an agent's task, or choose files and output.
 const OTHER_VARIABLES: [&str; 12] = [
     "REGATTA_TASK",
     "REGATTA_ATTEMPT",
@@ -29,17 +29,17 @@ const OTHER_VARIABLES: [&str; 12] = [
     "REGATTA_TRUST",
 ];
 
-/// rookery's variables that mean nothing here, also with Regatta's name in them, and what to use.
+/// rookery's variables that have no meaning here, also when prefixed with Regatta's name, and what to use instead.
 const ROOKERY_VARIABLES: [(&str, &str); 3] = [
     ("CONFIG", "`regatta --config FILE` or $REGATTA_CONFIG names the file"),
     ("PIDFILE", "`regatta daemon status --json` tells the daemon's process"),
     ("PROFILE", "`profiles` in regatta.yaml has the accounts, $REGATTA_PROFILES chooses among them"),
 ];
 
-/// What notifications tell a command.
+/// Prefix of the variables that notifications pass to a command.
 const NOTIFY_VARIABLES: &str = "REGATTA_NOTIFY_";
 
-/// What to use instead of a variable of rookery's. A worker has some of them from Regatta itself.
+/// What to use instead of a variable of rookery's. Regatta itself sets some of them for its agents.
 fn rookery_variable(name: &str, is_worker: bool) -> Option<&'static str> {
     if name == "ROOKERY_DB" && !is_worker {
         return Some(
@@ -55,21 +55,21 @@ fn is_other(name: &str) -> bool {
     OTHER_VARIABLES.contains(&name) || name.starts_with(NOTIFY_VARIABLES)
 }
 
-/// One value with its name and its origin, for `regatta config show`.
+/// One setting with its origin, for `regatta config show`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setting {
     /// The dotted path.
     pub key: String,
-    /// What holds.
+    /// The effective value.
     pub value: serde_json::Value,
-    /// Who said so.
+    /// Where the value came from.
     pub origin: Origin,
 }
 
 impl Config {
-    /// Takes what the environment says over what the file said. The answer names each variable at fault.
+    /// Applies the environment over the file. The diagnostics name each variable with a mistake.
     ///
-    /// Besides the variables of the key table, `PO_KEEP_WORKTREE=1` keeps all lanes, as it did in parallel-orchestra.
+    /// Besides the variables of the key table, `PO_KEEP_WORKTREE=1` keeps all lanes, as in parallel-orchestra.
     pub fn apply_env<I, N, V>(&mut self, variables: I) -> Vec<Diagnostic>
     where
         I: IntoIterator<Item = (N, V)>,
@@ -83,7 +83,7 @@ impl Config {
         for (name, value) in &variables {
             let (name, value) = (name.as_ref(), value.as_ref());
             if value.is_empty() {
-                // A variable that is set and empty is how shells unset one for a single command.
+                // An empty variable is how shells unset one for a single command.
             } else if name == "PO_KEEP_WORKTREE" && value == "1" {
                 found.extend(self.set("lane.keep", "always", name, Origin::Env));
             } else if let Some((_, path)) = known.iter().find(|(variable, _)| *variable == name) {
@@ -115,7 +115,7 @@ impl Config {
         found
     }
 
-    /// Takes what a flag says over everything else. `flag` is its name, for messages.
+    /// Applies a flag over everything else. `flag` is its name, for messages.
     pub fn apply_flag(&mut self, flag: &str, key: &str, value: &str) -> Vec<Diagnostic> {
         self.set(key, value, flag, Origin::Flag)
     }
@@ -162,7 +162,7 @@ impl Config {
         report.diagnostics
     }
 
-    /// Who said what holds at a dotted path.
+    /// The origin of the value at a dotted path.
     pub fn origin(&self, key: &str) -> Origin {
         let mut path = key;
         loop {
@@ -176,7 +176,7 @@ impl Config {
         }
     }
 
-    /// What holds at a dotted path such as `land.strategy` or `agents.claude.model`.
+    /// The effective value at a dotted path such as `land.strategy` or `agents.claude.model`.
     pub fn get(&self, key: &str) -> Option<serde_json::Value> {
         let mut value = serde_json::to_value(self).ok()?;
         for part in key.split('.') {
@@ -192,7 +192,7 @@ impl Config {
         Some(value)
     }
 
-    /// Every value with its path and its origin, in the order of the key table.
+    /// Every setting with its path and its origin, in the order of the key table.
     pub fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         let mut add = |key: String| {
@@ -239,7 +239,7 @@ fn key_at(path: &str) -> Option<&'static Key> {
     }
 }
 
-/// Reads a value given as bare text: strings stand for themselves, lists have commas, the rest is YAML.
+/// Parses a value given as bare text: strings are taken literally, lists are separated by commas, the rest is YAML.
 fn value_of(key: &Key, text: &str, path: &str, report: &mut Report) -> Option<Value> {
     let shown = match key.kind {
         Kind::Text | Kind::Word | Kind::OneOf(_) => serde_json::to_string(text).ok()?,

@@ -1,4 +1,4 @@
-//! The `profiles` of `regatta.yaml`, and those that a flag or a variable chooses among them.
+//! The `profiles` of `regatta.yaml`, and the selection by a flag or a variable.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::file::{pairs, texts};
 use super::values::{AgentKind, Config, Origin};
 use super::yaml::quoted;
 
-/// The word for no profile at all, where a list of them is given.
+/// The word for no profile in a list of profiles.
 const NONE: &str = "none";
 
-/// Variables that choose the account of one kind of agent.
+/// Variables that select the account of one kind of agent.
 const ACCOUNT_VARIABLES: [(&str, AgentKind); 10] = [
     ("CLAUDE_CONFIG_DIR", AgentKind::Claude),
     ("CLAUDE_CODE_OAUTH_TOKEN", AgentKind::Claude),
@@ -36,21 +36,21 @@ pub struct Profile {
     pub name: String,
     /// Variables that select it.
     pub env: BTreeMap<String, String>,
-    /// The agents it is for, by name or by kind; empty where its variables say it.
+    /// The agents it is for, by name or by kind; empty if its variables imply them.
     pub agents: Vec<String>,
-    /// Nobody wrote it down: a list of names meant `~/.claude-NAME`.
+    /// True if it is not in the file: its name alone means `~/.claude-NAME`.
     #[serde(skip)]
     pub implied: bool,
 }
 
 impl Profile {
-    /// What rookery's users mean by a name alone.
+    /// The profile that rookery's users mean by a name alone.
     fn implied(name: &str) -> Self {
         let env = [("CLAUDE_CONFIG_DIR".to_owned(), format!("~/.claude-{name}"))].into();
         Self { name: name.to_owned(), env, agents: Vec::new(), implied: true }
     }
 
-    /// Whether attempts of this agent may run with it.
+    /// Whether attempts of this agent may use it.
     pub fn is_for(&self, agent: &str, kind: AgentKind) -> bool {
         if !self.agents.is_empty() {
             return self.agents.iter().any(|name| name == agent || name == kind.as_str());
@@ -70,7 +70,7 @@ pub(super) fn row(fields: &Fields) -> Option<Profile> {
     })
 }
 
-/// What the types of single keys cannot say about the rows.
+/// Checks of the rows that the types of single keys cannot express.
 pub(super) fn check(rows: &[Fields], config: &Config, report: &mut Report) {
     let mut seen: Vec<&str> = Vec::new();
     for row in rows {
@@ -101,7 +101,7 @@ pub(super) fn check(rows: &[Fields], config: &Config, report: &mut Report) {
     }
 }
 
-/// Why a profile cannot be called that, to stand behind the word.
+/// Why this cannot be a profile's name; completes a sentence that begins with the name.
 fn no_name(name: &str) -> Option<&'static str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match name {
@@ -114,8 +114,8 @@ fn no_name(name: &str) -> Option<&'static str> {
 }
 
 impl Config {
-    /// Only these profiles, in this order: names with commas between them, or `none`. One that is not in the file is
-    /// rookery's: the account in `~/.claude-NAME`.
+    /// Selects only these profiles, in this order: names separated by commas, or `none`. A name that is not in the file
+    /// is one of rookery's: the account in `~/.claude-NAME`.
     pub(super) fn choose_profiles(&mut self, names: &str, source: &str, origin: Origin) -> Vec<Diagnostic> {
         let mut chosen: Vec<Profile> = Vec::new();
         let wanted = names.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -135,7 +135,7 @@ impl Config {
         Vec::new()
     }
 
-    /// What to say of a profile that is in no file, and whose directory is not there either.
+    /// Message and hint for a profile that is in no file and whose directory does not exist.
     pub fn no_such_profile(&self, profile: &Profile) -> (String, String) {
         let name = &profile.name;
         let message = format!(

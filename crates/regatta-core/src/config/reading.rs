@@ -1,4 +1,4 @@
-//! Reads a YAML mapping against rows of the key table: typed values out, every mistake reported.
+//! Parses a YAML mapping against rows of the key table: returns typed values and reports every mistake.
 
 use crate::diagnostic::{Report, Severity, nearest};
 use crate::part::Link;
@@ -12,9 +12,9 @@ use super::yaml::{Data, Entry, Node, Scalar, ScalarKind, quoted};
 /// How strictly a mapping is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    /// What an unknown key is.
+    /// The severity of an unknown key.
     pub(crate) unknown: Severity,
-    /// Whether a quoted number is a number, as it is to Python's `int()`.
+    /// Whether a quoted number is a number, as for Python's `int()`.
     pub(crate) lenient: bool,
 }
 
@@ -22,7 +22,7 @@ impl Reading {
     pub(crate) const STRICT: Reading = Reading { unknown: Severity::Error, lenient: false };
     pub(crate) const LENIENT: Reading = Reading { unknown: Severity::Warning, lenient: true };
 
-    /// Reads `node` as a mapping with `keys`. Nothing where it is no mapping, which is then reported.
+    /// Parses `node` as a mapping with `keys`. `None` if it is not a mapping, which is then reported.
     pub(crate) fn section(
         self,
         node: &Node,
@@ -78,7 +78,7 @@ impl Reading {
         });
     }
 
-    /// Reads one value, reporting what is wrong with it.
+    /// Parses one value and reports its mistakes.
     pub(crate) fn value(self, node: &Node, path: &str, kind: Kind, report: &mut Report) -> Option<Value> {
         let expected = || kind.expected();
         match (kind, &*node.data) {
@@ -182,7 +182,7 @@ impl Reading {
             }
             Kind::Bool => match (scalar.kind, scalar.text.as_str()) {
                 (ScalarKind::Bool(value), _) => Some(Value::Bool(value)),
-                // YAML 1.1's words, which the tools Regatta replaces take for booleans.
+                // YAML 1.1's words, which the tools that Regatta replaces accept as booleans.
                 (ScalarKind::Text, "yes" | "Yes" | "YES" | "on" | "On" | "ON") => Some(Value::Bool(true)),
                 (ScalarKind::Text, "no" | "No" | "NO" | "off" | "Off" | "OFF") => Some(Value::Bool(false)),
                 _ => wrong_type(node, path, &expected, report),
@@ -246,7 +246,7 @@ impl Reading {
     }
 }
 
-/// The links of a chain, in the order in which they were given.
+/// The links of a chain, in the given order.
 fn links(node: &Node, path: &str, report: &mut Report) -> Option<Vec<Spot<String>>> {
     let expected = Kind::Links.expected();
     let spot = |pos, link: Link| Spot { pos, value: link.to_string() };
@@ -275,7 +275,7 @@ fn links(node: &Node, path: &str, report: &mut Report) -> Option<Vec<Spot<String
     }
 }
 
-/// Why a string cannot be an argument of its own.
+/// Why a string cannot be a separate argument.
 pub(crate) fn no_word(word: &str) -> Option<&'static str> {
     if word.is_empty() {
         Some("is empty")
@@ -288,7 +288,7 @@ pub(crate) fn no_word(word: &str) -> Option<&'static str> {
     }
 }
 
-/// A string without NUL. A number or a boolean is asked to be quoted.
+/// A string without NUL. For a number or a boolean, the message asks for quotes.
 fn text(node: &Node, path: &str, expected: &str, report: &mut Report) -> Option<String> {
     match &*node.data {
         Data::Scalar(Scalar { text, kind: ScalarKind::Text }) if text.contains('\0') => {
@@ -316,12 +316,12 @@ pub(crate) fn wrong_type<T>(node: &Node, path: &str, expected: &str, report: &mu
     None
 }
 
-/// The last part of a path, which is how a message names a key.
+/// The last part of a path, which names a key in a message.
 fn last(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// As much of a key as is worth printing.
+/// The beginning of a key, for messages.
 fn shown(key: &str) -> String {
     key.chars().take(60).collect()
 }

@@ -1,4 +1,4 @@
-//! Tables for `docs/reference/*.md`, made from the key table so that they cannot go stale.
+//! Tables for `docs/reference/*.md`, generated from the key table so that they cannot become outdated.
 
 use std::fmt::Write;
 
@@ -82,7 +82,7 @@ fn name(key: &Key) -> String {
     names.join(", ")
 }
 
-/// A default that is a value is set as code; one that is explained stands as it is.
+/// A default that is a value is formatted as code; an explanation is left as it is.
 fn default(key: &Key) -> String {
     let plain = matches!(key.default, "" | "none") || key.default.contains([' ', '`']);
     if plain { key.default.to_owned() } else { format!("`{}`", key.default) }

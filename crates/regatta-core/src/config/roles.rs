@@ -1,38 +1,38 @@
-//! `roles` and `chain` of a configuration: who plans and who does which link, and how often work goes back.
+//! The `roles` and `chain` of a configuration: which agents plan and do each link, and how often work is sent back.
 
 use serde::Serialize;
 
 use super::agents::unknown_agent;
 use super::values::{AgentKind, Config};
 
-/// Who does what.
+/// The agent and model for each role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Roles {
-    /// Who turns a goal into a plan.
+    /// Turns a goal into a plan.
     pub planner: Role,
-    /// Who does tasks with a chain that name no agent.
+    /// Does the tasks with a chain that name no agent.
     pub builder: Role,
-    /// Who looks before the checks run again; nobody where no agent is named.
+    /// Examines the work before the checks run again; without an agent, only the checks run.
     pub verifier: Role,
-    /// Who reads the work.
+    /// Reviews the work.
     pub reviewer: Role,
-    /// Who holds the work against what was ordered.
+    /// Compares the work with the order.
     pub accepter: Role,
 }
 
 /// One role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Role {
-    /// The entry of `agents`; the default one where none is named.
+    /// The entry of `agents`; unset, the default agent.
     pub agent: Option<String>,
-    /// The model, where the agent has a choice.
+    /// The model, if the agent has a choice.
     pub model: Option<String>,
 }
 
-/// How a chain goes on where a link is not content.
+/// What happens when a link asks for changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chain {
-    /// How often the work goes back to its builder.
+    /// Maximum number of times the work is sent back to its builder.
     pub rounds: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for Chain {
 }
 
 impl Roles {
-    /// The role of that name.
+    /// The role with this name.
     pub fn role(&self, name: &str) -> &Role {
         match name {
             "planner" => &self.planner,
@@ -54,7 +54,7 @@ impl Roles {
         }
     }
 
-    /// Takes `roles.NAME.KEY`; `false` where there is no such thing.
+    /// Sets `roles.NAME.KEY`; `false` if there is no such key.
     pub(super) fn set(&mut self, path: &str, text: &str) -> bool {
         let role = match path.split('.').nth(1) {
             Some("planner") => &mut self.planner,
@@ -79,7 +79,7 @@ impl Config {
         self.roles.role(role).agent.as_deref().unwrap_or(&self.default_agent)
     }
 
-    /// Why the agent of a role cannot play it, if it cannot: what it is told are words, and never a script.
+    /// Why the agent of a role cannot play it, if so: it receives prose, never a script.
     pub fn unfit(&self, role: &str) -> Option<(String, String)> {
         let name = self.agent_of(role);
         let Some(agent) = self.agents.get(name) else { return Some(unknown_agent(self, name)) };
@@ -99,7 +99,7 @@ impl Config {
     }
 }
 
-/// Roles whose agents there are not.
+/// Roles whose agent is unknown.
 pub(super) fn unknown_agents(config: &Config) -> Vec<(&'static str, String, String)> {
     let Roles { planner, builder, verifier, reviewer, accepter } = &config.roles;
     let roles = [

@@ -1,6 +1,7 @@
-//! rookery's settings: its keys may stand in `regatta.yaml`, and `rookery.yaml` is read where there is no other file.
+//! rookery's settings: its keys may be used in `regatta.yaml`, and `rookery.yaml` is read if there is no
+//! `regatta.yaml`.
 //!
-//! Invariant: each of them either means a setting of Regatta's or is told to be ignored, with what to use instead.
+//! Invariant: each of them either sets a setting of Regatta's or is reported as ignored, with what to use instead.
 
 use crate::diagnostic::{Pos, Report};
 
@@ -11,18 +12,18 @@ use super::task_keys::ADAPTERS;
 use super::values::{Config, Origin};
 use super::yaml::{Entry, Node};
 
-/// One key of rookery's.
+/// One key of rookery.
 pub(super) struct Row {
     pub(super) name: &'static str,
     kind: Kind,
     pub(super) means: Means,
 }
 
-/// What becomes of it.
+/// The meaning of a key in Regatta.
 pub(super) enum Means {
-    /// It is this setting.
+    /// It sets this setting.
     Setting(&'static str),
-    /// Nothing; this is why, or what to use.
+    /// It is ignored; the text says why, or what to use instead.
     Nothing(&'static str),
 }
 
@@ -34,7 +35,7 @@ const fn row(name: &'static str, kind: Kind, means: Means) -> Row {
     Row { name, kind, means }
 }
 
-/// Every key of rookery's.
+/// Every key of rookery.
 pub(super) static ROWS: &[Row] = &[
     row("worktrees_root", Kind::Text, Setting("lanes_root")),
     row("worktree_base", Kind::Text, Setting("lanes_root")),
@@ -96,14 +97,14 @@ pub(super) static ROWS: &[Row] = &[
     row("audit_loop", Kind::Anything, Nothing("`checks` of a task, and `max_attempts`, do that")),
 ];
 
-/// `node` without rookery's keys, and those.
+/// `node` without rookery's keys, and those keys.
 pub(super) fn split(node: &Node) -> (Node, Vec<Entry>) {
     let theirs: Vec<Entry> = ROWS.iter().filter_map(|row| node.entry(row.name)).cloned().collect();
     let ours = theirs.iter().fold(node.clone(), |node, entry| node.without(&entry.key));
     (ours, theirs)
 }
 
-/// Takes their keys for what they mean. What means nothing here is told in one warning.
+/// Applies rookery's keys. Those that are ignored are reported in one warning.
 pub(super) fn take(config: &mut Config, theirs: &[Entry], ours: &Fields, report: &mut Report) {
     let mut ignored: Vec<(Pos, &Row)> = Vec::new();
     let mut taken: Vec<&str> = Vec::new();
@@ -142,7 +143,7 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "s" } else { "" }
 }
 
-/// Whether a dotted path was given by its own name.
+/// Whether a dotted path was given under its own name.
 fn has(fields: &Fields, path: &str) -> bool {
     match path.split_once('.') {
         Some((section, name)) => fields.section(section).is_some_and(|section| section.field(name).is_some()),
@@ -150,7 +151,7 @@ fn has(fields: &Fields, path: &str) -> bool {
     }
 }
 
-/// Whether a directory, from that of its file, is below it: `./worktrees` was rookery's default.
+/// Whether a directory is below that of its file: `./worktrees` was rookery's default.
 fn is_inside(value: &Value) -> bool {
     match value {
         Value::Text(path) => {

@@ -6,7 +6,7 @@ use super::config_keys::CONFIG_KEYS;
 use super::keys::{Key, Kind, MAX_COUNT};
 use crate::part::Link;
 
-/// The schema, made from the key table.
+/// The schema, generated from the key table.
 pub fn schema() -> Value {
     let mut schema = object(CONFIG_KEYS.iter());
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");

@@ -4,7 +4,7 @@ use super::bounds::{MCP_KEYS, PERMISSION_KEYS, SANDBOXES};
 use super::config_keys::MAX_TOKENS;
 use super::keys::{Key, Kind};
 
-/// A place where task keys may stand.
+/// A place where task keys may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The frontmatter of a task file.
@@ -25,12 +25,12 @@ const EVERYWHERE: &[Place] = &[TaskFile, PlanTask, PlanDefaults, ConfigDefaults]
 
 /// The names of the verdict adapters.
 pub(crate) const ADAPTERS: &[&str] = &["chain", "db", "marker-file", "exit-code", "json-result"];
-/// How many attempts anybody may ask for.
+/// Largest accepted number of attempts.
 pub(crate) const MAX_ATTEMPTS: i64 = 1000;
 
 const RETRIES: Kind = Kind::Int { min: 0, max: MAX_ATTEMPTS - 1 };
 
-/// Every key of a task, wherever it stands.
+/// Every key of a task, wherever it occurs.
 pub static TASK_KEYS: &[Key] = &[
     Key::new("id", Kind::Text, "the file's name without its ending", "The task's name: up to 64 of `A-Z a-z 0-9 . _ -`, unique without regard to case. Required in a plan.")
         .places(ONE_TASK),
@@ -170,11 +170,11 @@ pub static PO_TASK_KEYS: &[Key] = &[
     Key::new("concurrency_group", Kind::Text, "none", "Needs an entry in `concurrency_limits`."),
 ];
 
-/// Keys which parallel-orchestra keeps to itself and refuses in a task.
+/// Keys that parallel-orchestra reserves and refuses in a task.
 pub(crate) const PO_FORBIDDEN: [&str; 5] =
     ["cwd", "timeout_sec", "idle_timeout_sec", "retry_delay_sec", "retry_backoff_factor"];
 
-/// The task keys that may stand in `place`.
+/// The task keys that may occur in `place`.
 pub fn in_place(place: Place) -> Vec<&'static Key> {
     TASK_KEYS.iter().filter(|key| key.places.contains(&place)).collect()
 }

@@ -7,7 +7,7 @@ use super::keys::{Key, Kind};
 
 /// The file: every key with its line of explanation, all but `version` commented out.
 ///
-/// It reads back as the defaults.
+/// It parses as the defaults.
 pub fn template() -> String {
     let mut text = String::from(
         "# How Regatta works in this repository. Every key is optional; a key that is commented out shows its default\n\
@@ -24,7 +24,7 @@ pub fn template() -> String {
                 continue;
             }
             let _ = writeln!(text, "# {}\n# {}:", key.doc, key.name);
-            // No example: a second name for another key, or a default that no value can say.
+            // No example: an alias of another key, or a default that no value can express.
             for child in children.iter().filter(|key| !key.example.is_empty()) {
                 let _ = writeln!(text, "#   {}: {}  # {}", child.name, example(child), child.doc);
             }
@@ -35,7 +35,7 @@ pub fn template() -> String {
     text
 }
 
-/// A value that parses: the default where that is one, else something typical of the type.
+/// A value that parses: the default if it is one, else a typical value of the type.
 fn example(key: &Key) -> &'static str {
     match (key.kind, key.example) {
         (Kind::Texts | Kind::OneOrMore | Kind::Names, "none") => "[]",

@@ -15,24 +15,24 @@ use super::notify::Notify;
 use super::profiles::Profile;
 use super::roles::{Chain, Roles};
 
-/// What holds for one repository: flag over environment over file over default.
+/// The settings of one repository: flag over environment over file over default.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
     /// The version of the file's format.
     pub version: u32,
-    /// Branch that work lands on; unset, the first run decides.
+    /// The branch that work lands on; if unset, the first run decides.
     pub target: Option<String>,
     /// Where tasks and events are kept.
     pub store: String,
-    /// Directory of the lanes, with `{repo}` still in it.
+    /// Directory of the lanes, with `{repo}` not yet replaced.
     pub lanes_root: String,
-    /// Attempts that run at once.
+    /// Maximum number of attempts that run at once.
     pub max_workers: u32,
-    /// The programs that do the work, those built in among them.
+    /// The agents, including the built-in ones.
     pub agents: BTreeMap<String, Agent>,
-    /// The agent of tasks that name none.
+    /// The agent for tasks that name none.
     pub default_agent: String,
-    /// What holds for tasks that do not say otherwise.
+    /// Defaults for tasks.
     pub defaults: Defaults,
     /// How a lane is prepared.
     pub lane: Lane,
@@ -40,28 +40,28 @@ pub struct Config {
     pub land: Land,
     /// How work that would conflict is found.
     pub radar: Radar,
-    /// What makes an agent that runs look as if it needed a person.
+    /// Signs that a running agent may need a user.
     pub watch: Watch,
     /// Regatta's own MCP server for its agents.
     pub mcp: Mcp,
-    /// What may happen at once.
+    /// What may run at once.
     pub limits: Limits,
-    /// What agents may use.
+    /// What agents may spend.
     pub budget: Budget,
     /// Accounts to rotate through.
     pub profiles: Vec<Profile>,
-    /// Those of the file, among which a flag or a variable may have chosen.
+    /// The profiles of the file, among which a flag or a variable may have chosen.
     #[serde(skip)]
     pub(crate) declared_profiles: Vec<Profile>,
-    /// Which model does what.
+    /// Which models are used for what.
     pub models: Models,
-    /// Who plans, and who does which link of a chain.
+    /// The agents that plan and do each link of a chain.
     pub roles: Roles,
-    /// How a chain goes on where a link is not content.
+    /// What happens when a link asks for changes.
     pub chain: Chain,
-    /// Who is told about what.
+    /// Where notifications go.
     pub notify: Vec<Notify>,
-    /// Where each value that is no default came from, by dotted path.
+    /// The origin of each value that differs from its default, by dotted path.
     #[serde(skip)]
     pub(crate) origins: BTreeMap<String, Origin>,
 }
@@ -76,7 +76,7 @@ pub enum Origin {
     Env,
     /// `regatta.yaml`.
     File,
-    /// Nobody said anything.
+    /// It was not set.
     Default,
 }
 
@@ -91,33 +91,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A program that does the work.
+/// An agent: a program that does the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Agent {
-    /// How it is spoken to.
+    /// How Regatta talks to it.
     pub kind: AgentKind,
-    /// Program and arguments of a command.
+    /// Program and arguments of a command agent.
     pub argv: Vec<String>,
-    /// The program of an agent that Regatta knows, where it is not the usual one.
+    /// The program of a known kind, if it is not the usual one.
     pub exe: Option<String>,
-    /// The model, where it has a choice.
+    /// The model, if it has a choice.
     pub model: Option<String>,
-    /// Arguments added to Regatta's own.
+    /// Arguments in addition to Regatta's own.
     pub args: Vec<String>,
-    /// Variables for it.
+    /// Its environment variables.
     pub env: BTreeMap<String, String>,
     /// What it may do in every task.
     #[serde(flatten)]
     pub bounds: Bounds,
-    /// The model for tasks with a label, where it has names of its own for them.
+    /// Models by label, if it has its own names for them.
     pub labels: Option<BTreeMap<String, String>>,
     /// Its own ladder of models.
     pub escalation: Option<Vec<String>>,
-    /// What people send to its tasks becomes the standard input of a command; for a shell that is a script.
+    /// Whether follow-ups become the standard input of a command agent; for a shell, that is a script.
     pub follow_ups: bool,
 }
 
-/// How an agent is spoken to.
+/// How Regatta talks to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentKind {
@@ -136,7 +136,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// All of them, as `regatta.yaml` may name them.
+    /// All kinds that `regatta.yaml` may name.
     pub const ALL: [AgentKind; 6] = [
         AgentKind::Claude,
         AgentKind::Codex,
@@ -146,7 +146,7 @@ impl AgentKind {
         AgentKind::Sim,
     ];
 
-    /// The program of a kind that has one of its own.
+    /// The program of a kind that has its own.
     pub fn program(self) -> Option<&'static str> {
         match self {
             AgentKind::Claude => Some("claude"),
@@ -168,7 +168,7 @@ impl AgentKind {
         }
     }
 
-    /// Where its verdict is read from when nobody says.
+    /// Where its verdict is read from by default.
     pub fn verdict_adapter(self) -> VerdictAdapter {
         match self {
             AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => {
@@ -178,7 +178,7 @@ impl AgentKind {
         }
     }
 
-    /// The word for it in `regatta.yaml`.
+    /// Its name in `regatta.yaml`.
     pub fn as_str(self) -> &'static str {
         match self {
             AgentKind::Claude => "claude",
@@ -192,7 +192,7 @@ impl AgentKind {
 }
 
 impl Agent {
-    /// The program it is; `None` for the simulated one, which is Regatta itself.
+    /// The program to start; `None` for the simulated agent, which is Regatta itself.
     pub fn program(&self) -> Option<&str> {
         let named = self.exe.as_deref().or(self.argv.first().map(String::as_str)).or(self.kind.program());
         match self.kind {
@@ -201,7 +201,7 @@ impl Agent {
         }
     }
 
-    /// One of `kind` with nothing else said.
+    /// An agent of `kind` with default settings.
     pub fn of_kind(kind: AgentKind) -> Self {
         Self {
             kind,
@@ -217,7 +217,7 @@ impl Agent {
         }
     }
 
-    /// The agents that are there without any configuration.
+    /// The agents that exist without any configuration.
     pub fn built_in() -> BTreeMap<String, Agent> {
         let sh = Agent { argv: vec!["sh".into()], ..Agent::of_kind(AgentKind::Command) };
         let known = AgentKind::ALL.into_iter().filter(|kind| *kind != AgentKind::Command);
@@ -226,10 +226,10 @@ impl Agent {
     }
 }
 
-/// What holds for tasks that do not say otherwise.
+/// Defaults for tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Defaults {
-    /// Work failures allowed in all.
+    /// Maximum number of work failures.
     pub max_attempts: u32,
     /// From start to end of one attempt.
     #[serde(serialize_with = "as_text")]
@@ -237,16 +237,16 @@ pub struct Defaults {
     /// From start to the first output.
     #[serde(serialize_with = "as_text")]
     pub first_output_timeout: Option<Duration>,
-    /// Silence while no tool is at work.
+    /// Silence while no tool is running.
     #[serde(serialize_with = "as_text")]
     pub idle_timeout: Option<Duration>,
-    /// Whether Regatta commits what the agent left uncommitted.
+    /// Whether Regatta commits the changes that the agent left uncommitted.
     pub auto_commit: bool,
-    /// Where the verdict is read from; by the agent's kind where nothing is said.
+    /// Where the verdict is read from; unset, by the agent's kind.
     pub verdict_adapter: Option<VerdictAdapter>,
     /// Commands run on the committed work.
     pub checks: Vec<String>,
-    /// Variables for the agent.
+    /// Environment variables for the agent.
     pub env: BTreeMap<String, String>,
     /// What the agent may do.
     #[serde(flatten)]
@@ -262,52 +262,52 @@ pub struct Lane {
     pub link: Vec<String>,
     /// Command to run in a new lane.
     pub setup: Option<String>,
-    /// How long it may take.
+    /// The time limit of that command.
     #[serde(serialize_with = "as_text")]
     pub setup_timeout: Option<Duration>,
-    /// What the outcome of that command depends on.
+    /// Files that the result of that command depends on.
     pub setup_inputs: Vec<String>,
-    /// Ignored directories that stay when a lane is used again.
+    /// Ignored directories that are kept when a lane is reused.
     pub build_dirs: Vec<String>,
-    /// How many lanes are kept to be used again; as many as there may be workers where nothing is said.
+    /// Maximum number of lanes kept for reuse; unset, as many as `max_workers`.
     pub pool: Option<u32>,
-    /// How many lanes of settled tasks may stay.
+    /// Maximum number of kept lanes of settled tasks.
     pub max_kept: Option<u32>,
-    /// Which lanes stay when their task is settled.
+    /// Which lanes are kept when their task is settled.
     pub keep: Keep,
 }
 
-/// Which lanes stay when their task is settled.
+/// Which lanes are kept when their task is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// None.
+    /// No lanes.
     Never,
-    /// Those of tasks that neither landed nor are done.
+    /// Lanes of tasks that neither landed nor are done.
     Failed,
-    /// All.
+    /// All lanes.
     Always,
 }
 
 /// How work reaches the target branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Land {
-    /// Whether passing work lands when its task does not say. Unset: `run` lands, the daemon does not.
+    /// Whether passing work lands if its task does not decide. Unset: `run` lands, the daemon does not.
     pub auto: Option<bool>,
     /// How commits reach the target branch.
     pub strategy: Strategy,
     /// Command that must succeed on exactly the commit that lands.
     pub test_command: Option<String>,
-    /// How long it may take.
+    /// The time limit of that command.
     #[serde(serialize_with = "as_text")]
     pub test_timeout: Option<Duration>,
-    /// Candidates tested side by side.
+    /// Maximum number of candidates tested at once.
     pub parallel: u32,
     /// Whether the target moves at the remote first, then here.
     pub push: bool,
-    /// How often a gate that fails is run again before it counts.
+    /// How often a failing gate is run again before the failure counts.
     pub retries: u32,
-    /// How often work that conflicts goes back to its agent. Unset: once, to an agent that can resume its session.
+    /// How often conflicting work goes back to its agent. Unset: once, if the agent can resume its session.
     pub bounces: Option<u32>,
 }
 
@@ -315,7 +315,7 @@ pub struct Land {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Each commit on top of the target.
+    /// Replays each commit on top of the target.
     Rebase,
     /// One commit for the whole task.
     Squash,
@@ -323,22 +323,22 @@ pub enum Strategy {
     Merge,
 }
 
-/// How work that would conflict is found while agents are still at it.
+/// How conflicting work is found while agents are still running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Radar {
-    /// Whether runs and the daemon keep looking.
+    /// Whether runs and the daemon scan.
     pub enabled: bool,
-    /// How often lanes are looked at while two or more agents are at work.
+    /// How often lanes are scanned while two or more agents are running.
     #[serde(serialize_with = "as_text")]
     pub interval: Option<Duration>,
-    /// Whether agents are told with whose work their own would conflict.
+    /// Whether agents are informed of conflicts with their work.
     pub tell: bool,
 }
 
 /// Regatta's own MCP server for its agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mcp {
-    /// Whether agents that can be given one are.
+    /// Whether agents that support it get the server.
     pub attach: bool,
 }
 
@@ -348,47 +348,47 @@ impl Default for Mcp {
     }
 }
 
-/// What makes an agent that runs look as if it needed a person.
+/// Signs that a running agent may need a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Watch {
-    /// Whether agents that run are watched.
+    /// Whether running agents are watched.
     pub enabled: bool,
-    /// How often in a row the same call has to get the same answer; 0 is never.
+    /// Warn after this many identical calls in a row with the same answer; 0 turns the warning off.
     pub same_command: u32,
-    /// For how long nothing has to be heard while no tool is open.
+    /// Warn after this much silence while no tool is running.
     #[serde(serialize_with = "as_text")]
     pub silence: Option<Duration>,
-    /// For how long a tool has to be open.
+    /// Warn after a tool has been running for this long.
     #[serde(serialize_with = "as_text")]
     pub tool: Option<Duration>,
-    /// How many turns in a row have to change no file; 0 is never.
+    /// Warn after this many turns in a row without a changed file; 0 turns the warning off.
     pub turns_without_change: u32,
-    /// How many calls have to be refused; 0 is never.
+    /// Warn after this many refused calls; 0 turns the warning off.
     pub denials: u32,
 }
 
-/// What may happen at once.
+/// What may run at once.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limits {
-    /// How many tasks of each group may run at once.
+    /// Maximum number of running tasks of each group.
     pub groups: BTreeMap<String, u32>,
-    /// Pause between two starts. Read, and not yet acted upon.
+    /// Minimum pause between two starts.
     #[serde(serialize_with = "as_text")]
     pub stagger: Option<Duration>,
-    /// Start nothing while less memory is available.
+    /// Start nothing while less memory than this is available.
     pub min_free_memory_gb: Option<f64>,
     /// Start nothing while the load of the last minute is above this.
     pub max_load: Option<f64>,
-    /// Start nothing while less disk is free where lanes are made.
+    /// Start nothing while less disk than this is free where lanes are created.
     pub min_free_disk_gb: Option<f64>,
-    /// How much disk each log of an attempt takes at most.
+    /// Maximum size of each log of an attempt.
     pub max_log_mb: u32,
-    /// What all attempts together may cost: those of a run, or those of the daemon in one day.
+    /// The ceiling for all attempts together: of a run, or of the daemon in one day.
     pub budget_usd: Option<f64>,
 }
 
 impl Limits {
-    /// How many bytes each log of an attempt takes at most.
+    /// Maximum size of each log of an attempt, in bytes.
     pub fn log_bytes(&self) -> u64 {
         u64::from(self.max_log_mb) << 20
     }
@@ -408,7 +408,7 @@ impl Default for Limits {
     }
 }
 
-/// What agents may use.
+/// What agents may spend.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
     /// All attempts of one task.
@@ -417,21 +417,21 @@ pub struct Budget {
     pub plan: Ceiling,
     /// Everything in one day.
     pub day: Ceiling,
-    /// From which shares on something is done.
+    /// The shares of a ceiling at which Regatta acts.
     #[serde(flatten)]
     pub shares: Shares,
 }
 
-/// Which model does what.
+/// Which models are used for what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Models {
     /// The model of agents whose entry names none.
     pub default: Option<String>,
     /// The model for tasks with a label.
     pub labels: BTreeMap<String, String>,
-    /// From the cheapest to the best.
+    /// The ladder of models, from the cheapest to the best.
     pub escalation: Vec<String>,
-    /// What tokens cost, for agents that do not count dollars.
+    /// Token prices, for agents that do not report dollars.
     pub prices: BTreeMap<String, Price>,
 }
 

@@ -1,10 +1,10 @@
-//! Environment variables that a task or an agent may set, and those that would hijack programs.
+//! Environment variables that a task or an agent may set, and those refused because they would hijack programs.
 
 use crate::diagnostic::Report;
 
 use super::yaml::{Data, Entry, ScalarKind};
 
-/// Refused by their beginning.
+/// Refused by prefix.
 const REFUSED_PREFIXES: [&str; 7] =
     ["LD_", "DYLD_", "GIT_", "REGATTA_", "ROOKERY_", "BASH_FUNC_", "PO_WORKTREE_GUARD"];
 
@@ -36,7 +36,7 @@ const REFUSED: [&str; 24] = [
     "GCONV_PATH",
 ];
 
-/// Why a variable may not be set, to stand behind its name.
+/// Why a variable may not be set; completes a sentence that begins with its name.
 pub fn refused_variable(name: &str) -> Option<&'static str> {
     let mut letters = name.chars();
     let valid = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -53,7 +53,7 @@ pub fn refused_variable(name: &str) -> Option<&'static str> {
     None
 }
 
-/// Reads a mapping of variables. Numbers and booleans stand as they were written.
+/// Parses a mapping of variables. Numbers and booleans are kept as written.
 pub(crate) fn read(entries: &[Entry], path: &str, report: &mut Report) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     let mut ok = true;

@@ -1,8 +1,8 @@
-//! YAML as a tree in which every node and every key knows its place.
+//! YAML as a tree in which every node and every key has its position.
 //!
-//! Invariant: whatever the text, building the tree costs no more than the text is long. Aliases share what
-//! they point to and are weighed before they are accepted, and nothing nests deeper than [`MAX_DEPTH`], so
-//! that no walk over a tree can run away.
+//! Invariant: whatever the text, building the tree takes at most time proportional to its length. Aliases share the
+//! node they point to and are counted before they are accepted, and nothing nests deeper than [`MAX_DEPTH`], so that
+//! every walk over a tree is bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -11,19 +11,19 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use crate::diagnostic::{Pos, Report};
 
-/// How deep collections may nest.
+/// Maximum nesting of collections.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// How many nodes a file may come to when its aliases are written out.
+/// Maximum number of nodes of a file with its aliases expanded.
 const MAX_NODES: usize = 100_000;
 
-/// A value and where it stands. Cloning shares.
+/// A value and its position. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) pos: Pos,
     pub(crate) data: Rc<Data>,
-    /// Nodes in it, aliases written out.
+    /// Number of nodes in it, with aliases expanded.
     weight: usize,
-    /// Levels below it.
+    /// Number of levels below it.
     height: usize,
 }
 
@@ -43,21 +43,21 @@ pub(crate) struct Entry {
     pub(crate) value: Node,
 }
 
-/// A scalar: its text, and what YAML takes it for.
+/// A scalar: its text, and its type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
     pub(crate) kind: ScalarKind,
 }
 
-/// What a scalar is by the core schema of YAML 1.2.
+/// The type of a scalar by the core schema of YAML 1.2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ScalarKind {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// Quoted, in a block, or plain and nothing else.
+    /// Quoted, in a block, or plain and of no other type.
     Text,
 }
 
@@ -71,12 +71,12 @@ impl Node {
         Self { pos, data: Rc::new(data), weight, height }
     }
 
-    /// Whether it is `null`, `~` or nothing at all.
+    /// Whether it is `null`, `~` or empty.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&*self.data, Data::Scalar(Scalar { kind: ScalarKind::Null, .. }))
     }
 
-    /// The value under `key`, where this is a mapping that has it.
+    /// The entry for `key`, if this is a mapping that has it.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         match &*self.data {
             Data::Map(entries) => entries.iter().find(|entry| entry.key == key),
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// What it is, for a message: `the string "x"`, `a list`.
+    /// A description for a message: `the string "x"`, `a list`.
     pub(crate) fn describe(&self) -> String {
         match &*self.data {
             Data::List(_) => "a list".into(),
@@ -110,7 +110,7 @@ impl Node {
     }
 }
 
-/// `text` in quotes, on one line, cut where it is long.
+/// `text` in quotes, on one line, shortened if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 40;
     let mut shown: String = text.chars().take(SHOWN).collect();
@@ -126,9 +126,9 @@ fn size<'a>(children: impl Iterator<Item = &'a Node>) -> (usize, usize) {
     })
 }
 
-/// Reads one YAML document. `first_line` is the line of the file on which `text` begins.
+/// Parses one YAML document. `first_line` is the line of the file on which `text` begins.
 ///
-/// Nothing comes back only where the text is no YAML; then the report has an error that says so.
+/// Returns `None` only if the text is not YAML, with an error in the report.
 pub(crate) fn parse(text: &str, first_line: usize, report: &mut Report) -> Option<Node> {
     let widths = text.split('\n').map(|line| line.chars().count()).collect();
     let (frames, anchors) = (Vec::new(), BTreeMap::new());
@@ -175,7 +175,7 @@ enum Frame {
     Map { pos: Pos, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: Seen, merges: Vec<Node> },
 }
 
-/// A key whose value is still to come; without a name where it is no word.
+/// A key whose value follows; `None` as its name if it is not a scalar.
 type Key = (Option<String>, Pos);
 /// The keys of a mapping so far, with their lines.
 type Seen = HashMap<String, usize>;
@@ -193,8 +193,8 @@ struct Builder {
 type Step = Result<(), (Pos, String)>;
 
 impl Builder {
-    /// A place of the parser's as a place of the file. The parser reports the end of a text as one line too
-    /// many, and loses count of columns behind characters that cannot be printed.
+    /// Converts a position from the parser. The parser reports the end of a text as one line too many, and loses count
+    /// of columns behind unprintable characters.
     fn pos(&self, marker: saphyr_parser::Marker) -> Pos {
         let (line, last) = (marker.line().max(1) - 1, self.widths.len() - 1);
         let column = if line > last { usize::MAX } else { marker.col() };
@@ -248,7 +248,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Hangs a finished node where it belongs. `cost` is the number of nodes not yet counted.
+    /// Attaches a finished node to its parent. `cost` is the number of nodes not yet counted.
     fn put(&mut self, node: Node, anchor: usize, cost: usize, report: &mut Report) -> Step {
         let pos = node.pos;
         if self.frames.len() + node.height > MAX_DEPTH {
@@ -284,7 +284,7 @@ impl Builder {
     }
 }
 
-/// The text of a key. One that is no scalar is an error.
+/// The text of a key. A key that is not a scalar is an error.
 fn key_of(node: &Node, report: &mut Report) -> Key {
     match &*node.data {
         Data::Scalar(scalar) => (Some(scalar.text.clone()), node.pos),

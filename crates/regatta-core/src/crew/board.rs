@@ -1,51 +1,51 @@
-//! The board: which task a member that asks for work is given.
+//! The board: which task a member gets when it asks for work.
 
 use serde::{Deserialize, Serialize};
 
 use super::name::{MemberName, Role};
 
-/// Whom a task is for. Nobody in particular by default.
+/// The members a task is meant for; by default, all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// This member.
+    /// Only this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberName>,
-    /// Any member with this role.
+    /// Only members with this role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }
 
 impl Wanted {
-    /// For anybody.
+    /// True if any member may take it.
     pub fn is_anybody(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Who asks for work.
+/// The member that asks for work.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// The name.
+    /// Its name.
     pub name: &'a MemberName,
-    /// The role.
+    /// Its role.
     pub role: &'a Role,
 }
 
-/// How well a task suits whoever asks; the best first. Among equals, higher priority and then age decide.
+/// How well a task suits the asking member, best first. Ties go to the higher priority, then to the older task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
-    /// It was assigned to them.
+    /// It was assigned to this member.
     Assigned,
-    /// It asks for their role.
+    /// It asks for this member's role.
     Role,
-    /// It asks for nobody in particular.
+    /// Any member may take it.
     Anybody,
-    /// It was for somebody who has left, or for a role that `general` members stand in for.
+    /// It was assigned to a member that has left, or asks for a role that `general` members substitute for.
     StandIn,
 }
 
-/// Whether, and how well, a task suits whoever asks. `has_left` tells of members who were there and are gone: what was
-/// assigned to them must not wait for ever. One who has not come yet is waited for.
+/// Whether, and how well, a task suits the asking member. `has_left` is true for members who were registered and have
+/// left: their tasks must not wait forever. A task for a member who has not registered yet keeps waiting.
 pub fn fit(wanted: &Wanted, asker: Asker<'_>, has_left: impl Fn(&MemberName) -> bool) -> Option<Fit> {
     let is_general = asker.role.as_str() == Role::GENERAL;
     match (&wanted.member, &wanted.role) {

@@ -1,7 +1,7 @@
-//! Who somebody is: a member's name, and what it is there for.
+//! Identity in the crew: a member's name and its role.
 //!
-//! Invariant: a name keeps the rules of a task's id. Both are addresses in one space, so that a message goes to a member
-//! or to the agent of a task alike, and a name is as safe in a path or an argument.
+//! Invariant: a name follows the rules of a task id. Both share one address space, so a message can go to a member or
+//! to a task's agent, and a name is just as safe in a path or an argument.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{IdError, TaskId};
 
-/// A member's name, or the id of a task whose agent is meant. Compared without regard to case.
+/// A member's name, or the id of the task whose agent is meant. Compared case-insensitively.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberName(TaskId);
 
 impl MemberName {
-    /// Parses `text` by the rules of a task's id.
+    /// Parses `text` by the rules of a task id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         TaskId::parse(text).map(Self)
     }
@@ -31,12 +31,12 @@ impl MemberName {
         self.0.folded()
     }
 
-    /// Whether both mean the same member.
+    /// Whether both name the same member.
     pub fn is(&self, other: &MemberName) -> bool {
         self.folded() == other.folded()
     }
 
-    /// The task of that id, if it is one.
+    /// The task id with the same text.
     pub fn as_task(&self) -> &TaskId {
         &self.0
     }
@@ -61,30 +61,30 @@ impl FromStr for MemberName {
     }
 }
 
-/// What a member is there for: `leader`, `developer`, `tester` or any other word, in small letters.
+/// A member's role: `leader`, `developer`, `tester` or any other word, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Role(String);
 
 impl Role {
-    /// The one who leads. There is one at a time on a store.
+    /// The leading role; a store has at most one leader.
     pub const LEADER: &'static str = "leader";
-    /// Takes whatever there is.
+    /// The role that takes any task.
     pub const GENERAL: &'static str = "general";
-    /// What an agent that Regatta started is called.
+    /// The role of an agent that Regatta started.
     pub const AGENT: &'static str = "agent";
 
-    /// Parses `text` by the rules of a task's id; `Developer` is `developer`.
+    /// Parses `text` by the rules of a task id and lower-cases it: `Developer` is `developer`.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         TaskId::parse(text).map(|word| Self(word.folded()))
     }
 
-    /// The word.
+    /// The role's name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is the one that there is once.
+    /// True for the role that only one member may hold.
     pub fn is_leader(&self) -> bool {
         self.0 == Self::LEADER
     }

@@ -1,11 +1,11 @@
 //! Templates: text with `{{variables}}` in it.
 //!
-//! Invariant: what a variable stands for is put in as it is and never read again, so that nothing a member writes can
-//! name another variable. A variable that is not there is a mistake that is told with its line.
+//! Invariant: a variable's value is inserted as it is and never parsed again, so that no member's text can refer to
+//! another variable. An unknown variable is an error that names its line.
 
 use std::fmt::Write as _;
 
-/// A text with places in it.
+/// A text with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -17,18 +17,18 @@ enum Part {
     Variable(String),
 }
 
-/// What is wrong with a template, and in which line.
+/// A mistake in a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct TemplateError {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What.
+    /// What is wrong.
     pub what: String,
 }
 
 impl Template {
-    /// Parses `text`, in which only the variables `known` may stand.
+    /// Parses `text`, which may use only the variables in `known`.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -52,7 +52,7 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// The text with every variable replaced by what `value` says of it.
+    /// The text with every variable replaced by its `value`.
     pub fn render(&self, value: impl Fn(&str) -> String) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),

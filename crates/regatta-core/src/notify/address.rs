@@ -1,24 +1,25 @@
-//! The address of a webhook: what may stand in it, what of it may be shown, and which machines it may reach.
+//! The address of a webhook: what it may contain, which part may be shown, and which machines it may reach.
 //!
-//! Invariant: the path of a webhook is its password. Only [`WebhookUrl::as_str`] gives it away.
+//! Invariant: the path of a webhook acts as its password. Only [`WebhookUrl::as_str`] and [`WebhookUrl::secret`] reveal
+//! it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest address.
+/// Longest address in bytes.
 const LONGEST: usize = 2048;
 
-/// An `https` address, or an `http` one for machines of one's own.
+/// An `https` address, or an `http` one for the user's own machines.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl {
     text: String,
     scheme: &'static str,
-    /// Where the path begins.
+    /// Offset of the path.
     path_at: usize,
 }
 
 impl WebhookUrl {
-    /// Reads an address; the error is to stand behind "the address".
+    /// Parses an address; the error completes a sentence that begins with "the address".
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.len() > LONGEST {
             return Err("is longer than 2048 characters");
@@ -59,22 +60,22 @@ impl WebhookUrl {
         Ok(Self { text: text.to_owned(), scheme, path_at })
     }
 
-    /// The whole address, for whoever sends.
+    /// The whole address, for sending.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether what is sent is encrypted.
+    /// Whether the connection is encrypted.
     pub fn is_https(&self) -> bool {
         self.scheme == "https"
     }
 
-    /// Path and query: what has to stay secret.
+    /// Path and query, which must stay secret.
     pub fn secret(&self) -> &str {
         self.text[self.path_at..].trim_start_matches('/')
     }
 
-    /// The address as a number, where it is written as one.
+    /// The IP address, if the host is written as one.
     pub fn ip(&self) -> Option<IpAddr> {
         let authority = self.text[..self.path_at].rsplit("://").next()?;
         match authority.strip_prefix('[') {
@@ -85,7 +86,7 @@ impl WebhookUrl {
 }
 
 impl fmt::Display for WebhookUrl {
-    /// Without its secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let more = if self.secret().is_empty() { "" } else { "/…" };
         write!(f, "{}{more}", &self.text[..self.path_at])
@@ -98,8 +99,8 @@ impl fmt::Debug for WebhookUrl {
     }
 }
 
-/// Whether an address belongs to a machine of the open internet: none of this machine, of its network, of a cloud's
-/// own services (169.254.169.254), or reserved, in whatever way it is wrapped.
+/// Whether an address belongs to a machine on the public internet: not this machine, its network, a cloud's internal
+/// services (169.254.169.254) or a reserved range, in whatever form it is wrapped.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -132,12 +133,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         Ipv4Addr::new(a[0], a[1], b[0], b[1])
     };
     match parts {
-        // Mapped and translated ones are what they wrap; 6to4 wraps one in front.
+        // Mapped and translated addresses are judged by the address they wrap; 6to4 wraps one at the front.
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(tail(6)),
         [0x2002, ..] => is_public_v4(tail(1)),
         // Teredo, benchmarks and other assignments; documentation.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
-        // Only 2000::/3 has been given out; that leaves out loopback, local, multicast and compatible ones.
+        // Only 2000::/3 has been assigned; that excludes loopback, local, multicast and compatible addresses.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

@@ -42,7 +42,7 @@ fn each_event_is_one_kind_of_notification_or_none() {
             },
             "shop: bake would conflict with main in a b, c",
         ),
-        // The train's refusal is told by the task's own event, and steps are not told at all.
+        // A refusal by the train is notified by the task's own event; other steps are not notified.
         (landing(reject), ""),
         (landing(LandStep::Intend { intent: Intent { onto: None, at } }), ""),
         (landing(LandStep::Wait { why: "checkout".into() }), ""),

@@ -70,9 +70,9 @@ fn the_plan_is_the_last_object_however_it_is_wrapped() {
     ] {
         assert_eq!(Proposal::read(&answer), Proposal::read(plan), "{answer}");
     }
-    // A draft that was taken back is not the plan.
+    // A withdrawn draft is not the plan.
     assert!(Proposal::read(&format!("{plan}\nNo: {{\"error\":\"impossible\"}}")).is_err());
-    // Nor is what is left of one that was cut off.
+    // Nor is the rest of one that was cut off.
     assert!(Proposal::read(&plan[..plan.len() - 2]).is_err());
 }
 

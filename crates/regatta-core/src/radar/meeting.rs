@@ -1,4 +1,4 @@
-//! Which pairs of heads meet, found by looking each path up once instead of comparing every pair.
+//! Finds the pairs of heads that meet by looking up each path once instead of comparing every pair.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,13 +9,13 @@ use super::{Head, Touch};
 pub enum Meeting {
     /// They touch the same paths.
     Shared(Vec<String>),
-    /// They touch no path in common, and yet git may find that they do not fit together.
+    /// They touch no path in common, yet git may not be able to merge them.
     Near,
-    /// One touches what the other says it will write.
+    /// One touches what the other declares to write.
     Declared(Vec<String>),
 }
 
-/// Every pair that meets, as places in `heads`, the smaller first, in order.
+/// Every pair that meets, as positions in `heads`, the smaller first, in order.
 pub fn meetings(heads: &[Head<'_>]) -> Vec<((usize, usize), Meeting)> {
     let mut found: BTreeMap<(usize, usize), Meeting> = BTreeMap::new();
     for (pair, files) in declared(heads) {
@@ -34,7 +34,7 @@ fn pair(a: usize, b: usize) -> (usize, usize) {
     (a.min(b), a.max(b))
 }
 
-/// Directories above a path, the root left out.
+/// The directories above a path, without the root.
 fn directories(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
@@ -59,7 +59,7 @@ fn shared(heads: &[Head<'_>]) -> BTreeMap<(usize, usize), Vec<String>> {
 }
 
 fn near(heads: &[Head<'_>]) -> BTreeSet<(usize, usize)> {
-    // Who has a file there, and who took a file away from there while it added others: that may be a rename.
+    // Heads with a file at a path, and heads that deleted a file from a directory while adding others: maybe a rename.
     let mut files: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut left: HashMap<&str, BTreeSet<usize>> = HashMap::new();
     for (n, head) in heads.iter().enumerate() {

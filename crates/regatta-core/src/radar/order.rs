@@ -1,29 +1,29 @@
-//! Cars that conflict with each other, moved apart.
+//! Moves cars that conflict with each other apart.
 
 use std::collections::BTreeSet;
 
 use crate::id::TaskId;
 
-/// What of a car decides its place.
+/// The facts that decide a car's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whose car it is.
+    /// The task of the car.
     pub task: TaskId,
     /// Higher first.
     pub priority: i32,
-    /// What has to land before it.
+    /// The tasks that have to land before it.
     pub deps: Vec<TaskId>,
 }
 
-/// The order of `cars`, as places in the list, with those that conflict as far from each other as the rest allows.
+/// The order of `cars`, as positions in the list, with conflicting cars as far apart as the rest allows.
 ///
-/// `cars` comes in the order of the train: priority, then approval. What holds whatever conflicts: a car stands
-/// behind those of the list that it depends on, and before all of a lower priority that it does not depend on.
-/// Among cars of one priority the first that conflicts with none before it is next; where every one does,
-/// the one whose last conflict is the furthest back. A list without conflicts stays as it is.
+/// `cars` comes in the order of the train: priority, then approval. Regardless of conflicts, a car comes after those of
+/// the list that it depends on, and before all of a lower priority that it does not depend on. Among cars of one
+/// priority, the first that conflicts with none before it is next; if every one does, the one whose last conflict is
+/// the furthest back. A list without conflicts keeps its order.
 ///
-/// So the front of the train is work that merges, which is what a batch is made of, and whoever has to conflict
-/// does so late, when it is known whether the other one landed at all.
+/// So the front of the train is work that merges, which is what a batch is made of, and conflicting cars come late,
+/// when it is known whether the other one landed at all.
 pub fn spread(cars: &[Place], conflicts: &BTreeSet<(TaskId, TaskId)>) -> Vec<usize> {
     let conflict = |a: &TaskId, b: &TaskId| {
         conflicts.contains(&(a.clone(), b.clone())) || conflicts.contains(&(b.clone(), a.clone()))
@@ -35,7 +35,7 @@ pub fn spread(cars: &[Place], conflicts: &BTreeSet<(TaskId, TaskId)>) -> Vec<usi
             let waits = |m: &usize| *m != n && cars[n].deps.contains(&cars[*m].task);
             !left.iter().any(waits)
         };
-        // A circle of dependencies cannot come out of the store; if it did, it would stay in its order.
+        // The store never returns a cycle of dependencies; if it did, the cycle would keep its order.
         let free: Vec<usize> = left.iter().copied().filter(|n| is_free(*n)).collect();
         let free = if free.is_empty() { left.clone() } else { free };
         let first = free.iter().map(|n| cars[*n].priority).max().unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn spread(cars: &[Place], conflicts: &BTreeSet<(TaskId, TaskId)>) -> Vec<usi
                 .rposition(|placed| conflict(&cars[*placed].task, &cars[*n].task))
                 .map_or(0, |at| at + 1)
         };
-        // `min_by_key` keeps the first of equals: the order of the train.
+        // `min_by_key` returns the first of equals: the order of the train.
         let next = free.iter().copied().filter(|n| cars[*n].priority == first).min_by_key(last_conflict);
         let next = next.expect("one of them has the highest priority");
         left.retain(|n| *n != next);

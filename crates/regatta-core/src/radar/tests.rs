@@ -36,14 +36,14 @@ fn who_meets_and_how() {
     check(&["-a.rs"], &["a.rs"], shared(&["a.rs"]));
     // Renamed here, changed there: the old name is on both sides.
     check(&["-old.rs", "+new.rs"], &["old.rs"], shared(&["old.rs"]));
-    // A file where the other has a directory.
+    // One side has a file where the other has a directory.
     check(&["+lib"], &["+lib/x.rs"], Some(Meeting::Near));
     check(&["lib"], &["+lib/deep/x.rs"], Some(Meeting::Near));
     check(&["+lib"], &["+library/x.rs"], None);
-    // The directory went elsewhere, and the other adds to it.
+    // One side moved the directory, and the other adds to it.
     check(&["-src/a.rs", "+core/a.rs"], &["+src/b.rs"], Some(Meeting::Near));
     check(&["-src/deep/a.rs", "+core/a.rs"], &["+src/new/b.rs"], Some(Meeting::Near));
-    // Deletions alone rename nothing, the root is never renamed, and a change of what was there moves along.
+    // Deletions alone rename nothing, the root is never renamed, and a change to an existing file moves along.
     check(&["-src/a.rs"], &["+src/b.rs"], None);
     check(&["-a.rs", "+c.rs"], &["+b.rs"], None);
     check(&["-src/a.rs", "+core/a.rs"], &["src/b.rs"], None);
@@ -131,7 +131,7 @@ fn cars_that_conflict_are_moved_apart() {
     check(&chain, &[("a", "b")], "a b c");
     let raised = [place("c", 9, &["b"]), place("a", 0, &[]), place("b", 0, &[])];
     check(&raised, &[], "a b c");
-    // What is not in the list has landed or is not our matter.
+    // A dependency outside the list has landed or is irrelevant.
     check(&[place("a", 0, &["gone"])], &[("a", "gone")], "a");
 }
 

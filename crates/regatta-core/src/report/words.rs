@@ -1,4 +1,4 @@
-//! Evidence and events in one line each, for people. Secrets and control characters are for the caller to take out.
+//! Evidence and events in one line each, for display. The caller removes secrets and control characters.
 
 use crate::attempt::Evidence;
 use crate::event::{EventBody, describe_unknown};
@@ -44,7 +44,7 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
     }
 }
 
-/// That something landed: where, and as which commit.
+/// The text for a landing: the target and the commit.
 pub fn landed_as(target: Option<&str>, commit: &str) -> String {
     match target {
         Some(target) => format!("landed on {target} as {commit}"),
@@ -124,7 +124,7 @@ pub fn describe(body: &EventBody) -> String {
         }
         EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", line(after)),
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
-        // What follows its first line is for those who ask for the whole.
+        // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
         EventBody::Unknown(fields) => line(&describe_unknown(fields)),
     }

@@ -74,7 +74,7 @@ proptest! {
         let mut state = TaskState::pending();
         for change in &changes {
             let Ok(next) = apply(&state, change) else { continue };
-            // What is met or dead is left only when somebody says so.
+            // A met or dead state is left only by an explicit request.
             if state.is_met() {
                 prop_assert!(
                     matches!(change, Change::Requeue | Change::FollowUp),
@@ -90,11 +90,11 @@ proptest! {
                     "{state:?} left by {change:?}"
                 );
             }
-            // Only the train lands; what it landed before a follow-up can stand again.
+            // Only the train lands; an earlier landing can become valid again after a follow-up.
             if matches!(next, TaskState::Landed { .. }) && !matches!(change, Change::Stand { .. }) {
                 prop_assert!(matches!(state, TaskState::Landing { .. }), "landed from elsewhere");
             }
-            // Nothing joins the train without having been judged.
+            // Nothing joins the train without a judgement.
             if matches!(next, TaskState::Landing { .. }) {
                 prop_assert!(
                     matches!(state, TaskState::Judging { .. } | TaskState::Landing { .. }),

@@ -1,4 +1,4 @@
-//! One task as its own lines tell it, before it is connected with the others.
+//! One task as its own lines define it, before it is linked with the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ use crate::writes::WritePath;
 
 use super::{LoadSettings, Source};
 
-/// The longest declaration of a place to write, in bytes: what a system takes for a path.
+/// Longest declared place to write, in bytes: the usual maximum of a path.
 const MAX_PATH: usize = 4096;
 
-/// The file that is being read.
+/// The file being parsed.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    /// Which of the sources it is.
+    /// Its index among the sources.
     pub(super) n: usize,
     pub(super) source: &'a Source<'a>,
     pub(super) settings: &'a LoadSettings<'a>,
@@ -37,29 +37,29 @@ impl Place<'_> {
         self.source.dir.as_deref().unwrap_or_default()
     }
 
-    /// `file:line` of a place in it.
+    /// `file:line` of a position in it.
     pub(super) fn line(&self, pos: Pos) -> String {
         format!("{}:{}", self.source.name, pos.line)
     }
 }
 
-/// What one file says.
+/// The contents of one file.
 #[derive(Default)]
 pub(super) struct FileReading {
-    /// Its name, where it is a plan.
+    /// Its name, if it is a plan.
     pub(super) plan: Option<String>,
     pub(super) drafts: Vec<Draft>,
     /// Limits of its groups.
     pub(super) limits: Vec<Spot<(String, u32)>>,
     /// Its webhooks.
     pub(super) hooks: Vec<super::Hook>,
-    /// Whether every group needs a limit in this very file, and every limit a group.
+    /// Whether every group needs a limit in this file, and every limit a group.
     pub(super) own_limits_only: bool,
 }
 
-/// A task with its places. What is missing or wrong in it has been told.
+/// A task with its positions. Its mistakes have already been reported.
 pub(super) struct Draft {
-    /// The file it stands in.
+    /// The index of its file.
     pub(super) n: usize,
     /// Its path in the file: `tasks[2]`, or nothing for a task file.
     pub(super) path: String,
@@ -69,11 +69,11 @@ pub(super) struct Draft {
     pub(super) deps: Vec<Spot<TaskId>>,
     pub(super) writes: Vec<Spot<WritePath>>,
     pub(super) group: Option<Spot<String>>,
-    /// The task, where nothing in it is wrong.
+    /// The task, if it has no mistakes.
     pub(super) spec: Option<TaskSpec>,
 }
 
-/// Reads the id, reporting what is wrong with it.
+/// Parses the id and reports mistakes.
 pub(super) fn id(fields: &Fields, report: &mut Report) -> Option<Spot<TaskId>> {
     let (text, pos) = (fields.text("id")?, fields.pos_of("id"));
     match TaskId::parse(text) {
@@ -85,7 +85,7 @@ pub(super) fn id(fields: &Fields, report: &mut Report) -> Option<Spot<TaskId>> {
     }
 }
 
-/// Reads dependencies; the same one twice counts once.
+/// Parses dependencies; duplicates count once.
 pub(super) fn deps(fields: &Fields, name: &str, report: &mut Report) -> Vec<Spot<TaskId>> {
     let mut deps: Vec<Spot<TaskId>> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -101,8 +101,8 @@ pub(super) fn deps(fields: &Fields, name: &str, report: &mut Report) -> Vec<Spot
     deps
 }
 
-/// Reads declared writes through `place`, which makes them relative to the repository root. For nothing there is
-/// nothing to watch, and a warning.
+/// Parses declared writes through `place`, which makes them relative to the repository root. A place outside the
+/// repository causes a warning and is not reserved.
 pub(super) fn writes(
     fields: &Fields,
     report: &mut Report,
@@ -128,7 +128,7 @@ pub(super) fn writes(
     writes
 }
 
-/// A non-empty group.
+/// The group, which must not be empty.
 pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>> {
     let (group, pos) = (fields.text("concurrency_group")?, fields.pos_of("concurrency_group"));
     if group.trim().is_empty() {
@@ -138,7 +138,7 @@ pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>
     Some(Spot { pos, value: group.to_owned() })
 }
 
-/// `max_attempts`, or `max_retries` and one more. Both in one mapping are a mistake.
+/// `max_attempts`, or `max_retries` plus one. Giving both is a mistake.
 pub(super) fn attempts(fields: &Fields, report: &mut Report) -> Option<u32> {
     let retries = fields.int("max_retries").map(|retries| count(retries) + 1);
     if let (Some(_), Some(second)) = (fields.int("max_attempts"), fields.field("max_retries")) {
@@ -149,7 +149,7 @@ pub(super) fn attempts(fields: &Fields, report: &mut Report) -> Option<u32> {
     fields.int("max_attempts").map(count).or(retries)
 }
 
-/// The agent that does the work and its kind. An unknown one is reported where it was named.
+/// The agent and its kind. An unknown agent is reported where it was named.
 pub(super) fn agent(
     named: Option<(&str, Pos)>,
     fields: &Fields,
@@ -158,7 +158,7 @@ pub(super) fn agent(
 ) -> Option<(String, AgentKind)> {
     let config: &Config = settings.config;
     if let Some(name) = settings.agent_override {
-        // What is wrong with the flag is told once, not for every task; what is wrong with the file still is.
+        // A mistake in the flag is reported once, not for every task; a mistake in the file is reported still.
         if let Some((named, pos)) = named {
             known_agent(named, pos, fields, config, report);
         }
@@ -184,13 +184,13 @@ fn known_agent(
     None
 }
 
-/// Task over plan over configuration over what suits the agent.
+/// The task's setting, else the plan's, else the configuration's, else the default for the agent's kind.
 pub(super) fn verdict_adapter(layers: &[&Fields], config: &Config, kind: AgentKind) -> VerdictAdapter {
     let said = layers.iter().find_map(|fields| fields.text("verdict_adapter"));
     said.and_then(adapter).or(config.defaults.verdict_adapter).unwrap_or_else(|| kind.verdict_adapter())
 }
 
-/// Variables of all layers; the nearer one wins.
+/// The variables of all layers; the inner layer wins.
 pub(super) fn env(layers: &[&Fields], config: &Config) -> BTreeMap<String, String> {
     let mut env = config.defaults.env.clone();
     for fields in layers.iter().rev() {
@@ -199,8 +199,8 @@ pub(super) fn env(layers: &[&Fields], config: &Config) -> BTreeMap<String, Strin
     env
 }
 
-/// What the agent may do: all layers together. What the task's agent cannot keep to is told, where it was said if
-/// that is in this file.
+/// The bounds of all layers together. A bound that the task's agent cannot enforce is reported, at its position if that
+/// is in this file.
 pub(super) fn bounds(
     layers: &[&Fields],
     config: &Config,
@@ -211,7 +211,7 @@ pub(super) fn bounds(
     let Some((own, below)) = layers.split_first() else { return config.defaults.bounds.clone() };
     let mut all = config.defaults.bounds.clone();
     for fields in below.iter().rev() {
-        // What is wrong there is told there.
+        // Mistakes in these layers are reported where they are defined.
         all = bounds::read(fields, &mut Report::new("")).on_top_of(&all);
     }
     all = bounds::read(own, report).on_top_of(&all);
@@ -229,25 +229,25 @@ pub(super) fn bounds(
     all
 }
 
-/// Checks of the nearest layer that has any.
+/// The checks of the innermost layer that has any.
 pub(super) fn checks(layers: &[&Fields], config: &Config) -> Vec<String> {
     let said = layers.iter().find_map(|fields| fields.texts("checks"));
     said.map_or_else(|| config.defaults.checks.clone(), texts)
 }
 
-/// Labels of the nearest layer that has any.
+/// The labels of the innermost layer that has any.
 pub(super) fn labels(layers: &[&Fields]) -> Vec<String> {
     layers.iter().find_map(|fields| fields.texts("labels")).map(texts).unwrap_or_default()
 }
 
-/// The links of its chain, each once and in their order.
+/// The links of its chain, without duplicates and in chain order.
 pub(super) fn links(layers: &[&Fields]) -> Vec<Link> {
     let said = layers.iter().find_map(|fields| fields.texts("chain")).unwrap_or_default();
     let said: BTreeSet<Link> = said.iter().filter_map(|spot| spot.value.parse().ok()).collect();
     said.into_iter().collect()
 }
 
-/// What the task may use; the nearer layer wins.
+/// The task's ceiling; the inner layer wins.
 pub(super) fn budget(layers: &[&Fields]) -> Ceiling {
     let tokens = layers.iter().find_map(|fields| fields.int("budget_tokens"));
     Ceiling {
@@ -256,7 +256,7 @@ pub(super) fn budget(layers: &[&Fields]) -> Ceiling {
     }
 }
 
-/// Says which keys mean nothing for a task that only reads. They are left out of it.
+/// Warns about keys that have no meaning for a read-only task. They are ignored.
 pub(super) fn warn_read_only(fields: &Fields, report: &mut Report) {
     for name in ["writes", "checks", "auto_land"] {
         let Some(field) = fields.field(name) else { continue };

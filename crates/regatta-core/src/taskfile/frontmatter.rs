@@ -3,7 +3,7 @@
 use crate::config::normalised;
 use crate::diagnostic::{Pos, Report};
 
-/// Longer than any prompt, short enough to read whole.
+/// Maximum file size: longer than any prompt, short enough to read whole.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The two halves of a file.
@@ -13,11 +13,11 @@ pub(super) struct Halves {
     pub(super) yaml: String,
     /// Everything after the closing line.
     pub(super) body: String,
-    /// Where the closing line stands.
+    /// The position of the closing line.
     pub(super) end: Pos,
 }
 
-/// Finds the frontmatter. Nothing where there is none, which is then reported.
+/// Finds the frontmatter. `None` if there is none, which is then reported.
 pub(super) fn split(text: &str, report: &mut Report) -> Option<Halves> {
     if text.len() > MAX_BYTES {
         report.error(Pos::START, "", format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024));

@@ -1,7 +1,7 @@
-//! The webhooks of a plan of parallel-orchestra: `on_complete` and `on_failure`.
+//! The webhooks of a parallel-orchestra plan: `on_complete` and `on_failure`.
 //!
-//! A plan may come from anywhere, so it reaches the open internet only, over `https`. An address of one's own network is
-//! called where `regatta.yaml` names it under `notify` with `allow_private: true`.
+//! A plan may come from anywhere, so its webhooks reach only the public internet, over `https`. An address in the
+//! user's own network is called only if `regatta.yaml` names it under `notify` with `allow_private: true`.
 
 use serde_json::{Value, json};
 
@@ -18,20 +18,20 @@ use super::draft::{Draft, Place};
 /// When a webhook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookEvent {
-    /// At every end.
+    /// At the end of every run.
     Complete,
-    /// At an end with a failed task.
+    /// At the end of a run with a failed task.
     Failure,
 }
 
 /// A webhook to call when the tasks of a plan have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// When.
+    /// When it is called.
     pub event: HookEvent,
-    /// To where.
+    /// The address to call.
     pub url: WebhookUrl,
-    /// Whether that may be a machine of one's own network.
+    /// Whether the address may be in the user's own network.
     pub allow_private: bool,
     plan: String,
     tasks: Vec<TaskId>,
@@ -46,7 +46,7 @@ impl Hook {
         }
     }
 
-    /// What to send at the end of a run that took `seconds`; nothing where this end is none of its business.
+    /// The body to send at the end of a run that took `seconds`; `None` if this webhook is not called for such an end.
     pub fn payload(&self, report: &report::Report, seconds: f64) -> Option<Value> {
         let own = report.tasks.iter().filter(|task| self.tasks.contains(&task.id));
         let (mut total, mut succeeded, mut skipped) = (0, 0, 0);
@@ -76,7 +76,7 @@ impl Hook {
     }
 }
 
-/// Reads both webhooks of a plan.
+/// Parses both webhooks of a plan.
 pub(super) fn read(
     fields: &Fields,
     plan: &str,
@@ -117,7 +117,7 @@ pub(super) fn read(
     hooks
 }
 
-/// Whether the user's own configuration lets Regatta call this address wherever it leads.
+/// Whether the user's own configuration allows this address wherever it leads.
 fn is_allowed(config: &Config, url: &WebhookUrl) -> bool {
     config
         .notify

@@ -1,4 +1,4 @@
-//! What only all tasks together can tell: names, dependencies, overlaps and groups.
+//! What only all tasks together can show: duplicate ids, dependencies, overlaps and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::spec::TaskSpec;
 use super::LoadSettings;
 use super::draft::{Draft, FileReading};
 
-/// Connects the drafts of all files. What is wrong goes into the report of the file that says it.
+/// Links the drafts of all files. A mistake goes into the report of the file that contains it.
 pub(super) fn connect(
     files: Vec<FileReading>,
     settings: &LoadSettings<'_>,
@@ -47,7 +47,7 @@ pub(super) fn connect(
     (expand(specs, &mut with), limits)
 }
 
-/// The first task of a name keeps it; a later one has none from here on.
+/// The first task with an id keeps it; later ones lose theirs.
 fn refuse_duplicates(drafts: &mut [Draft], reports: &mut [Report]) {
     let mut first: BTreeMap<String, (TaskId, String)> = BTreeMap::new();
     for draft in drafts {
@@ -67,7 +67,7 @@ fn refuse_duplicates(drafts: &mut [Draft], reports: &mut [Report]) {
     }
 }
 
-/// Every dependency must be a task of these files or one already stored, spelt as that one is.
+/// Every dependency must be a task of these files or a stored one, in the same spelling.
 fn dependencies(drafts: &mut [Draft], settings: &LoadSettings<'_>, reports: &mut [Report]) {
     let given = drafts.iter().filter_map(|draft| Some(&draft.id.as_ref()?.value));
     let known: BTreeMap<String, TaskId> =
@@ -113,7 +113,7 @@ fn cycles(drafts: &[Draft], reports: &mut [Report]) {
     }
 }
 
-/// The named tasks, each with what it depends on.
+/// The tasks with ids, each with its dependencies.
 fn links(drafts: &[Draft]) -> Vec<graph::Link<'_>> {
     drafts
         .iter()
@@ -123,7 +123,7 @@ fn links(drafts: &[Draft]) -> Vec<graph::Link<'_>> {
         .collect()
 }
 
-/// Two tasks that could run at once and say they write the same place.
+/// Reports pairs of tasks that could run at once and declare to write the same place.
 fn overlaps(drafts: &[Draft], reports: &mut [Report]) {
     let order = graph::Order::new(&links(drafts));
     let named: Vec<(&TaskId, &Draft)> =

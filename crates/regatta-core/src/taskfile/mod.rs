@@ -6,11 +6,11 @@
 //!                                    └─ po_plan_version ─► drafts ─┘
 //! ```
 //!
-//! A draft is one task as its own lines tell it. Links are what only all files together can tell: ids given
-//! twice, dependencies on nothing, cycles, overlapping writes, groups without a limit.
+//! A draft is one task as its own lines define it. Links are what only all files together can show: duplicate ids,
+//! unknown dependencies, cycles, overlapping writes, groups without a limit.
 //!
-//! Nothing here panics, whatever the text, and no mistake hides another one except broken YAML, behind
-//! which nothing of the file can be seen.
+//! Nothing here panics, whatever the text, and no mistake hides another, except broken YAML, which hides the rest of
+//! its file.
 
 mod draft;
 mod frontmatter;
@@ -39,32 +39,32 @@ use draft::{FileReading, Place};
 
 pub use hook::{Hook, HookEvent};
 
-/// One file to read.
+/// One file to parse.
 #[derive(Clone, Debug)]
 pub struct Source<'a> {
-    /// The path as the user gave it; messages name it.
+    /// The path as the user gave it, for messages.
     pub name: String,
-    /// What it says.
+    /// The file's text.
     pub text: Cow<'a, str>,
-    /// Its directory from the repository root, with `/`; empty for the root itself. Absolute where it lies elsewhere.
-    /// The root where unknown.
+    /// Its directory from the repository root, with `/`; empty for the root itself, absolute if it is outside the
+    /// repository. `None` counts as the root.
     pub dir: Option<String>,
 }
 
 impl<'a> Source<'a> {
-    /// A file whose text is known to be text.
+    /// A file whose content is already text.
     pub fn new(name: impl Into<String>, text: &'a str) -> Self {
         Self { name: name.into(), text: Cow::Borrowed(text), dir: None }
     }
 
-    /// The same, in a directory: of the repository, or absolute.
+    /// Sets its directory: from the repository root, or absolute.
     #[must_use]
     pub fn in_dir(mut self, dir: impl Into<String>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// A file as it was read from disk. The error points to the first byte that is not UTF-8.
+    /// A file as read from disk. The error points to the first byte that is not UTF-8.
     pub fn from_bytes(name: impl Into<String>, bytes: &'a [u8]) -> Result<Self, Diagnostic> {
         let name = name.into();
         match std::str::from_utf8(bytes) {
@@ -82,7 +82,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The file's name without directory and ending.
+    /// The file's name without directory and extension.
     fn stem(&self) -> &str {
         let file = self.name.rsplit(['/', '\\']).next().unwrap_or_default();
         match file.rsplit_once('.') {
@@ -92,29 +92,29 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What besides the files decides what a task becomes.
+/// Settings that affect the tasks, besides the files.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSettings<'a> {
-    /// The configuration, overrides applied.
+    /// The configuration with overrides applied.
     pub config: &'a Config,
-    /// `--agent`: does all the work, whatever the files say.
+    /// `--agent`: runs every task, whatever the files say.
     pub agent_override: Option<&'a str>,
-    /// `--no-land`: only tasks that themselves say `auto_land: true` land.
+    /// `--no-land`: only tasks with `auto_land: true` of their own land.
     pub no_land: bool,
-    /// Whether passing work lands when neither task, plan nor `land.auto` says: yes for `run`, no for the daemon.
+    /// Whether passing work lands if neither task, plan nor `land.auto` decides: yes for `run`, no for the daemon.
     pub land_by_default: bool,
     /// `--strict`: tasks whose writes overlap must depend on each other.
     pub strict: bool,
-    /// Tasks that are already stored, on which these may depend.
+    /// Stored tasks, on which these may depend.
     pub known_ids: &'a BTreeSet<TaskId>,
-    /// The repository's absolute path, with which absolute `writes` and `cwd` can be understood.
+    /// The repository's absolute path, used to resolve absolute `writes` and `cwd`.
     pub repo_root: Option<&'a str>,
 }
 
 static NO_IDS: BTreeSet<TaskId> = BTreeSet::new();
 
 impl<'a> LoadSettings<'a> {
-    /// As for `regatta run` without flags in a repository without stored tasks.
+    /// The settings of `regatta run` without flags in a repository without stored tasks.
     pub fn new(config: &'a Config) -> Self {
         Self {
             config,
@@ -128,29 +128,30 @@ impl<'a> LoadSettings<'a> {
     }
 }
 
-/// What the files say.
+/// The result of loading files.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The tasks in the order of the files; complete only where nothing is an error.
+    /// The tasks in the order of the files; complete only without errors.
     pub tasks: Vec<TaskSpec>,
     /// The name of the first plan, if any file is one.
     pub plan_name: Option<String>,
-    /// The limit of every group that a task belongs to or a plan mentions: the plan's, else the configuration's, else 1.
+    /// The limit of every group that a task belongs to or a plan mentions: the plan's, else the configuration's, else
+    /// 1.
     pub concurrency_limits: BTreeMap<String, u32>,
-    /// Webhooks that parallel-orchestra's plans want called at the end of a run.
+    /// Webhooks that parallel-orchestra plans call at the end of a run.
     pub hooks: Vec<Hook>,
-    /// Everything worth telling, in the order of the files and of their lines.
+    /// All diagnostics, in the order of the files and of their lines.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Loaded {
-    /// Whether nothing may be run or stored.
+    /// True if errors prevent running or storing the tasks.
     pub fn has_errors(&self) -> bool {
         diagnostic::has_errors(&self.diagnostics)
     }
 }
 
-/// Reads task files and plans. See [`Loaded`] for what comes back.
+/// Loads task files and plans.
 pub fn load(sources: &[Source<'_>], settings: &LoadSettings<'_>) -> Loaded {
     let mut diagnostics = Vec::new();
     if let Some(name) = settings.agent_override
@@ -174,7 +175,7 @@ pub fn load(sources: &[Source<'_>], settings: &LoadSettings<'_>) -> Loaded {
     Loaded { tasks, plan_name, concurrency_limits, hooks, diagnostics }
 }
 
-/// The `cwd` of a plan of parallel-orchestra; nothing for any other text.
+/// The `cwd` of a parallel-orchestra plan; `None` for any other text.
 pub fn orchestra_cwd(text: &str) -> Option<String> {
     let mut unused = Report::new("");
     let halves = frontmatter::split(text, &mut unused)?;
@@ -186,7 +187,7 @@ pub fn orchestra_cwd(text: &str) -> Option<String> {
     }
 }
 
-/// Reads one file, whichever of the three kinds it is.
+/// Parses one file of any of the three kinds.
 fn read(n: usize, source: &Source<'_>, settings: &LoadSettings<'_>, report: &mut Report) -> FileReading {
     let Some(halves) = frontmatter::split(&source.text, report) else { return FileReading::default() };
     let Some(node) = yaml::parse(&halves.yaml, 2, report) else { return FileReading::default() };

@@ -1,11 +1,10 @@
-//! A plan as parallel-orchestra defines it (`po_plan_version: "0.1"`), read unchanged.
+//! A plan in parallel-orchestra's format (`po_plan_version: "0.1"`), read unchanged.
 //!
-//! Differences to Regatta's own format, all of them parallel-orchestra's: `agent` names the persona and the
-//! program is `claude`; `cwd` and `read_only` are required; paths count from the plan's directory, wherever that is;
-//! keys it does not know are ignored, which is a warning here. A task that writes starts at the root of its lane,
-//! whatever `cwd` says: `cwd` tells where the project's `.claude` is, and where a task starts that only reads.
-//! Two tasks that write the same place are refused by parallel-orchestra; Regatta runs them one after the other,
-//! unless it is asked to be strict.
+//! Differences from Regatta's own format, all of them parallel-orchestra's: `agent` names the persona and the program
+//! is `claude`; `cwd` and `read_only` are required; paths are relative to the plan's directory, wherever that is;
+//! unknown keys are ignored, with a warning here. A task that writes starts at the root of its lane, whatever `cwd`
+//! says: `cwd` locates the project's `.claude`, and is where a read-only task starts. Parallel-orchestra refuses two
+//! tasks that write the same place; Regatta runs them one after the other, unless it is strict.
 
 use std::path::PathBuf;
 
@@ -27,17 +26,17 @@ use super::{hook, plan};
 
 /// The program behind every persona.
 const PROGRAM: &str = "claude";
-/// Attempts where neither task nor defaults say: one retry.
+/// Default number of attempts: one retry.
 const ATTEMPTS: u32 = 2;
 
-/// What the plan says for all its tasks.
+/// What the plan sets for all its tasks.
 struct Common {
     plan: String,
     cwd: Spot,
     attempts: u32,
 }
 
-/// Reads a plan with all its tasks.
+/// Parses a plan with all its tasks.
 pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
     let keys: Vec<&'static Key> = PO_PLAN_KEYS.iter().collect();
     let Some(fields) = Reading::LENIENT.section(&node.without("regatta"), "", &keys, report) else {
@@ -63,7 +62,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
         .filter_map(|(n, entry)| task(entry, &format!("tasks[{n}]"), &common, place, report))
         .collect();
     let limits = fields.counts("concurrency_limits").to_vec();
-    // Limits that could not be read are told already; no group is to blame for lacking one.
+    // Unreadable limits have been reported already; no group is then reported for lacking one.
     let own_limits_only = !fields.broken.contains(&"concurrency_limits");
     let hooks = hook::read(&fields, &common.plan, &drafts, place, report);
     FileReading { plan: Some(common.plan), drafts, limits, hooks, own_limits_only }
@@ -97,7 +96,7 @@ fn cwd(fields: &Fields, place: Place<'_>, report: &mut Report) -> Spot {
 }
 
 impl Common {
-    /// Where a task starts, from the root of its lane.
+    /// The task's start directory, from the root of its lane.
     fn workdir(&self, read_only: bool) -> PathBuf {
         match &self.cwd {
             Spot::Inside(path) if read_only => PathBuf::from(path),
@@ -105,14 +104,15 @@ impl Common {
         }
     }
 
-    /// Where the project's `.claude` is.
+    /// The directory of the project's `.claude`.
     fn assets(&self) -> PathBuf {
         match &self.cwd {
             Spot::Inside(path) | Spot::Outside(path) => PathBuf::from(path).join(".claude"),
         }
     }
 
-    /// A declared write. One outside the repository from the plan's directory is one of the project, if it can be.
+    /// A declared write. If it is outside the repository when taken from the plan's directory, it is taken from the
+    /// project's, if possible.
     fn write(&self, text: &str, place: Place<'_>) -> Result<Option<WritePath>, String> {
         if text.is_empty() {
             return Err("is empty".into());
@@ -211,7 +211,7 @@ fn lands(place: Place<'_>) -> bool {
     !settings.no_land && settings.config.land.auto.unwrap_or(settings.land_by_default)
 }
 
-/// The name after `claude --agent`. An empty one is accepted and means no persona.
+/// The name for `claude --agent`. An empty one is accepted and means no persona.
 fn persona(fields: &Fields, report: &mut Report) -> Option<String> {
     let name = fields.text("agent").filter(|name| !name.is_empty())?;
     let pos: Pos = fields.pos_of("agent");

@@ -3,15 +3,15 @@
 /// Where a path of a plan leads.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// Into the repository: from its root, the root itself being empty.
+    /// Into the repository: relative to its root, which itself is empty.
     Inside(String),
-    /// Elsewhere: absolute.
+    /// Outside: absolute.
     Outside(String),
 }
 
-/// Where `path`, as written in a file in `dir`, leads. `dir` counts from the repository root, unless it is absolute.
+/// Where `path`, as written in a file in `dir`, leads. `dir` is relative to the repository root, unless it is absolute.
 ///
-/// The error follows the path: `"../../x" leaves the repository`.
+/// The error follows the path in the message: `"../../x" leaves the repository`.
 pub(super) fn locate(dir: &str, path: &str, repo_root: Option<&str>) -> Result<Spot, String> {
     let Some(root) = repo_root else {
         return match path.starts_with('/') || dir.starts_with('/') {
@@ -41,7 +41,7 @@ pub(super) fn inside(dir: &str, path: &str, repo_root: Option<&str>) -> Result<S
     }
 }
 
-/// The parts as one path without `.` and `..`; none where it climbs above its beginning.
+/// The parts as one path without `.` and `..`; `None` if it climbs above its start.
 fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let mut clean: Vec<&str> = Vec::new();
     for part in parts.into_iter().flat_map(|part| part.split('/')) {
@@ -54,7 +54,7 @@ fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> Option<String> {
     Some(clean.join("/"))
 }
 
-/// An absolute path without `.`, `..` and its first `/`. Above the root of all there is only the root.
+/// An absolute path without `.`, `..` and its first `/`. `..` at the root stays at the root.
 fn normal<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut clean: Vec<&str> = Vec::new();
     for part in parts.into_iter().flat_map(|part| part.split('/')) {
@@ -67,7 +67,7 @@ fn normal<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     clean.join("/")
 }
 
-/// What remains of `path` below `root`, both normal.
+/// The rest of `path` below `root`, both normalised.
 fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
     match path.strip_prefix(root)? {
         "" => Some(""),

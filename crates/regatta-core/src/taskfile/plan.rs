@@ -13,7 +13,7 @@ use super::draft::{self, FileReading, Place};
 use super::paths;
 use super::task::{self, Common};
 
-/// Reads a plan with all its tasks.
+/// Parses a plan with all its tasks.
 pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileReading {
     let keys: Vec<&'static Key> = PLAN_KEYS.iter().collect();
     let Some(fields) = Reading::STRICT.section(node, "", &keys, report) else {
@@ -39,7 +39,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
     FileReading { plan, drafts, limits, ..FileReading::default() }
 }
 
-/// What is wrong with the defaults is told once, here, and not for every task that inherits it.
+/// Reports mistakes in the defaults once, here, and not for every task that inherits them.
 fn check_defaults(defaults: &Fields, place: Place<'_>, report: &mut Report) {
     draft::attempts(defaults, report);
     crate::config::bounds::read(defaults, report);
@@ -52,13 +52,13 @@ fn check_defaults(defaults: &Fields, place: Place<'_>, report: &mut Report) {
     }
 }
 
-/// The plan's name: as given, else the file's.
+/// The plan's name; defaults to the file's.
 pub(super) fn name(fields: &Fields, place: Place<'_>) -> String {
     let given = fields.text("name").map(str::trim).filter(|name| !name.is_empty());
     given.unwrap_or_else(|| place.source.stem()).to_owned()
 }
 
-/// The entries of `tasks`. None at all is a mistake.
+/// The entries of `tasks`. Having none is a mistake.
 pub(super) fn entries(fields: &Fields, report: &mut Report) -> Vec<Node> {
     let Some(field) = fields.field("tasks") else {
         if fields.lacks("tasks") {

@@ -16,7 +16,7 @@ use super::draft::{self, Draft, FileReading, Place};
 use super::frontmatter::Halves;
 use super::title::title;
 
-/// What a plan says for all its tasks.
+/// What a plan sets for all its tasks.
 #[derive(Default)]
 pub(super) struct Common<'a> {
     pub(super) plan: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Common<'a> {
     pub(super) workdir: PathBuf,
 }
 
-/// Reads a task file: the frontmatter has the keys, the body is the prompt.
+/// Parses a task file: the frontmatter has the keys, the body is the prompt.
 pub(super) fn read_file(node: &Node, halves: &Halves, place: Place<'_>, report: &mut Report) -> FileReading {
     let (body, end) = (halves.body.as_str(), halves.end);
     let n_errors = count_errors(report);
@@ -63,7 +63,7 @@ pub(super) fn read_file(node: &Node, halves: &Halves, place: Place<'_>, report: 
     FileReading { drafts: vec![draft], ..FileReading::default() }
 }
 
-/// Reads an entry of a plan.
+/// Parses an entry of a plan.
 pub(super) fn read_entry(
     node: &Node,
     path: &str,
@@ -89,7 +89,7 @@ pub(super) fn read_entry(
     Some(complete(id, prompt, &fields, common, n_errors, place, report))
 }
 
-/// Fills in what the task does not say: the plan's word, then the configuration's.
+/// Fills in what the task leaves out: from the plan, then from the configuration.
 fn complete(
     id: Option<Spot<TaskId>>,
     prompt: Option<String>,
@@ -109,7 +109,7 @@ fn complete(
     let deps = draft::deps(fields, "deps", report);
     let mut writes =
         draft::writes(fields, report, |text| WritePath::parse(text).map(Some).map_err(|why| why.to_string()));
-    // The plan's own mistakes are told by the plan; here only its group counts.
+    // The plan reports its own mistakes; here only its group matters.
     let group = draft::group(fields, report).or_else(|| {
         let defaults = common.defaults.filter(|_| fields.lacks("concurrency_group"))?;
         draft::group(defaults, &mut Report::new(""))

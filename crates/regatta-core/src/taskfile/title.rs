@@ -1,6 +1,6 @@
-//! One line for people, from what there is.
+//! A task's title: one line for display.
 
-/// Longest title that is made up, in characters.
+/// Longest generated title, in characters.
 const LONGEST: usize = 72;
 
 /// The title: as given, else the prompt's first heading, else its first line.
@@ -32,7 +32,7 @@ fn heading(prompt: &str) -> Option<&str> {
     None
 }
 
-/// White space runs together and control characters go: a title is printed on terminals.
+/// Collapses white space and removes control characters: a title is printed on terminals.
 fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean.split_whitespace().collect::<Vec<_>>().join(" ")

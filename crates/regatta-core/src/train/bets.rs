@@ -1,15 +1,15 @@
 //! Which candidates to test next, which to land, which car is the culprit.
 //!
 //! A *bet* is a list of cars put on the target's tip in order; its last commit is what a gate tests. The first bet is
-//! the largest batch that what is known supports; where that is doubtful, smaller ones run beside it. A red batch is
+//! the largest batch that the known facts support; if that is doubtful, smaller ones run beside it. A red batch is
 //! split, a green one lands. Every round of tests lands a car, names a culprit, or halves a doubt, so a train always
-//! comes to its end.
+//! finishes.
 //!
-//! Invariants: only a list that is known to be green is landed; a car is never tested or landed without the cars it builds
-//! on; only a car that is red alone on a sound tip, or on nothing but what it builds on and that is green, is ejected; cars
-//! that wait for a test never keep others from being tested while slots are free.
+//! Invariants: only a list known to be green lands; a car is never tested or landed without the cars it builds on; a
+//! car is ejected only if it is red alone on a sound tip, or red on nothing but the green cars it builds on; cars that
+//! wait for a test never keep others from being tested while slots are free.
 
-/// What earlier tests say of a car.
+/// What earlier tests say about a car.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing yet.
@@ -17,16 +17,16 @@ pub enum Standing {
     Fresh,
     /// It was in a list that was green.
     Cleared,
-    /// It was in a list that was red, which is that number; the culprit is among those of the same number.
+    /// It was in a red list with this number; the culprit is among the cars with the same number.
     Suspect(u32),
 }
 
-/// What is known of a list of cars on the tip.
+/// What is known about a list of cars on the tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Never tested.
     Unknown,
-    /// A test is under way.
+    /// A test is running.
     Running,
     /// Exactly this content passed.
     Green,
@@ -34,32 +34,32 @@ pub enum Known {
     Red,
 }
 
-/// A car as the planner sees it. Its place in the slice is its place in the train.
+/// A car as the planner sees it. Its position in the slice is its position in the train.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Member {
-    /// What earlier tests say.
+    /// What earlier tests say about it.
     pub standing: Standing,
-    /// Checks of its own passed in its lane.
+    /// Whether its own checks passed in its lane.
     pub checked: bool,
 }
 
-/// How often cars turn out bad, learnt as they come.
+/// How often cars turn out bad, learnt over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Record {
-    /// Landed, of those with checks of their own and those without.
+    /// The number of landed cars, with and without checks of their own.
     pub good: [u32; 2],
-    /// Ejected.
+    /// The number of ejected cars, likewise.
     pub bad: [u32; 2],
 }
 
 impl Record {
-    /// One more car of which it is known.
+    /// Adds one more car whose result is known.
     pub fn learn(&mut self, checked: bool, good: bool) {
         let side = usize::from(checked);
         if good { self.good[side] += 1 } else { self.bad[side] += 1 }
     }
 
-    /// The share of bad cars to expect: one in twenty before anything is known, one in two hundred with checks.
+    /// The expected share of bad cars: initially one in twenty, one in two hundred with checks.
     fn bad_share(&self, checked: bool) -> f64 {
         let side = usize::from(checked);
         let (bad, all) = if checked { (0.25, 50.0) } else { (1.0, 20.0) };
@@ -67,45 +67,45 @@ impl Record {
     }
 }
 
-/// A batch is no larger than what is green with at least this chance, and nothing runs beside one that is safer.
+/// A batch is at most as large as is green with this chance, and nothing runs beside one that is safer.
 const DARE: f64 = 0.15;
 const SAFE: f64 = 0.8;
-/// Pieces of a doubtful batch are no larger than what is green with this chance.
+/// Pieces of a doubtful batch are at most as large as is green with this chance.
 const PIECE: f64 = 0.5;
 
 /// What to do now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// This list is green: land it.
+    /// Land this list: it is green.
     pub land: Option<Vec<usize>>,
-    /// These are red alone on a sound tip.
+    /// Eject these: they are red alone on a sound tip.
     pub eject: Vec<usize>,
-    /// Test these, the most wanted first. The empty list is the tip itself.
+    /// Test these lists, the most wanted first. The empty list is the tip itself.
     pub test: Vec<Vec<usize>>,
     /// The tip itself is red: no car can be judged on it.
     pub tip_is_red: bool,
 }
 
-/// What the planner looks at.
+/// The planner's input.
 pub struct Scene<'a> {
     /// The cars, in the order of the train.
     pub members: &'a [Member],
-    /// For each of them the cars before it that it builds on, and those that these build on, in order. Shorter where the
-    /// rest builds on nobody.
+    /// For each car the cars before it that it builds on, and those that these build on, in order. May be shorter if
+    /// the remaining cars build on none.
     pub needs: &'a [Vec<usize>],
-    /// Lists under test. Those of cars that are there, on whatever tip.
+    /// Lists under test, of present cars, on any tip.
     pub running: &'a [Vec<usize>],
-    /// Lists known to be green on this very tip.
+    /// Lists known to be green on this tip.
     pub green: &'a [Vec<usize>],
-    /// One of the tests under way has not yet taken longer than such tests take.
+    /// True if one of the running tests has not yet taken longer than usual.
     pub about_to_end: bool,
-    /// Tests that may run at once.
+    /// Maximum number of tests at once.
     pub slots: usize,
-    /// What was learnt.
+    /// What was learnt so far.
     pub record: Record,
 }
 
-/// Decides. `known` tells of a list on the present tip; it may be asked often for the same one.
+/// Decides what to do. `known` looks up a list on the current tip; it may be called repeatedly for the same one.
 pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan {
     let mut plan = Plan::default();
     if scene.members.is_empty() {
@@ -123,7 +123,7 @@ pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan
     }
     let mut free = scene.slots.saturating_sub(scene.running.len());
     if scene.about_to_end && (0..scene.members.len()).any(|n| is_suspect(scene, n)) {
-        // What the others are about to tell decides how to go on: a piece begun now would make all of them wait.
+        // The running tests decide how to continue: a piece started now would make all of them wait.
         free = 0;
     }
     let mut want = |list: Vec<usize>, test: &mut Vec<Vec<usize>>| {
@@ -177,7 +177,8 @@ pub fn plan(scene: &Scene<'_>, known: &mut dyn FnMut(&[usize]) -> Known) -> Plan
     plan
 }
 
-/// What a test's result says of the cars in its list. `running` are the other tests under way; `number` is a fresh one.
+/// Updates the standings of the cars in a tested list. `running` are the other running tests; `number` is an unused
+/// one.
 pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &[Vec<usize>], number: u32) {
     if green {
         list.iter().for_each(|&n| standings[n] = Standing::Cleared);
@@ -191,7 +192,7 @@ pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &
             && !standings.iter().enumerate().any(|(n, standing)| standing == group && !list.contains(&n))
     };
     if !one_group && was.iter().any(is_whole) {
-        // All of a red list is in this one: that it is red is no news.
+        // This list contains a whole red list: its being red is no news.
         return;
     }
     let all_cleared = was.iter().all(|standing| *standing == Standing::Cleared);
@@ -200,7 +201,7 @@ pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &
             standings[n] = Standing::Suspect(number);
         }
     }
-    // A culprit is among these, so nothing is left to say against the others of the list they came from.
+    // A culprit is among these, so nothing incriminates the other cars of their former list.
     for (n, standing) in standings.iter_mut().enumerate() {
         let same = matches!(standing, Standing::Suspect(_)) && was.contains(standing);
         if same && !list.contains(&n) && !running.iter().any(|list| list.contains(&n)) {
@@ -209,12 +210,12 @@ pub fn judge(standings: &mut [Standing], list: &[usize], green: bool, running: &
     }
 }
 
-/// The cars that one builds on.
+/// The cars that a car builds on.
 fn needs<'a>(scene: &Scene<'a>, n: usize) -> &'a [usize] {
     scene.needs.get(n).map_or(&[], Vec::as_slice)
 }
 
-/// The list with all that its cars build on.
+/// The list with all cars that its cars build on.
 fn closed(scene: &Scene<'_>, list: &[usize]) -> Vec<usize> {
     let mut all: Vec<usize> = list.iter().flat_map(|&n| needs(scene, n).iter().copied().chain([n])).collect();
     all.sort_unstable();
@@ -222,16 +223,16 @@ fn closed(scene: &Scene<'_>, list: &[usize]) -> Vec<usize> {
     all
 }
 
-/// Whom a red list is to be blamed on.
+/// Which car is to blame for a red list.
 enum Blame {
     On(usize),
-    /// This has to be tested first.
+    /// This list has to be tested first.
     Unclear(Vec<usize>),
-    /// Tests that run will tell.
+    /// Undecided: running tests will decide.
     Nobody,
 }
 
-/// Looks through a red list, from what others build on to what builds on others.
+/// Searches a red list for its culprit, from cars that others build on to cars that build on others.
 fn culprit(scene: &Scene<'_>, list: &[usize], known: &mut dyn FnMut(&[usize]) -> Known) -> Blame {
     for &n in list {
         let with = closed(scene, &[n]);
@@ -241,7 +242,7 @@ fn culprit(scene: &Scene<'_>, list: &[usize], known: &mut dyn FnMut(&[usize]) ->
             Known::Unknown => return Blame::Unclear(with),
             Known::Red => {}
         }
-        // Everything it builds on is green by itself; so it has to be together.
+        // Everything it builds on is green by itself, so it must be tested together with it.
         let without = &with[..with.len() - 1];
         return match without.is_empty() || known(without) == Known::Green {
             true => Blame::On(n),
@@ -256,7 +257,7 @@ fn is_suspect(scene: &Scene<'_>, n: usize) -> bool {
     matches!(scene.members[n].standing, Standing::Suspect(_))
 }
 
-/// The chance that a car is good, as far as one can tell.
+/// The estimated chance that a car is good.
 fn chance(scene: &Scene<'_>, n: usize) -> f64 {
     let member = &scene.members[n];
     match member.standing {
@@ -265,7 +266,7 @@ fn chance(scene: &Scene<'_>, n: usize) -> f64 {
     }
 }
 
-/// The largest batch of cars above suspicion that is not too unlikely to be green.
+/// The largest batch of unsuspected cars that is likely enough to be green.
 fn main_batch(scene: &Scene<'_>) -> Vec<usize> {
     let mut all_good = 1.0;
     let mut batch = Vec::new();
@@ -287,7 +288,7 @@ fn is_earlier(list: &[usize], other: &[usize]) -> bool {
     !list.is_empty() && !other.starts_with(list) && list.first() < other.first()
 }
 
-/// The green list to land now: none while a test is about to end that could land more, or cars that come before.
+/// The green list to land now: none while a test is about to end that could land more cars or earlier ones.
 fn landable(scene: &Scene<'_>) -> Option<Vec<usize>> {
     let in_the_way = |green: &[usize], list: &[usize]| {
         let contains = green.iter().all(|n| list.contains(n));
@@ -301,7 +302,7 @@ fn landable(scene: &Scene<'_>) -> Option<Vec<usize>> {
     scene.green.iter().filter(ready).max_by_key(|green| (green.len(), std::cmp::Reverse(green[0]))).cloned()
 }
 
-/// Suspects that no running test is about to tell more of, by the red list they were in.
+/// Suspects that no running test is about to decide, grouped by the red list they were in.
 fn groups(scene: &Scene<'_>) -> Vec<Vec<usize>> {
     let mut found: Vec<(u32, Vec<usize>)> = Vec::new();
     for (n, member) in scene.members.iter().enumerate() {
@@ -317,7 +318,7 @@ fn groups(scene: &Scene<'_>) -> Vec<Vec<usize>> {
     found.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Cuts every group of suspects in at least two, finer while there are slots.
+/// Cuts every group of suspects into at least two pieces, more while there are slots.
 fn split(scene: &Scene<'_>, groups: &[Vec<usize>], slots: usize) -> Vec<Vec<usize>> {
     let suspects: usize = groups.iter().map(Vec::len).sum();
     let mut pieces = Vec::new();
@@ -345,7 +346,7 @@ fn piece_size(scene: &Scene<'_>, list: &[usize]) -> usize {
         .max(1)
 }
 
-/// Smaller lists beside a doubtful batch: should it be red, it is known at once which part is not to blame.
+/// Smaller lists beside a doubtful batch: if it is red, they show at once which part is not to blame.
 fn hedges(scene: &Scene<'_>, main: &[usize], wanted: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let all_good: f64 = main.iter().map(|n| chance(scene, *n)).product();
     let covered = |n: usize| {

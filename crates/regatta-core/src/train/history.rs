@@ -1,4 +1,4 @@
-//! A task's way through the train, phase by phase, told from its events.
+//! A task's way through the train, phase by phase, derived from its events.
 
 use serde::Serialize;
 
@@ -9,14 +9,13 @@ use crate::time::{Timestamp, counted};
 /// One phase of a landing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// `queued`, `gate`, `waiting`, `moving`, or how it ended: `landed`, `already-in`, `bounced`, `blocked`,
-    /// `cancelled`.
+    /// `queued`, `gate`, `waiting`, `moving`, or the end: `landed`, `already-in`, `bounced`, `blocked`, `cancelled`.
     pub phase: &'static str,
-    /// The attempt whose work it is.
+    /// The attempt that made the work.
     pub attempt: Option<u32>,
     /// When it began.
     pub at: Timestamp,
-    /// How long it took; for an end, since the work was approved. `None` while it goes on.
+    /// How long it took; for an end, since the work was approved. `None` while the phase lasts.
     pub millis: Option<u64>,
     /// `passed`, `flaky`, `failed`, a commit, or a reason.
     pub outcome: String,
@@ -24,10 +23,10 @@ pub struct Phase {
     pub detail: String,
 }
 
-/// The phases that a task's events tell of, in order.
+/// The phases in a task's events, in order.
 pub fn history(events: &[Event]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
-    // What goes on since when: a phase ends where the next begins.
+    // The open phase: it ends where the next one begins.
     let mut open: Option<usize> = None;
     let mut approved: Option<Timestamp> = None;
     for event in events {

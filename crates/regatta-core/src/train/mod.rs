@@ -36,7 +36,7 @@ impl Strategy {
 pub struct LandRequest {
     /// The branch to land on.
     pub target: String,
-    /// How.
+    /// How to land it.
     pub strategy: Strategy,
     /// The commit the lane started from.
     pub base: String,
@@ -44,13 +44,13 @@ pub struct LandRequest {
     pub head: String,
     /// Subject and body for strategies that make a commit of their own.
     pub message: String,
-    /// What was said of the work, for the commit's trailer.
+    /// The verdict on the work, for the commit's trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// Checks of its own passed in its lane.
+    /// Whether its own checks passed in its lane.
     #[serde(default)]
     pub checked: bool,
-    /// Who took it although its verdict was not good, for the commit's trailer.
+    /// Who accepted it although its verdict was not good, for the commit's trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_by: Option<String>,
 }
@@ -58,21 +58,21 @@ pub struct LandRequest {
 /// One task's place in a train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Car {
-    /// Whose work it is.
+    /// The task whose work it is.
     pub task: TaskId,
-    /// The attempt that made it.
+    /// The attempt that made the work.
     pub attempt: u32,
     /// Higher first.
     pub priority: i32,
     /// Order of approval.
     pub seq: u64,
-    /// What was asked.
+    /// What to land, and how.
     pub request: LandRequest,
-    /// How far it has come.
+    /// Its current step.
     pub step: CarStep,
 }
 
-/// How far a car has come. Each step names the facts the next one needs after a crash.
+/// How far a car has come. Each step holds the facts that the next one needs after a crash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum CarStep {
@@ -80,12 +80,12 @@ pub enum CarStep {
     Queued,
     /// A candidate is about to be built from exactly these facts.
     Intended {
-        /// The facts.
+        /// The facts to build from.
         intent: Intent,
     },
-    /// The candidate passed its gate, or there is none; the ref may be moved.
+    /// The candidate passed its gate, or there is no gate; the ref may be moved.
     Gated {
-        /// The facts.
+        /// The facts it was built from.
         intent: Intent,
         /// The commit that was tested and will land.
         candidate: String,
@@ -97,26 +97,26 @@ pub enum CarStep {
 pub struct Intent {
     /// The target's tip; `None` while the branch does not exist yet.
     pub onto: Option<String>,
-    /// The committer date, so that the commit comes out the same every time.
+    /// The committer date, fixed so that the commit is the same every time.
     pub at: Timestamp,
 }
 
-/// What a lander does to a car.
+/// What the lander does to a car.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LandStep {
     /// Queued, Intended or Gated becomes Intended: the target may have moved meanwhile.
     Intend {
-        /// The facts.
+        /// The facts to build from.
         intent: Intent,
     },
-    /// A gate ran on a candidate this car is in. Told; the car keeps its step.
+    /// A gate ran on a candidate that contains this car. Recorded only; the car keeps its step.
     Tested {
         /// The commit that was tested.
         candidate: String,
-        /// Those on it, in order, this car among them.
+        /// The cars in it, in order, including this one.
         cars: Vec<TaskId>,
-        /// How it went.
+        /// The result of the gate.
         outcome: GateOutcome,
         /// How long it took.
         millis: u64,
@@ -127,7 +127,7 @@ pub enum LandStep {
     Gate {
         /// The commit that passed.
         candidate: String,
-        /// What the gate said, for the event log.
+        /// The gate's result in words, for the event log.
         note: String,
     },
     /// The car cannot move for a reason outside of it; it keeps its step.
@@ -135,25 +135,25 @@ pub enum LandStep {
         /// What it waits for.
         why: String,
     },
-    /// The ref was moved: the task is landed, the car leaves.
+    /// The ref was moved: the task has landed, the car leaves.
     Landed {
         /// The commit on the target.
         commit: String,
     },
-    /// Nothing was left to land: the target already has it. The task is landed, the car leaves.
+    /// Nothing was left to land: the target already contains it. The task has landed, the car leaves.
     AlreadyIn {
-        /// The target's tip that has it.
+        /// The target's tip that contains it.
         commit: String,
     },
-    /// It goes back to its agent, which is told what it conflicts with; the car leaves.
+    /// The task goes back to its agent, with a description of the conflict; the car leaves.
     Bounce {
-        /// The commit of the target it does not merge with.
+        /// The target commit that it does not merge with.
         onto: String,
         /// In words.
         detail: String,
         /// The files in conflict.
         files: Vec<String>,
-        /// What the other side did to them.
+        /// What the target's commits did to those files.
         theirs: String,
     },
     /// The task is blocked, the car leaves.
@@ -167,15 +167,15 @@ pub enum LandStep {
     },
 }
 
-/// How a gate went.
+/// The result of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateOutcome {
-    /// At the first try.
+    /// It passed at the first try.
     Passed,
-    /// At a later one.
+    /// It passed at a later try.
     Flaky,
-    /// At no try.
+    /// It failed at every try.
     Failed,
 }
 
@@ -206,8 +206,8 @@ impl LandStep {
     }
 }
 
-/// The order in which cars land: priority, then approval. Dependencies need no rule here,
-/// since a dependent starts only after its dependencies landed.
+/// Sorts cars by priority, then approval. Dependencies and conflicts are not considered here:
+/// [`spread`](crate::radar::spread) moves a car behind those it depends on.
 pub fn order(cars: &mut [Car]) {
     cars.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.seq.cmp(&b.seq)));
 }

@@ -1,6 +1,6 @@
-//! Mistakes in `regatta.yaml`. Cases stand in `cases/config.txt`: a sentence, the file, `>>>>`, what is told.
+//! Mistakes in `regatta.yaml`. Cases are in `cases/config.txt`: a sentence, the file, `>>>>`, the expected messages.
 //!
-//! After a change that is meant, `REGATTA_ACCEPT=1 cargo test -p regatta-core` writes the new texts.
+//! After an intended change, `REGATTA_ACCEPT=1 cargo test -p regatta-core` writes the new texts.
 
 use proptest::prelude::*;
 

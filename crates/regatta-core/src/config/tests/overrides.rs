@@ -95,7 +95,7 @@ fn profiles_are_chosen_by_name_in_the_order_they_are_named() {
     let mut config = file.clone();
     assert_eq!(config.apply_env([("ROOKERY_PROFILES", "c"), ("REGATTA_PROFILES", "b, a")]), []);
     assert_eq!(names(&config), ["b", "a"]);
-    // The flag chooses among those of the file, whatever the variable said.
+    // The flag chooses among the profiles of the file, whatever the variable said.
     assert_eq!(config.apply_flag("--profiles", "profiles", "c,max-1"), []);
     assert_eq!(names(&config), ["c", "max-1"]);
     assert_eq!(config.profiles[1].env["CLAUDE_CONFIG_DIR"], "~/.claude-max-1");

@@ -1,4 +1,4 @@
-//! Files and variables of rookery's.
+//! rookery's files and variables.
 
 use serde_json::json;
 
@@ -61,7 +61,7 @@ fn rookerys_variables_are_taken_or_told_to_be_ignored() {
     let profiles: Vec<_> = config.profiles.iter().map(|profile| (&*profile.name, profile.implied)).collect();
     assert_eq!(profiles, [("a", true), ("b", true)]);
     assert!(found.iter().all(|diagnostic| !diagnostic.is_error() && diagnostic.hint.is_some()));
-    // A worker has them from Regatta itself.
+    // An agent gets them from Regatta itself.
     let worker = [("ROOKERY_DB", "/x"), ("REGATTA_TASK", "a"), ("ROOKERY_PARCEL_ID", "a")];
     assert_eq!(Config::default().apply_env(worker), []);
 }

@@ -1,4 +1,4 @@
-//! What a good file becomes.
+//! The configuration that a good file produces.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Days of limits in no time: accounts whose quotas are refilled on a schedule, tasks that use them up, busy minutes in
+//! Simulated days of limits: accounts whose quotas are refilled on a schedule, tasks that use them up, busy minutes in
 //! between, and accounts that are refused for good.
 
 use proptest::prelude::*;
@@ -7,35 +7,35 @@ use super::*;
 
 /// How long an agent works on one part of a task, in seconds.
 const PART: i64 = 420;
-/// What a busy server asks everybody to wait.
+/// How long a busy server asks every agent to wait.
 const BUSY: i64 = 90;
 
-/// An account with a quota of parts that is whole again at every multiple of its period.
+/// An account with a quota of parts that is reset at every multiple of its period.
 #[derive(Clone, Debug)]
 struct Account {
     standing: Standing,
     quota: u32,
     period: i64,
-    /// What is left, and of which period.
+    /// The rest of the quota, and its period.
     left: u32,
     window: i64,
-    /// Refused by its provider from then on.
+    /// The time from which its provider refuses it.
     refused_from: i64,
 }
 
-/// A task of so many parts.
+/// A task with a number of parts.
 #[derive(Clone, Debug)]
 struct Job {
     id: TaskId,
     parts: u32,
-    /// Parts that its conversation has; it must never have fewer than were done.
+    /// Parts in its conversation; never fewer than were done.
     told: u32,
     done: u32,
     holder: Option<String>,
-    /// When it wants to act next.
+    /// When it acts next.
     wakes: i64,
     runs_with: Option<usize>,
-    /// Which account it waits for, and how often that had been used by then.
+    /// The account it waits for, and how often that had been used by then.
     waits_for: Option<(String, u64)>,
 }
 
@@ -44,7 +44,7 @@ struct World {
     accounts: Vec<Account>,
     jobs: Vec<Job>,
     workers: usize,
-    /// Which parts end in a busy minute, over and over.
+    /// Which parts end in a busy minute, repeated as a pattern.
     busy: Vec<bool>,
     n_parts: usize,
     now: i64,
@@ -55,11 +55,11 @@ impl World {
         self.jobs.iter().filter(|job| job.runs_with.is_some()).count()
     }
 
-    /// Lets time pass until every task has all its parts. How long that took, in seconds.
+    /// Advances time until every task has all its parts. Returns the seconds this took.
     fn settle(&mut self) -> i64 {
         for _ in 0..100_000 {
             let open = self.jobs.iter().enumerate().filter(|(_, job)| job.done < job.parts);
-            // Whoever ends makes room for whoever starts at the same moment.
+            // A task that ends makes room for one that starts at the same moment.
             let next = open.min_by_key(|(at, job)| (job.wakes, job.runs_with.is_none(), *at));
             let Some((at, job)) = next.map(|(at, job)| (at, job.clone())) else { return self.now };
             assert!(job.wakes >= self.now, "time goes on");
@@ -84,7 +84,7 @@ impl World {
         job.runs_with = None;
         job.holder = Some(self.accounts[account].standing.profile.clone());
         if is_busy {
-            // A limit of the minute: the same account a little later, and it does not cool down.
+            // A limit per minute: the same account is tried a little later, and it does not cool.
             job.wakes = self.now + BUSY;
         } else {
             job.done += 1;
@@ -101,7 +101,7 @@ impl World {
             Choice::Wait { profile, until, .. } => {
                 let turn_of =
                     |name: &str| standings.iter().find(|one| one.profile == name).map(|one| one.turn);
-                // Whoever has waited is turned away again only where others were faster.
+                // A task that has waited is turned away again only if others were faster.
                 let others = job.waits_for.as_ref().is_none_or(|(name, turn)| turn_of(name) > Some(*turn));
                 assert!(until > now && others, "whoever has waited goes on: {job:?}");
                 let first = standings.iter().filter_map(whole_at).min().expect("somebody is spent");
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// The agent's first request: accepted, or the account has run into something.
+    /// The agent's first request: accepted, or the account has reached a limit.
     fn request(&mut self, at: usize, chosen: usize) {
         let now = super::at(self.now);
         let turn = self.accounts.iter().map(|account| account.standing.turn).max().unwrap_or(0) + 1;
@@ -156,7 +156,7 @@ impl World {
     }
 }
 
-/// When an account has all its quotas again; `None` for one that was set aside.
+/// When all quotas of an account are reset; `None` if it was set aside.
 fn whole_at(standing: &Standing) -> Option<Timestamp> {
     standing.coolings.iter().try_fold(at(0), |latest, cooling| match cooling.state {
         Limited::SetAside => None,

@@ -1,6 +1,6 @@
-//! Mistakes and what is said about them. Cases stand in `cases/*.txt`: a sentence, the file, `>>>>`, what is told.
+//! Mistakes and their messages. Cases are in `cases/*.txt`: a sentence, the file, `>>>>`, the expected messages.
 //!
-//! After a change that is meant, `REGATTA_ACCEPT=1 cargo test -p regatta-core` writes the new texts.
+//! After an intended change, `REGATTA_ACCEPT=1 cargo test -p regatta-core` writes the new texts.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn strictness_refuses_overlapping_writes_that_nothing_orders() {
     check_all("strict.txt", true);
 }
 
-/// One plan, one task file and one manifest of parallel-orchestra with all there is to be wrong with them.
+/// One plan, one task file and one parallel-orchestra manifest with every possible mistake.
 #[test]
 fn everything_wrong_at_once_is_told_at_once_in_the_order_of_the_files() {
     let plan = "---

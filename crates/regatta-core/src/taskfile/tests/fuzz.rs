@@ -1,4 +1,4 @@
-//! Whatever the text: no panic, places inside the file, and no task without its id.
+//! Whatever the text: no panic, positions inside the file, and no task without its id.
 
 use proptest::prelude::*;
 

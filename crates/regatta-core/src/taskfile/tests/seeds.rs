@@ -3,7 +3,7 @@
 use super::*;
 use crate::verdict::VerdictAdapter;
 
-/// The format's example with other words in it.
+/// The format's example with different texts.
 const ORCHESTRA: &str = "---
 po_plan_version: \"0.1\"
 name: \"my-plan\"

@@ -1,4 +1,4 @@
-//! What good files become: which word wins, and what holds where nobody says anything.
+//! The tasks that good files produce: which setting wins, and which defaults apply.
 
 use std::time::Duration;
 

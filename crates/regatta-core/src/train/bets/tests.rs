@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A train in accelerated time. Content is the set of cars in it; a gate takes a second, and a little more.
+/// A train in simulated time. Content is the set of cars in it; a gate takes a little more than a second.
 struct Simulation {
     bad: BTreeSet<usize>,
-    /// Good alone, bad together.
+    /// Pairs that are good alone and bad together.
     feuds: Vec<(usize, usize)>,
     checked: bool,
     slots: usize,
-    /// Car by its number, in order.
+    /// Cars by number, in order.
     queue: Vec<usize>,
     standings: Vec<Standing>,
     tip: Vec<usize>,
@@ -22,9 +22,9 @@ struct Simulation {
     gates: usize,
     ejected: BTreeSet<usize>,
     numbers: u32,
-    /// What a car builds on, all of it.
+    /// All cars that a car builds on.
     needs: BTreeMap<usize, BTreeSet<usize>>,
-    /// Those whose needs were ejected.
+    /// Cars whose needs were ejected.
     stranded: BTreeSet<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Simulation {
         }
     }
 
-    /// `car` builds on `on`, and on what that builds on.
+    /// `car` builds on `on`, and on all that `on` builds on.
     fn build_on(&mut self, car: usize, on: usize) {
         let all: BTreeSet<usize> = self.needs.get(&on).into_iter().flatten().copied().chain([on]).collect();
         self.needs.entry(car).or_default().extend(all);
@@ -99,7 +99,7 @@ impl Simulation {
             .collect()
     }
 
-    /// Plans and acts until nothing more can be started; whether there is something to wait for.
+    /// Plans and acts until nothing more can be started; returns whether there is something to wait for.
     fn act(&mut self) -> bool {
         loop {
             let checked = self.checked;
@@ -307,7 +307,7 @@ fn dependents_are_never_split_from_what_they_build_on() {
         assert_eq!(train.ejected, train.bad);
         assert!(train.stranded.is_empty());
     }
-    // A bad one in the middle takes those behind it along, and nobody else.
+    // A bad car in the middle takes only those behind it along.
     let mut train = Simulation::new(10, [4], 3);
     (1..8).for_each(|car| train.build_on(car, car - 1));
     train.run();
@@ -359,7 +359,7 @@ proptest! {
         prop_assert!(train.bad.is_subset(&train.ejected), "a bad car landed");
         let landed: BTreeSet<usize> = train.tip.iter().copied().collect();
         prop_assert!(train.is_green(&landed));
-        // Nobody is thrown out but for a reason: alone on the final tip it would be red, or it was a party to a feud.
+        // A car is ejected only for a reason: alone on the final tip it would be red, or it was part of a feud.
         for car in train.ejected.difference(&train.bad) {
             prop_assert!(train.feuds.iter().any(|(a, b)| a == car || b == car), "{car} was innocent");
         }
