@@ -1,5 +1,5 @@
-//! What a claim must not exceed, over all engines of a project: checked in the claim's own step, so that no two engines
-//! pass each other.
+//! The limits of a claim, over all engines of a project: checked in the claim's own transaction, so that two engines
+//! cannot both pass.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,63 +9,63 @@ use regatta_core::writes::WritePath;
 
 use crate::SessionId;
 
-/// The limits as the engine that claims sees them. Counted are the claims of all engines whose sessions are open, also of
-/// those that have died and whose agents may work on; what members of the crew hold is not.
+/// The limits as seen by the claiming engine. Claims of all engines with open sessions count, including dead ones whose
+/// agents may still run; claims of crew members do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimLimits {
-    /// Agents at work at once; `None` for any number.
+    /// Maximum number of running agents; `None` for no limit.
     pub max_workers: Option<u32>,
-    /// Of the task's own group, if it has one.
+    /// The limit of the task's group, if it has one.
     pub group: Option<u32>,
-    /// Between two starts. The one rule that compares times: people ask for it in seconds of their clock. A clock that
-    /// was set by more than this is no reason to wait.
+    /// The minimum pause between two starts. The only rule that compares times, since users give it in seconds of their
+    /// clock. A clock that was set by more than this is no reason to wait.
     pub stagger: Option<Duration>,
-    /// Claims of engines that have died, with no process left that would work on: they are not counted.
+    /// Claims of dead engines without any process left: they do not count.
     pub uncounted: Vec<TaskId>,
 }
 
 /// How many claims an engine has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Which engine.
+    /// The engine's session.
     pub session: SessionId,
-    /// What it is: `run PLAN` or `daemon`.
+    /// What runs: `run PLAN` or `daemon`.
     pub what: String,
-    /// How many.
+    /// The number of claims.
     pub claims: u32,
 }
 
-/// Which limit a claim would cross, and because of whom.
+/// The limit that a claim would exceed, and who uses it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// All workers of the project are busy.
     Workers {
         /// The limit.
         max: u32,
-        /// Whose agents they are.
+        /// The engines whose agents are running.
         holders: Vec<Holder>,
     },
     /// Its group is full.
     Group {
-        /// Which.
+        /// The group's name.
         group: String,
         /// The limit.
         max: u32,
-        /// Whose agents they are.
+        /// The engines whose agents are running.
         holders: Vec<Holder>,
     },
-    /// It writes where a claimed task writes.
+    /// It writes to a place that a claimed task writes.
     Writes {
-        /// Whose place it is.
+        /// The claimed task.
         other: TaskId,
-        /// The place.
+        /// The place it writes.
         path: WritePath,
-        /// Who works on that task.
+        /// The engine that holds that task.
         holder: Holder,
     },
-    /// The last start of any engine was just now.
+    /// An engine started a task too recently.
     Stagger {
-        /// So long from now.
+        /// The time left to wait.
         left: Duration,
     },
 }

@@ -1,7 +1,8 @@
-//! The part of the contract that is about the crew: who is there, what they tell each other, what they all know.
+//! The crew's part of the contract: members, their messages, and the shared context.
 //!
-//! The rules of [`Store`](crate::Store) hold here too: atomic, repeatable, fenced, clock-free. A member hangs on a
-//! session, as claims do: when that ends, whoever ends it, the member has left and its tasks are back on the board.
+//! The rules of [`Store`](crate::Store) apply here too: atomic, repeatable, fenced, clock-free. A member belongs to a
+//! session, as claims do: when the session ends, for whatever reason, the member has left and its tasks are back on the
+//! board.
 
 use std::time::Duration;
 
@@ -19,98 +20,99 @@ pub const BOARD_QUEUE: &str = "board";
 /// The role in the store that the leader of the crew holds.
 pub const LEADER_ROLE: &str = "leader";
 
-/// The longest value of the shared context, in bytes.
+/// Longest value of the shared context, in bytes.
 pub const MAX_CONTEXT_VALUE: usize = 64 * 1024;
-/// The longest key of the shared context, in bytes.
+/// Longest key of the shared context, in bytes.
 pub const MAX_CONTEXT_KEY: usize = 256;
-/// The longest message, in bytes.
+/// Longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// What the crew needs of a database.
+/// What the crew needs from a database.
 #[async_trait]
 pub trait Crew: Send + Sync {
     // ── Members ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Opens the member's session and puts it into the crew. Repeating it changes nothing.
+    /// Opens the member's session and adds it to the crew. Repeating it changes nothing.
     ///
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict) while somebody of that name is there on another session,
-    /// [`StoreError::Refused`](crate::StoreError::Refused) if a task has that id. A member whose role is
-    /// [`Role::LEADER`] becomes the leader in the same step, or is refused because there is one.
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict) while a member with that name is present in another
+    /// session, [`StoreError::Refused`](crate::StoreError::Refused) if a task has that id. A member with the role
+    /// [`Role::LEADER`] becomes the leader in the same transaction, or is refused if there is one.
     async fn register(&self, member: &NewMember, at: Timestamp) -> Result<()>;
 
-    /// Everybody who ever registered, by name; those who left too.
+    /// All members who ever registered, by name, including those who left.
     async fn members(&self) -> Result<Vec<Member>>;
 
-    /// Who holds `role`, if that session is open.
+    /// The holder of `role`, if its session is open.
     async fn holder(&self, role: &str) -> Result<Option<Lander>>;
 
     // ── The board ───────────────────────────────────────────────────────────────────────────────────────────
 
-    /// As [`Store::claim`](crate::Store::claim), and takes a blocked task too: in one step it is pending and claimed.
+    /// Like [`Store::claim`](crate::Store::claim), but also takes a blocked task, which becomes pending and claimed in
+    /// one transaction.
     async fn take_up(&self, claim: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>>;
 
     // ── Messages ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Puts a message into the inbox of everybody it is for, and says who they are. Nobody gets it twice.
+    /// Puts a message into the inbox of every recipient and returns their names. No recipient gets it twice.
     ///
-    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if it is for one who is neither a member nor a task, or
-    /// answers a message that is not there. Fenced by its author's authority.
+    /// [`StoreError::NotFound`](crate::StoreError::NotFound) if a recipient is neither a member nor a task, or if it
+    /// answers an unknown message. Fenced by its author's authority.
     async fn post(&self, message: &NewMessage, request: &RequestId, at: Timestamp) -> Result<Posted>;
 
-    /// The messages for `name` that were not dismissed, oldest first.
+    /// The messages for `name` that are not dismissed, oldest first.
     async fn inbox(&self, name: &MemberName, query: &InboxQuery) -> Result<Vec<Message>>;
 
-    /// The last `limit` messages after the number `after`, whoever they are for, oldest first: one for each inbox it was
-    /// put into, dismissed or not.
+    /// The last `limit` messages after the number `after`, to any recipient, oldest first: one per inbox, dismissed or
+    /// not.
     async fn correspondence(&self, after: u64, limit: usize) -> Result<Vec<Message>>;
 
-    /// Marks messages in the inbox of `name`. [`StoreError::NotFound`](crate::StoreError::NotFound) if one of them never
-    /// was in it; then none is marked. Repeating it changes nothing.
+    /// Marks messages in the inbox of `name`. [`StoreError::NotFound`](crate::StoreError::NotFound) if one of them was
+    /// never in it; then none is marked. Repeating it changes nothing.
     async fn mark(&self, name: &MemberName, messages: &[u64], mark: Mark, at: Timestamp) -> Result<()>;
 
     // ── Shared context ──────────────────────────────────────────────────────────────────────────────────────
 
-    /// Writes or deletes a value and returns its version, which grows with every write, a deletion too.
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict) if it is not in the version that was expected,
+    /// Writes or deletes a value and returns its version, which grows with every write, including deletions.
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict) if it is not at the expected version,
     /// [`StoreError::Invalid`](crate::StoreError::Invalid) if key or value are too long.
     async fn set_context(&self, write: &ContextWrite, request: &RequestId, at: Timestamp) -> Result<u64>;
 
-    /// One value, if it is there.
+    /// One value, if it exists.
     async fn context(&self, key: &str) -> Result<Option<ContextEntry>>;
 
-    /// Values by key. Behind a change, also those that were deleted since, in the order of changes.
+    /// Values by key. With `after`, also values deleted since then, in the order of changes.
     async fn contexts(&self, query: &ContextQuery) -> Result<Vec<ContextEntry>>;
 }
 
-/// Somebody who joins the crew.
+/// A member that joins the crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
-    /// The name.
+    /// Its name.
     pub name: MemberName,
-    /// What for.
+    /// Its role.
     pub role: Role,
-    /// The session it hangs on; a fresh one.
+    /// Its session; a fresh one.
     pub session: SessionId,
-    /// The process that stands for it. No process, where heartbeats do: see [`NodeInfo::of_beats`].
+    /// The process that represents it. No process if it proves its presence by heartbeats: see [`NodeInfo::of_beats`].
     pub node: NodeInfo,
-    /// Without a heartbeat for so long, by the clock of whoever watches, it has left. `None` where a process stands for it.
+    /// Without a heartbeat for this long, by the observer's clock, it has left. `None` if a process represents it.
     pub lease: Option<Duration>,
 }
 
-/// Somebody of the crew.
+/// A member of the crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The name.
+    /// Its name.
     pub name: MemberName,
-    /// What for.
+    /// Its role.
     pub role: Role,
-    /// The session it hangs, or hung, on.
+    /// Its current or last session.
     pub session: SessionId,
-    /// The process that stands for it.
+    /// The process that represents it.
     pub node: NodeInfo,
-    /// Its heartbeats must not be further apart than this.
+    /// The longest allowed pause between its heartbeats.
     pub lease: Option<Duration>,
-    /// Its beat as read now.
+    /// Its current beat.
     pub beat: Beat,
     /// Whether its session is open.
     pub is_there: bool,
@@ -121,119 +123,119 @@ pub struct Member {
 }
 
 impl NodeInfo {
-    /// What stands for a member of a process.
+    /// The node info of a member that a process represents.
     pub fn of_member(self, name: &MemberName) -> Self {
         Self { what: format!("member {name}"), ..self }
     }
 
-    /// What stands for a member by its heartbeats alone.
+    /// The node info of a member that only sends heartbeats.
     pub fn of_beats(node: &str, name: &MemberName) -> Self {
         let (node, what) = (node.to_owned(), format!("member {name}"));
         Self { node, what, boot_id: String::new(), pid: 0, starttime: 0, machine: None, pid_ns: None }
     }
 
-    /// Whether a member of the crew opened the session, and no engine.
+    /// True if a crew member opened the session, not an engine.
     pub fn is_member(&self) -> bool {
         self.what.starts_with("member ")
     }
 
-    /// Who holds what hangs on the session: the member, or the machine of an engine.
+    /// Who holds the session's claims: the member, or the engine's machine.
     pub fn holder(&self) -> &str {
         self.what.strip_prefix("member ").unwrap_or(&self.node)
     }
 
-    /// Whether no process stands for it.
+    /// True if no process represents it.
     pub fn is_by_beats(&self) -> bool {
         self.pid == 0
     }
 }
 
-/// A message on its way.
+/// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
-    /// From whom.
+    /// The sender.
     pub author: Author,
-    /// For whom.
+    /// The recipients.
     pub to: Recipients,
-    /// What kind it is.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The message it answers.
     pub reply_to: Option<u64>,
 }
 
-/// Who writes, and by what right.
+/// The sender of a message and its authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// The name that is shown.
+    /// The displayed name.
     pub name: MemberName,
-    /// The right to that name.
+    /// The authority to use that name.
     pub authority: Authority,
 }
 
-/// The right to write under a name.
+/// The authority to write under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// Somebody outside of the crew, at whose word the store takes it.
+    /// A sender outside the crew, whom the store trusts.
     Outside,
-    /// A member: its session has to be open.
+    /// A member: its session must be open.
     Member(SessionId),
-    /// The agent of a task: its attempt has to be claimed or running.
+    /// The agent of a task: its attempt must be claimed or running.
     Attempt {
-        /// The attempt.
+        /// The attempt's number.
         attempt: u32,
         /// The SHA-256 of its token.
         token_hash: String,
     },
 }
 
-/// For whom a message is.
+/// The recipients of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipients {
-    /// A member, there or not, or the agent of a task.
+    /// A member, present or not, or the agent of a task.
     One(MemberName),
-    /// Every member that is there and every agent at work, but for the author.
+    /// Every present member and every running agent, except the author.
     Everybody,
-    /// The same, of this role.
+    /// The same, but only with this role.
     Role(Role),
 }
 
-/// What kind a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageKind {
-    /// For one.
+    /// To one recipient.
     Direct,
-    /// For everybody.
+    /// To all.
     Broadcast,
-    /// A question to everybody.
+    /// A question to all.
     Help,
 }
 
-/// A message that is there.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
     /// Its number.
     pub id: u64,
-    /// In whose inboxes it is.
+    /// The owners of the inboxes that contain it.
     pub to: Vec<MemberName>,
 }
 
-/// A message in somebody's inbox.
+/// A message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its number; later ones have higher numbers.
+    /// Its number; later messages have higher numbers.
     pub id: u64,
     /// When it was written.
     pub at: Timestamp,
-    /// From whom.
+    /// The sender.
     pub from: MemberName,
-    /// In whose inbox it is.
+    /// The owner of the inbox.
     pub to: MemberName,
-    /// What kind it is.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The message it answers.
     pub reply_to: Option<u64>,
@@ -244,35 +246,35 @@ pub struct Message {
 /// Which messages to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxQuery {
-    /// Only those that were not shown yet.
+    /// Only unread messages.
     pub unread: bool,
-    /// Only after this number.
+    /// Only messages after this number.
     pub after: u64,
-    /// At most so many; zero for all.
+    /// Maximum number; zero for all.
     pub limit: usize,
 }
 
-/// What is done to a message in an inbox.
+/// How to mark a message in an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It was shown. The first time counts.
     Read,
-    /// It is listed no more.
+    /// It is no longer listed.
     Dismissed,
 }
 
-/// A value on its way into the shared context.
+/// A write to the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextWrite {
-    /// Under which key.
+    /// The key.
     pub key: String,
-    /// What; `None` deletes it.
+    /// The value; `None` deletes it.
     pub value: Option<String>,
-    /// Only if it is in this version; zero if it is not there.
+    /// Only at this version; zero if it must not exist.
     pub if_version: Option<u64>,
     /// Only as the leader of this term.
     pub leader: Option<Lander>,
-    /// By whom, for people.
+    /// Who writes it, for display.
     pub by: String,
 }
 
@@ -285,19 +287,19 @@ pub struct ContextEntry {
     pub value: Option<String>,
     /// Grows with every write to the key.
     pub version: u64,
-    /// Grows with every write to any key: whoever follows the last one misses no key.
+    /// Grows with every write to any key: a reader that follows it misses no key.
     pub change: u64,
     /// Who wrote it.
     pub by: String,
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
 }
 
 /// Which values to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContextQuery {
-    /// Only keys that begin with this.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Only what changed after this change.
+    /// Only values changed after this change.
     pub after: Option<u64>,
 }

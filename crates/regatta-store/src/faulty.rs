@@ -1,8 +1,8 @@
-//! Lost requests and lost answers.
+//! Simulates lost requests and lost answers.
 //!
-//! [`Faulty`] wraps a store the way a bad network does: some calls never arrive, some arrive and their answer
-//! is lost, and each is repeated with the same arguments until an answer comes through. Behind it, the whole
-//! conformance suite must pass unchanged: that is what "repeatable" means.
+//! [`Faulty`] wraps a store the way a bad network does: some calls never arrive, some arrive and their answer is lost,
+//! and each is repeated with the same arguments until an answer arrives. Behind it, the whole conformance suite must
+//! pass unchanged: that is what "repeatable" means.
 
 use regatta_core::state::StateName;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,16 +32,16 @@ pub struct Faulty<S> {
     renewals: Mutex<Renewals>,
 }
 
-/// How renewals of sessions fare.
+/// How session renewals are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewals {
-    /// As everything else.
+    /// Like every other call.
     Answered,
-    /// Carried out, and answered that much later.
+    /// Executed, but answered this much later.
     Late(Duration),
-    /// Neither carried out nor answered.
+    /// Neither executed nor answered.
     Hang,
-    /// Refused, because somebody else has the store's lock.
+    /// Refused, as if another process held the store's lock.
     Busy,
 }
 
@@ -51,7 +51,7 @@ impl<S: Store> Faulty<S> {
         Self { inner, percent, state: AtomicU64::new(seed), renewals: Mutex::new(Renewals::Answered) }
     }
 
-    /// From now on renewals fare like this.
+    /// Sets how renewals are treated from now on.
     pub fn renewals(&self, fare: Renewals) {
         *self.renewals.lock().unwrap_or_else(PoisonError::into_inner) = fare;
     }
@@ -65,7 +65,7 @@ impl<S: Store> Faulty<S> {
     }
 }
 
-/// Repeats the call until its request and its answer both came through.
+/// Repeats the call until both its request and its answer have arrived.
 macro_rules! lossy {
     ($store:expr, $call:expr) => {
         loop {

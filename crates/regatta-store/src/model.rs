@@ -19,29 +19,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::ClaimLimits;
 
-/// The queue that a daemon works on. A foreground run has one of its own, named after its session.
+/// The queue of the daemon. A foreground run has its own, named after its session.
 pub const MAIN_QUEUE: &str = "main";
 
-/// A task whose holders have gone so often in a row, without a word of how it went, is blocked.
+/// The number of holders lost in a row, without a result, after which a task is blocked.
 pub const LOST_LEASES: u32 = 5;
 
 /// A node's session in the store. Not an agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId(pub String);
 
-/// Made by the caller, once per thing it wants done; a repeat carries the same one.
+/// Created by the caller, once per intended change; a repeat carries the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub String);
 
 impl RequestId {
-    /// A fresh one.
+    /// A fresh id.
     pub fn fresh() -> Self {
         Self(random_hex())
     }
 }
 
 impl SessionId {
-    /// A fresh one that begins with `prefix`.
+    /// A fresh id that begins with `prefix`.
     pub fn fresh(prefix: &str) -> Self {
         Self(format!("{prefix}-{}", random_hex()))
     }
@@ -60,23 +60,23 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// How often a session was renewed. Compared for equality only.
+/// How often a session was renewed. Only compared for equality.
 pub type Beat = u64;
 
-/// Who opened a session: enough to tell on the same machine whether that process still lives.
+/// The process that opened a session: enough to check on the same machine whether it is still alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// The node's name.
     pub node: String,
     /// What runs: `run PLAN` or `daemon`.
     pub what: String,
-    /// The machine's boot.
+    /// The boot id of the machine.
     pub boot_id: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// When that process started, in clock ticks since boot.
     pub starttime: u64,
-    /// The machine by an id that does not change with its name; unknown in sessions of older versions.
+    /// An id of the machine that does not change with its name; unknown in sessions of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The pid namespace that the process id belongs to; unknown in sessions of older versions.
@@ -89,37 +89,37 @@ pub struct NodeInfo {
 pub struct SessionInfo {
     /// Its id.
     pub session: SessionId,
-    /// Who opened it.
+    /// The process that opened it.
     pub node: NodeInfo,
-    /// Its beat as read now.
+    /// Its current beat.
     pub beat: Beat,
 }
 
-/// A task on its way into the queue.
+/// A task to be queued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
-    /// What is ordered.
+    /// The task as ordered.
     pub spec: TaskSpec,
     /// The queue it waits in.
     pub queue: String,
-    /// What to do if the id is there already.
+    /// What to do if the id already exists.
     pub if_present: IfPresent,
 }
 
-/// What `enqueue` does with an id that is there already.
+/// What `enqueue` does with an id that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfPresent {
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict), unless this very request put it there.
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict), unless this same request added it.
     Refuse,
-    /// The new spec and queue replace the old, the task is pending again with no work failure charged, attempts go on
-    /// being counted. Refused while it is claimed or landing.
+    /// The new spec and queue replace the old ones, the task is pending again with no work failure charged, and
+    /// attempts keep counting up. Refused while it is claimed or landing.
     Restart,
-    /// As `Restart`, but what is landed or done stays so (in the new queue, with the new spec), and what is
-    /// claimed or landing only changes its queue.
+    /// Like `Restart`, but landed or done tasks stay so (in the new queue, with the new spec), and claimed or landing
+    /// ones only change their queue.
     Resume,
 }
 
-/// Place in claim order.
+/// A position in claim order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyKey {
     /// Higher first.
@@ -131,39 +131,39 @@ pub struct ReadyKey {
 /// A task that could be claimed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
-    /// Where it stands.
+    /// Its position.
     pub key: ReadyKey,
-    /// What is ordered.
+    /// The task as ordered.
     pub spec: TaskSpec,
 }
 
-/// Asks for one task.
+/// A request to claim one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Which.
+    /// The task to claim.
     pub task: TaskId,
-    /// By whom.
+    /// The claiming session.
     pub session: SessionId,
     /// The SHA-256 of the attempt's secret token, in hexadecimal.
     pub token_hash: String,
-    /// This request.
+    /// The id of this request.
     pub request: RequestId,
-    /// For an engine's claim: what must not be exceeded. `None` for a member's, which is no agent.
+    /// The limits of an engine's claim. `None` for a member's claim, which starts no agent.
     pub limits: Option<ClaimLimits>,
 }
 
-/// Permission to move one task on. Everything a worker writes names it.
+/// Permission to advance one task. Everything a worker writes names it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// The task.
     pub task: TaskId,
-    /// Grows with every change of owner.
+    /// Grows with every new owner.
     pub fence: u64,
-    /// The attempt.
+    /// The attempt's number.
     pub attempt: u32,
-    /// The session it hangs on.
+    /// The session it belongs to.
     pub session: SessionId,
-    /// What is ordered.
+    /// The task as ordered.
     pub spec: TaskSpec,
     /// Work failures charged so far.
     pub charged: u32,
@@ -171,18 +171,18 @@ pub struct Claim {
     pub environment_failures: u32,
     /// The follow-up that this attempt is for.
     pub prompt: Option<Prompt>,
-    /// The done or landed work that the task is being followed up on.
+    /// The done or landed work that this follow-up builds on.
     pub standing: Option<TaskState>,
 }
 
-/// How a claimed task moves on. Each variant says what the store writes beside the state.
+/// How a claimed task advances. Each variant says what the store writes besides the state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// The lane is ready; the state stays claimed.
     LaneReady(Attempt),
-    /// The agent runs.
+    /// The agent has started.
     Started {
-        /// What is known of the attempt.
+        /// What is known about the attempt.
         attempt: Attempt,
         /// The agent's process id, for the event.
         pid: u32,
@@ -191,100 +191,100 @@ pub enum Step {
     Update(Attempt),
     /// The agent's process tree is gone.
     Exited {
-        /// What is known of the attempt.
+        /// What is known about the attempt.
         attempt: Attempt,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
-    /// The attempt is settled. `attempt.charged` says whether it counts.
+    /// The attempt is settled. `attempt.charged` says whether it counts against the maximum.
     Settled {
         /// The final record of the attempt.
         attempt: Attempt,
-        /// What follows.
+        /// What happens to the task.
         outcome: Outcome,
     },
 }
 
-/// What follows from a settled attempt.
+/// What happens to a task after a settled attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Into the train.
+    /// Join the train.
     Approve(LandRequest),
-    /// Done, nothing to land.
+    /// Done, with nothing to land.
     Done {
-        /// The commit, if there is one.
+        /// The commit with the work, if there is one.
         head: Option<String>,
     },
-    /// Again, not before that time.
+    /// Try again, not before the given time.
     Retry {
-        /// Not before.
+        /// The earliest start.
         not_before: Option<Timestamp>,
-        /// Which class of failure.
+        /// The class of the failure.
         class: FailureClass,
         /// What failed.
         why: String,
     },
-    /// Back to the queue, as if it had not happened: stopped by an operator, lost.
+    /// Back to the queue as if the attempt had not happened: stopped by an operator, or lost.
     Release {
         /// Why.
         why: String,
     },
-    /// Wait for a time; counts as an environment failure if `why` is that.
+    /// Wait for a time; counts as an environment failure if that is the reason.
     Park {
-        /// Until then.
+        /// The time to wait for.
         until: Timestamp,
         /// Why.
         why: ParkReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// Wait for a person.
+    /// Wait for a user.
     Block {
         /// Why.
         reason: BlockReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// Given up.
+    /// Failed for good.
     Fail {
         /// Why.
         why: String,
     },
-    /// Called off while it ran; the process tree is gone by now.
+    /// Cancelled while it ran; its process tree has already ended.
     Cancel {
-        /// By whom.
+        /// Who cancelled it.
         by: String,
     },
 }
 
-/// A word from a worker.
+/// A report from an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerReport {
-    /// About which task.
+    /// The task it is about.
     pub task: TaskId,
-    /// In which attempt.
+    /// The attempt it is about.
     pub attempt: u32,
-    /// The SHA-256 of the token it was given.
+    /// The SHA-256 of the agent's token.
     pub token_hash: String,
-    /// What it says.
+    /// The report itself.
     pub word: Word,
 }
 
-/// What a worker says.
+/// What an agent reports.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word {
     /// Its verdict; the last one counts.
     Done(Statement),
-    /// How far it is.
+    /// Its progress.
     Progress {
         /// In a few words.
         label: String,
-        /// More of it.
+        /// More detail.
         detail: Option<String>,
         /// The phase it belongs to.
         phase: Option<String>,
     },
-    /// It cannot go on without a person.
+    /// It cannot continue without a user.
     Stuck(String),
 }
 
@@ -301,104 +301,104 @@ impl Word {
     }
 }
 
-/// What the worker of one attempt has said.
+/// What the agent of one attempt has reported.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reported {
     /// Its last verdict.
     pub statement: Option<Statement>,
-    /// Why it called itself stuck, if it did after that verdict.
+    /// Why it reported itself stuck, if it did so after that verdict.
     pub stuck: Option<String>,
 }
 
-/// A change to a task that nobody holds.
+/// An operation on a task that no session holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// Called off. A claimed task is refused here: its owner has to end the worker first, see [`Operation::AskCancel`].
-    /// So is one whose car has passed its gate: it may be on the target already.
+    /// Cancels it. Refused for a claimed task, whose owner must end the worker first: see [`Operation::AskCancel`].
+    /// Also refused once its car has passed its gate: it may be on the target already.
     Cancel {
-        /// By whom.
+        /// Who cancels it.
         by: String,
     },
-    /// Sets a flag that the owner of a claimed task obeys: end the worker, then settle with [`Outcome::Cancel`].
+    /// Sets a flag that the owner of a claimed task obeys: it ends the worker, then settles with [`Outcome::Cancel`].
     AskCancel {
-        /// By whom.
+        /// Who asks for it.
         by: String,
     },
-    /// Pending again, charged attempts forgotten; dependents that were skipped because of it come back.
-    /// Refused while something it depends on is dead: that has to come back first.
+    /// Makes it pending again with no attempts charged; dependents that were skipped because of it are pending again
+    /// too. Refused while a dependency is dead: that one must be requeued first.
     Requeue {
-        /// By whom.
+        /// Who requeues it.
         by: String,
     },
-    /// A failed or blocked task is pending again, with its failures remembered: refused once as many are charged as it
-    /// may have attempts. Dependents come back with it, as after [`Operation::Requeue`].
+    /// Makes a failed or blocked task pending again, with its failures kept: refused once all its attempts are charged.
+    /// Dependents are pending again too, as after [`Operation::Requeue`].
     Retry {
-        /// By whom.
+        /// Who retries it.
         by: String,
     },
-    /// Work that is done, or was blocked by a conflict or by tests, joins the train.
+    /// Lets work that is done, or was blocked by a conflict or by tests, join the train.
     Land {
-        /// By whom.
+        /// Who lands it.
         by: String,
-        /// The attempt that made it.
+        /// The attempt that made the work.
         attempt: u32,
-        /// What is asked of the train.
+        /// What to land, and how.
         request: LandRequest,
     },
-    /// A person takes work that was blocked for its verdict: it joins the train, and the attempt keeps its commits.
+    /// A user accepts work that was blocked for its verdict: it joins the train, and the attempt keeps its commits.
     Accept {
-        /// By whom.
+        /// Who accepts it.
         by: String,
-        /// The attempt that made it.
+        /// The attempt that made the work.
         attempt: u32,
-        /// What is asked of the train.
+        /// What to land, and how.
         request: LandRequest,
     },
-    /// The next attempt starts a new conversation: those of earlier attempts are not resumed.
+    /// The next attempt starts a new conversation: earlier ones are not resumed.
     EndConversations,
     /// The time it waited for has come.
     Due,
     /// Wait for a time.
     Park {
-        /// Until then.
+        /// The time to wait for.
         until: Timestamp,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
 }
 
-/// Something more to say to a task's agent.
+/// A follow-up to be sent to a task's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPrompt {
-    /// What the agent is told.
+    /// The text for the agent.
     pub text: String,
-    /// How it begins, without secrets, for the event log.
+    /// Its beginning, without secrets, for the event log.
     pub beginning: String,
-    /// Who says it.
+    /// Who sends it.
     pub by: String,
-    /// The queue a task that has ended waits in from now on; `None` for the one it has.
+    /// The queue that a finished task moves to; `None` for its current one.
     pub queue: Option<String>,
-    /// The attempt under way is interrupted for it, and it is taken before prompts that are not urgent.
+    /// Interrupts the current attempt, and is taken before prompts that are not urgent.
     pub urgent: bool,
 }
 
-/// What became of something that was said.
+/// The result of sending a follow-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Which of the task's follow-ups it is, from 1.
+    /// Its number among the task's follow-ups, from 1.
     pub prompt: u32,
-    /// Its place among those that wait, from 1.
+    /// Its position among the waiting ones, from 1.
     pub position: u32,
-    /// The task had ended, and is pending again because of it.
+    /// True if the task had ended, and is pending again because of it.
     pub rearmed: bool,
 }
 
-/// A task as the store has it.
+/// A task as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRecord {
-    /// What is ordered.
+    /// The task as ordered.
     pub spec: TaskSpec,
-    /// Where it is in its life.
+    /// Its current state.
     pub state: TaskState,
     /// Order of arrival.
     pub seq: u64,
@@ -406,7 +406,7 @@ pub struct TaskRecord {
     pub queue: String,
     /// Attempts so far.
     pub attempts: u32,
-    /// Of which charged.
+    /// Charged attempts.
     pub charged: u32,
     /// Environment failures in a row so far.
     pub environment_failures: u32,
@@ -416,11 +416,11 @@ pub struct TaskRecord {
     pub session: Option<SessionId>,
     /// Its fence.
     pub fence: u64,
-    /// Who asked for it to be cancelled while it is held.
+    /// Who asked to cancel it while it is claimed.
     pub cancel_asked: Option<String>,
-    /// Who asked for the attempt under way to be interrupted, so that its agent continues with an urgent prompt.
+    /// Who asked to interrupt the current attempt so that its agent continues with an urgent prompt.
     pub interrupt_asked: Option<String>,
-    /// The done or landed work that it is being followed up on: whoever depends on it has it.
+    /// The done or landed work that its follow-up builds on; it still counts for dependents.
     pub standing: Option<TaskState>,
     /// When it entered the queue.
     pub created_at: Timestamp,
@@ -429,30 +429,30 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// The state in which its work can be had: its own, or the one from before it was followed up.
+    /// The state that provides its work: its own, or the one before its follow-up.
     pub fn met(&self) -> Option<&TaskState> {
         Some(&self.state).filter(|state| state.is_met()).or(self.standing.as_ref())
     }
 }
 
-/// What a list says of a task: everything but its order, which may be long.
+/// A task for lists: everything except its spec, which may be long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskBrief {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
-    /// One line for people.
+    /// One line for display.
     pub title: String,
-    /// The entry of `agents:` that does the work.
+    /// The agent's entry in `agents:`.
     pub agent: String,
-    /// What kind of work it is.
+    /// The kinds of work it is.
     pub labels: Vec<String>,
-    /// The part it plays in something larger.
+    /// Its part in something larger.
     pub part: Option<Part>,
     /// Higher first.
     pub priority: i32,
-    /// Reads only: no lane of its own, nothing to land.
+    /// It only reads: no lane of its own, nothing to land.
     pub read_only: bool,
-    /// Where it is in its life.
+    /// Its current state.
     pub state: TaskState,
     /// Attempts so far.
     pub attempts: u32,
@@ -483,19 +483,19 @@ impl From<&TaskRecord> for TaskBrief {
 /// Which tasks to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskQuery {
-    /// Only these, without regard to case; those that are not there are left out. `None` for all.
+    /// Only these, regardless of case; unknown ids are left out. `None` for all.
     pub ids: Option<Vec<TaskId>>,
-    /// Only of this queue.
+    /// Only tasks of this queue.
     pub queue: Option<String>,
     /// Only in these states; empty for all.
     pub states: Vec<StateName>,
-    /// Only ids that begin with this, without regard to case.
+    /// Only ids with this prefix, regardless of case.
     pub prefix: Option<String>,
-    /// Only after this order of arrival.
+    /// Only tasks that arrived after this one.
     pub after: Option<u64>,
-    /// At most so many; zero for all.
+    /// Maximum number; zero for all.
     pub limit: usize,
-    /// Where there are more than `limit`: those whose state changed last, instead of the first to arrive.
+    /// If there are more than `limit`: those whose state changed last, instead of the first to arrive.
     pub latest: bool,
 }
 
@@ -504,7 +504,7 @@ pub struct TaskQuery {
 pub struct Lander {
     /// The role, `train:<target>`.
     pub role: String,
-    /// The holder.
+    /// The session that holds it.
     pub session: SessionId,
     /// Grows with every new holder.
     pub term: u64,
@@ -519,19 +519,19 @@ pub struct AccountKey {
     pub agent: String,
 }
 
-/// What is known of an account.
+/// What is known about an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountRecord {
-    /// Which.
+    /// The account.
     pub key: AccountKey,
-    /// The highest was used last; zero for one that never was.
+    /// The highest was used last; zero if it was never used.
     pub turn: u64,
-    /// What it has run into, by the limit's name.
+    /// Its limits, by name.
     pub coolings: Vec<Cooling>,
 }
 
 impl AccountRecord {
-    /// What decides whether it is used.
+    /// The part that decides whether it is used.
     pub fn standing(&self) -> Standing {
         Standing { profile: self.key.profile.clone(), turn: self.turn, coolings: self.coolings.clone() }
     }

@@ -1,25 +1,25 @@
-//! What attempts have used, as the store adds it up.
+//! Totals of what attempts have used.
 
 use regatta_core::budget::Spent;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
-/// By what sums are told apart.
+/// How totals are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpendBy {
-    /// By nothing: one row, also where there was no attempt.
+    /// Not grouped: one row, even without any attempt.
     #[default]
     All,
     /// By the task.
     Task,
-    /// By the entry of `agents:`.
+    /// By the agent's entry in `agents:`.
     Agent,
-    /// By the model, as the agent named it, else as it was asked for; the key may be empty.
+    /// By the model, as reported by the agent, else as requested; the key may be empty.
     Model,
-    /// By the plan; what belongs to none is left out.
+    /// By the plan; attempts without one are left out.
     Plan,
-    /// By the quarter of an hour since the epoch in which it ended, or was started where it has not. Every time zone's
-    /// midnight is the beginning of one.
+    /// By the quarter of an hour since the epoch in which it ended, or started if it has not ended. Midnight in every
+    /// time zone is the start of one.
     Quarter,
 }
 
@@ -29,19 +29,19 @@ pub const QUARTER: i64 = 15 * 60 * 1000;
 /// Which attempts to add up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpendQuery {
-    /// By what.
+    /// How to group them.
     pub by: SpendBy,
-    /// Only those that ended, or were started where they have not, at that time or later.
+    /// Only attempts that ended, or started if they have not ended, at that time or later.
     pub since: Option<Timestamp>,
-    /// Only of this plan.
+    /// Only attempts of this plan.
     pub plan: Option<String>,
-    /// Only of tasks in this queue.
+    /// Only attempts of tasks in this queue.
     pub queue: Option<String>,
-    /// Only of these tasks.
+    /// Only attempts of these tasks.
     pub tasks: Option<Vec<TaskId>>,
-    /// Only since their task was last put into the queue anew ([`IfPresent::Restart`](crate::IfPresent::Restart)).
+    /// Only attempts since their task was last queued again ([`IfPresent::Restart`](crate::IfPresent::Restart)).
     pub anew: bool,
-    /// Not these attempts.
+    /// Excludes these attempts.
     pub except: Vec<(TaskId, u32)>,
 }
 
@@ -52,11 +52,11 @@ pub struct Spending {
     pub key: String,
     /// How many attempts.
     pub attempts: u64,
-    /// Dollars, as far as they are known.
+    /// Dollars, as far as known.
     pub usd: f64,
-    /// Attempts that used tokens and whose dollars nobody knows.
+    /// Attempts that used tokens and whose dollars are unknown.
     pub unpriced: u64,
-    /// Attempts whose dollars were reckoned from their tokens.
+    /// Attempts whose dollars were calculated from their tokens.
     pub priced: u64,
     /// Tokens read.
     pub tokens_in: u64,
@@ -65,7 +65,7 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// The same as it counts against budgets.
+    /// The amount that counts against budgets.
     pub fn spent(&self) -> Spent {
         Spent { usd: self.usd, tokens: self.tokens_in.saturating_add(self.tokens_out) }
     }

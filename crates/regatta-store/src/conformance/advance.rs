@@ -1,4 +1,4 @@
-//! Moving a claimed task on.
+//! Advancing a claimed task.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
@@ -66,7 +66,7 @@ pub async fn a_repeated_step_is_taken_once_even_after_the_claim_ended(fixture: &
         node.store.advance(&claim, &settle, &settled, at(2)).await.unwrap();
     }
     assert_eq!(node.store.task(&id("t")).await.unwrap().charged, 1);
-    // Even when somebody holds it again, and even the step before the last.
+    // Even while another session holds it again, and even for the step before the last.
     node.claim("t").await;
     node.store.advance(&claim, &settle, &settled, at(3)).await.unwrap();
     node.store.advance(&claim, &start, &started, at(3)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Taking tasks.
+//! Claiming tasks.
 
 use regatta_core::event::EventBody;
 use regatta_core::state::{StateName, TaskState};

@@ -1,4 +1,4 @@
-//! What one task's end means for those that wait for it.
+//! What the end of one task means for its dependents.
 
 use regatta_core::event::EventBody;
 use regatta_core::state::{BlockReason, StateName, TaskState};
@@ -162,7 +162,7 @@ pub async fn a_met_parent_that_starts_over_makes_its_children_wait_again(fixture
     node.add(&[task("a").or(IfPresent::Restart)]).await;
     assert_eq!(node.ready().await, ["a"]);
     assert!(node.try_claim("b").await.unwrap().is_none());
-    // What had begun goes on; should it come back, it waits as well, or is skipped.
+    // A task that has started continues; if it is queued again, it waits too, or is skipped.
     node.settle(&held, Outcome::Release { why: "drain".into() }).await.unwrap();
     assert_eq!(node.ready().await, ["a"]);
     node.finish("a").await;

@@ -1,4 +1,4 @@
-//! The log, and being woken by it.
+//! The event log, and notification of changes.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Fixture;
 use super::node::{Node, at, id, task};
 use crate::{RequestId, StoreError};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any test takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn noted(text: &str) -> EventBody {
@@ -108,7 +108,7 @@ pub async fn a_change_wakes_other_handles_at_once(fixture: &dyn Fixture) {
     let (a, b) = (Node::join(fixture, "a").await, Node::join(fixture, "b").await);
     let mut changes = a.store.subscribe().await.unwrap();
     for round in 0..10 {
-        // The other session's opening may still be on its way.
+        // The notification of the other session's opening may still arrive.
         while tokio::time::timeout(Duration::from_millis(50), changes.changed()).await.is_ok() {}
         let name = format!("t{round}");
         b.add(&[task(&name)]).await;

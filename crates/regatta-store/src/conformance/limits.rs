@@ -1,4 +1,4 @@
-//! Limits over all engines of a project, and holders that go again and again.
+//! Limits over all engines of a project, and tasks whose holders are lost repeatedly.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub async fn agents_of_all_engines_count(fixture: &dyn Fixture) {
     let Held::Workers { max: 3, holders } = why else { panic!("{why:?}") };
     let of: Vec<_> = holders.iter().map(|holder| (&holder.session, holder.claims)).collect();
     assert_eq!(of, [(&a.session, 2), (&b.session, 1)]);
-    // Each by what it sees, and nothing has changed for the task that was held back.
+    // Each engine decides by its own limits, and the refused task has not changed.
     assert_eq!(a.ready().await, ["z"]);
     assert!(a.events("z").await.iter().all(|event| matches!(event, EventBody::Enqueued { .. })));
     b.settle(&y, Outcome::Done { head: None }).await.unwrap();
@@ -73,7 +73,7 @@ pub async fn a_request_that_was_held_back_may_be_repeated(fixture: &dyn Fixture)
     held(b.store.claim(&request, at(2)).await);
     a.settle(&x, Outcome::Done { head: None }).await.unwrap();
     let claim = b.store.claim(&request, at(3)).await.unwrap().unwrap();
-    // And its answer stays what it was, whatever is full by then.
+    // The answer stays the same, whatever is full by then.
     assert_eq!(b.store.claim(&request, at(4)).await.unwrap(), Some(claim));
 }
 
@@ -95,7 +95,7 @@ pub async fn places_that_are_written_to_elsewhere_are_kept_clear(fixture: &dyn F
     let why = held(try_within(&b, "y", &at_most(9), 2).await);
     assert_eq!(why.to_string(), "x writes src, in the daemon");
     within(&b, "z", &at_most(9)).await;
-    // What is on its way to the target is the train's to bring together.
+    // Work on its way to the target is merged by the train, so its writes no longer count.
     a.settle(&x, Outcome::Done { head: None }).await.unwrap();
     within(&b, "y", &at_most(9)).await;
 }
@@ -126,8 +126,8 @@ pub async fn engines_that_claim_at_once_exceed_nothing(fixture: &dyn Fixture) {
                         for info in node.store.sessions().await.unwrap() {
                             held += node.store.claims_of(&info.session).await.unwrap().len();
                         }
-                        // Each look is at another moment: at no moment were there more, so in four there are not
-                        // more than all of them could have taken one after the other.
+                        // The sessions are read at different moments. At each moment at most `MAX` are held, so the sum
+                        // is at most four times that.
                         assert!(held <= 4 * MAX as usize);
                         node.settle(&claim, Outcome::Done { head: None }).await.unwrap();
                     }
@@ -140,7 +140,7 @@ pub async fn engines_that_claim_at_once_exceed_nothing(fixture: &dyn Fixture) {
     for engine in engines {
         engine.await.unwrap();
     }
-    // In the order in which it happened.
+    // Check the limit in the order of the events.
     let mut at_work = 0u32;
     for event in first.store.events(0, None, 10_000).await.unwrap() {
         match event.body {
@@ -160,7 +160,7 @@ pub async fn the_pause_between_two_starts_is_everybodys(fixture: &dyn Fixture) {
     let why = held(try_within(&b, "y", &limits, 102_000).await);
     assert_eq!(why, Held::Stagger { left: Duration::from_secs(3) });
     try_within(&b, "y", &limits, 105_000).await.unwrap().unwrap();
-    // A clock that was set back holds nobody up for hours.
+    // A clock that was set back delays no engine for hours.
     try_within(&a, "z", &limits, 50_000).await.unwrap().unwrap();
 }
 
@@ -196,7 +196,7 @@ pub async fn a_task_whose_holders_go_again_and_again_is_blocked(fixture: &dyn Fi
         lose().await;
         assert_eq!(judge.states(["t"]).await, ["pending"]);
     }
-    // One that came to an end of its own begins the count again; one that went in an ordinary way does not.
+    // An attempt that ends by itself resets the count; an ordinary release does not.
     judge.bring("t", Outcome::Release { why: "drain".into() }).await;
     let claim = judge.claim("t").await;
     let retry = Outcome::Retry {
@@ -217,7 +217,7 @@ pub async fn a_task_whose_holders_go_again_and_again_is_blocked(fixture: &dyn Fi
     assert!(detail.contains("5 in a row"), "{detail}");
     let record = judge.store.task(&id("t")).await.unwrap();
     assert_eq!((record.charged, record.session), (0, None));
-    // Whoever looked at it begins anew.
+    // A user who requeues it resets the count.
     let requeue = crate::Operation::Requeue { by: "me".into() };
     judge.store.operate(&id("t"), &requeue, &RequestId::fresh(), at(6)).await.unwrap();
     lose().await;

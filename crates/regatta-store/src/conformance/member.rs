@@ -1,4 +1,4 @@
-//! Members, who leads them, and what is particular about the board.
+//! Members, their leader, and the board.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{
     Store, StoreError,
 };
 
-/// A name that is known to be one.
+/// A valid name.
 pub(super) fn name(text: &str) -> MemberName {
     MemberName::parse(text).expect("a case names valid members")
 }
 
-/// Somebody who comes with a session of its own.
+/// A new member with its own session.
 pub(super) fn newcomer(text: &str, role: &str) -> NewMember {
     let name = name(text);
     NewMember {
@@ -30,7 +30,7 @@ pub(super) fn newcomer(text: &str, role: &str) -> NewMember {
     }
 }
 
-/// A member as a node: what it holds hangs on its session.
+/// A member as a node: its claims belong to its session.
 pub(super) async fn join(fixture: &dyn Fixture, text: &str, role: &str) -> Node {
     let (store, new) = (fixture.machine().await, newcomer(text, role));
     store.register(&new, at(1)).await.expect("the name is free");
@@ -109,7 +109,7 @@ pub async fn who_leaves_gives_back_what_it_held(fixture: &dyn Fixture) {
     assert!(find(judge.store.as_ref(), "Tom").await.tasks.is_empty());
     let late = tom.settle(&claim, Outcome::Done { head: None }).await;
     assert!(matches!(late, Err(StoreError::SessionExpired)), "{late:?}");
-    // Under the same name, the old claim is no good either.
+    // The old claim is invalid under the same name, too.
     let again = join(fixture, "Tom", "tester").await;
     let next = again.claim("t").await;
     assert!(next.fence > claim.fence);
@@ -180,7 +180,7 @@ pub async fn a_failed_task_is_retried_as_often_as_it_may(fixture: &dyn Fixture) 
     assert!(matches!(&refused, Err(StoreError::Refused(why)) if why.contains("3 of 3")), "{refused:?}");
     tom.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap();
     assert_eq!(tom.store.task(&id("t")).await.unwrap().charged, 0);
-    // Waiting for a person is no failure.
+    // Waiting for a user is not a failure.
     tom.bring("t", Outcome::Block { reason: BlockReason::NeedsInput, detail: "a key".into() }).await;
     tom.operate("t", retry()).await.unwrap();
     assert_eq!(tom.state("t").await.name(), "pending");

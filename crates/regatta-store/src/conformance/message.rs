@@ -61,7 +61,7 @@ pub async fn everybody_is_who_is_there_and_who_is_at_work(fixture: &dyn Fixture)
     assert_eq!(send(store, &role("agent")).await.unwrap(), ["working"]);
     assert_eq!(send(store, &role("nobody")).await.unwrap(), [""; 0]);
     assert_eq!(texts(store, "Bob", &InboxQuery::default()).await, ["all", "all", "some"]);
-    // One who has left, and a task that has not begun, find what was for them alone.
+    // A member who has left and a task that has not started still receive direct messages.
     for to in ["gone", "Waiting"] {
         assert_eq!(send(store, &message(Recipients::One(name(to)), "you")).await.unwrap().len(), 1);
         assert_eq!(texts(store, to, &InboxQuery::default()).await, ["you"]);

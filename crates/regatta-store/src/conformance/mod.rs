@@ -1,10 +1,9 @@
-//! One suite for every backend: the meaning of [`Store`].
+//! One suite for every backend: it defines the meaning of [`Store`].
 //!
-//! A case is an ordinary function over a [`Fixture`], which hands out independent handles ("machines") on one
-//! fresh store. [`conformance!`](crate::conformance!) turns all of them into tests of one backend, so that a
-//! name reads `sqlite::claim::two_sessions_never_hold_one_task`. A case says what is true of all backends,
-//! plain or behind [`Faulty`](crate::faulty::Faulty), and so compares no times and no beats for more than
-//! equality.
+//! A case is an ordinary function over a [`Fixture`], which provides independent handles ("machines") on one fresh
+//! store. [`conformance!`](crate::conformance!) turns all of them into tests of one backend, with names such as
+//! `sqlite::claim::two_sessions_never_hold_one_task`. A case asserts what is true of all backends, plain or behind
+//! [`Faulty`](crate::faulty::Faulty), and so compares times and beats only for equality.
 
 pub mod advance;
 pub mod claim;
@@ -38,7 +37,7 @@ pub trait Fixture: Send + Sync {
     async fn machine(&self) -> Arc<dyn Store>;
 }
 
-/// Expands every case into a test. `$fixture` is an expression that makes a fresh fixture, seen from any module.
+/// Expands every case into a test. `$fixture` is an expression that creates a fresh fixture and is valid in any module.
 #[macro_export]
 macro_rules! conformance {
     ($fixture:expr) => {

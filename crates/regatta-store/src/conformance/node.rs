@@ -1,4 +1,4 @@
-//! The hands of a case: one node with its own handle and session, and short names for what it does.
+//! Test helpers: one node with its own handle and session, and short names for its calls.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::{
     SessionId, Step, Store,
 };
 
-/// The queue of all cases that do not care.
+/// The default queue of the cases.
 pub const QUEUE: &str = "main";
 
-/// An instant; which one decides nothing.
+/// An instant; its value decides nothing.
 pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// A task id that is known to be one.
+/// A valid task id.
 pub fn id(text: &str) -> TaskId {
     TaskId::parse(text).expect("a case names valid ids")
 }
@@ -39,25 +39,25 @@ pub fn task(name: &str) -> NewTask {
 }
 
 impl NewTask {
-    /// With this priority.
+    /// Sets the priority.
     pub(crate) fn priority(mut self, priority: i32) -> Self {
         self.spec.priority = priority;
         self
     }
 
-    /// Waiting for these.
+    /// Sets the dependencies.
     pub(crate) fn after(mut self, deps: &[&str]) -> Self {
         self.spec.deps = deps.iter().map(|dep| id(dep)).collect();
         self
     }
 
-    /// In this queue.
+    /// Sets the queue.
     pub(crate) fn queued(mut self, queue: &str) -> Self {
         self.queue = queue.into();
         self
     }
 
-    /// With this to do if the id is there already.
+    /// Sets what to do if the id exists.
     pub(crate) fn or(mut self, if_present: IfPresent) -> Self {
         self.if_present = if_present;
         self
@@ -100,7 +100,7 @@ impl Node {
         Self { store, session }
     }
 
-    /// Adds tasks, which must succeed.
+    /// Adds tasks and expects success.
     pub async fn add(&self, tasks: &[NewTask]) {
         self.try_add(tasks).await.expect("the tasks are enqueued");
     }
@@ -110,7 +110,7 @@ impl Node {
         self.store.enqueue(tasks, &RequestId::fresh(), at(1)).await
     }
 
-    /// Asks for a task under a fresh request.
+    /// Requests a task with a fresh request id.
     pub async fn try_claim(&self, name: &str) -> Result<Option<Claim>> {
         self.store.claim(&self.asking_for(name), at(2)).await
     }
@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Takes a task that must be ready.
+    /// Claims a task that must be ready.
     pub async fn claim(&self, name: &str) -> Claim {
         self.try_claim(name)
             .await
@@ -134,12 +134,12 @@ impl Node {
             .unwrap_or_else(|| panic!("{name} is not ready"))
     }
 
-    /// Takes one step.
+    /// Advances by one step.
     pub async fn step(&self, claim: &Claim, step: Step) -> Result<()> {
         self.store.advance(claim, &step, &RequestId::fresh(), at(3)).await
     }
 
-    /// The agent runs.
+    /// Reports that the agent has started.
     pub async fn start(&self, claim: &Claim) {
         let step = Step::Started { attempt: record(claim), pid: 7 };
         self.step(claim, step).await.expect("a claimed task starts");
@@ -150,38 +150,38 @@ impl Node {
         self.step(claim, Step::Settled { attempt: record(claim), outcome }).await
     }
 
-    /// Takes a task and ends it with `outcome`.
+    /// Claims a task and settles it with `outcome`.
     pub async fn bring(&self, name: &str, outcome: Outcome) {
         let claim = self.claim(name).await;
         self.settle(&claim, outcome).await.expect("the holder settles");
     }
 
-    /// Takes a task and has it done.
+    /// Claims a task and settles it as done.
     pub async fn finish(&self, name: &str) {
         self.bring(name, Outcome::Done { head: None }).await;
     }
 
-    /// Takes a task and gives it up.
+    /// Claims a task and settles it as failed.
     pub async fn fail(&self, name: &str) {
         self.bring(name, Outcome::Fail { why: "no".into() }).await;
     }
 
-    /// Takes a task and puts it into the train.
+    /// Claims a task and puts it into the train.
     pub async fn approve(&self, name: &str) {
         self.bring(name, Outcome::Approve(landing(&format!("head of {name}")))).await;
     }
 
-    /// A change by a person.
+    /// Applies an operation of a user.
     pub async fn operate(&self, name: &str, operation: Operation) -> Result<()> {
         self.store.operate(&id(name), &operation, &RequestId::fresh(), at(4)).await
     }
 
-    /// The state.
+    /// The task's state.
     pub async fn state(&self, name: &str) -> TaskState {
         self.store.task(&id(name)).await.expect("the task is there").state
     }
 
-    /// The states' names, in the order asked for.
+    /// The names of the states, in the given order.
     pub async fn states<const N: usize>(&self, names: [&str; N]) -> [&'static str; N] {
         let mut states = [""; N];
         for (state, name) in states.iter_mut().zip(names) {
@@ -190,19 +190,19 @@ impl Node {
         states
     }
 
-    /// What is ready in the usual queue.
+    /// The ready tasks of the default queue.
     pub async fn ready(&self) -> Vec<String> {
         let ready = self.store.ready(QUEUE, None, 1000).await.expect("the store answers");
         ready.into_iter().map(|ready| ready.spec.id.to_string()).collect()
     }
 
-    /// What happened to a task.
+    /// The events of a task.
     pub async fn events(&self, name: &str) -> Vec<EventBody> {
         let events = self.store.events(0, Some(&id(name)), 10_000).await.expect("the store answers");
         events.into_iter().map(|event| event.body).collect()
     }
 
-    /// How often something of a kind happened to a task.
+    /// How many events of a task match.
     pub async fn happened(&self, name: &str, what: impl Fn(&EventBody) -> bool) -> usize {
         self.events(name).await.iter().filter(|body| what(body)).count()
     }
@@ -233,7 +233,7 @@ pub fn node_info(name: &str) -> NodeInfo {
     }
 }
 
-/// The record of the claim's attempt with nothing in it.
+/// An empty record of the claim's attempt.
 pub fn record(claim: &Claim) -> Attempt {
     Attempt::new(claim.attempt, "fake")
 }

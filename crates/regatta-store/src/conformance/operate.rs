@@ -1,4 +1,4 @@
-//! What people do to tasks.
+//! Operations by users.
 
 use regatta_core::event::EventBody;
 use regatta_core::state::{ParkReason, TaskState};

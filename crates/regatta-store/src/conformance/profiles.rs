@@ -1,4 +1,4 @@
-//! Profiles: whose turn it is, and what each has run into.
+//! Profiles: whose turn it is, and their limits.
 
 use regatta_core::profiles::{Cooling, Limited};
 
@@ -42,7 +42,7 @@ pub async fn a_profile_cools_per_agent_and_limit_for_every_machine(fixture: &dyn
     one.store.cool(&key("first", "codex"), &spent("quota", 50)).await.unwrap();
     assert_eq!(of(&two, &account).await.coolings, [spent("five_hour", 100), spent("seven_day", 900)]);
     assert_eq!(of(&two, &key("first", "codex")).await.coolings, [spent("quota", 50)]);
-    // News about a limit takes the place of the old, also where it names an earlier time.
+    // A newer record of a limit replaces the older one, even if it names an earlier time.
     two.store.cool(&account, &spent("seven_day", 800)).await.unwrap();
     two.store.cool(&account, &spent("seven_day", 800)).await.unwrap();
     assert_eq!(of(&one, &account).await.coolings, [spent("five_hour", 100), spent("seven_day", 800)]);

@@ -1,4 +1,4 @@
-//! What people say to a task's agent after its order.
+//! Follow-ups to a task's agent.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
@@ -11,18 +11,18 @@ use super::Fixture;
 use super::node::{Node, QUEUE, at, id, landing, record, task};
 use crate::{Claim, IfPresent, NewPrompt, Operation, Outcome, RequestId, Result, Sent, Step, StoreError};
 
-/// Something to say.
+/// A follow-up.
 pub fn prompt(text: &str) -> NewPrompt {
     NewPrompt { text: text.into(), beginning: text.into(), by: "me".into(), queue: None, urgent: false }
 }
 
 impl Node {
-    /// Says something to a task's agent.
+    /// Sends a follow-up to a task's agent.
     pub async fn send(&self, name: &str, text: &str) -> Result<Sent> {
         self.store.send(&id(name), &prompt(text), &RequestId::fresh(), at(4)).await
     }
 
-    /// Settles an attempt whose agent was started.
+    /// Settles an attempt whose agent has started.
     pub async fn settle_started(&self, claim: &Claim, outcome: Outcome) {
         let attempt = Attempt { started_at: Some(at(2)), ..record(claim) };
         self.step(claim, Step::Settled { attempt, outcome }).await.expect("the holder settles");
@@ -74,14 +74,14 @@ pub async fn an_urgent_prompt_interrupts_its_task_and_is_taken_first(fixture: &d
     assert_eq!(node.store.send(&id("t"), &urgent, &request, at(5)).await.unwrap(), sent, "a repeat");
     let asked = node.store.task(&id("t")).await.unwrap().interrupt_asked;
     assert_eq!(asked.as_deref(), Some("me"));
-    // The agent had been given `x` when it was interrupted: it is not given it twice.
+    // The agent had received `x` before it was interrupted, so it does not get it twice.
     node.settle_started(&claim, Outcome::Release { why: "interrupted".into() }).await;
     assert_eq!(node.prompts("t").await, ["x told 1", "y queued -", "now queued -"]);
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state.name(), record.interrupt_asked), ("pending", None));
     let claim = node.claim("t").await;
     assert_eq!(told(&claim), Some("now"));
-    // Without an interruption, one that is given back is taken again, still before the others.
+    // Without an interruption, a released prompt is taken again, still before the others.
     node.settle_started(&claim, Outcome::Release { why: "drained".into() }).await;
     let claim = node.claim("t").await;
     assert_eq!(told(&claim), Some("now"));
@@ -162,7 +162,7 @@ pub async fn what_cannot_be_told_is_refused_and_changes_nothing(fixture: &dyn Fi
     node.operate("open", Operation::Requeue { by: "me".into() }).await.unwrap();
     node.operate("open", Operation::Cancel { by: "me".into() }).await.unwrap();
     let before = node.store.last_seq().await.unwrap();
-    // Cancelled, skipped, and failed behind something that will not come.
+    // Cancelled, skipped, and failed with a dead dependency.
     for name in ["gone", "child", "old"] {
         let refused = node.send(name, "x").await;
         assert!(matches!(refused, Err(StoreError::Refused(_))), "{name}: {refused:?}");
@@ -207,7 +207,7 @@ pub async fn a_task_that_has_ended_starts_again_uncharged(fixture: &dyn Fixture)
         let claim = node.claim(name).await;
         assert_eq!((told(&claim), claim.charged, &claim.standing), (Some("x"), 0, &record.standing));
     }
-    // Where it has not ended it stays where it is.
+    // A task that has not ended stays in its queue.
     node.add(&[task("waiting").queued("run-1")]).await;
     let elsewhere = NewPrompt { queue: Some(QUEUE.into()), ..prompt("x") };
     let sent = node.store.send(&id("waiting"), &elsewhere, &RequestId::fresh(), at(4)).await.unwrap();
@@ -242,7 +242,7 @@ pub async fn what_was_not_told_to_its_end_is_the_next_to_be_told(fixture: &dyn F
             _ => node.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap(),
         }
     }
-    // An agent that was never started has told nobody: neither has it answered, nor does the next go on from it.
+    // An agent that never started has received nothing: it has not answered, and the next attempt does not build on it.
     let claim = node.claim("t").await;
     node.settle(&claim, Outcome::Fail { why: why() }).await.unwrap();
     assert_eq!(node.state("t").await.name(), "failed");
@@ -256,7 +256,7 @@ pub async fn a_session_that_ends_gives_back_what_it_had_taken(fixture: &dyn Fixt
     a.send("t", "y").await.unwrap();
     let claim = a.claim("t").await;
     a.start(&claim).await;
-    // An heir has the attempt, and with it what that was started for.
+    // An heir takes over the attempt together with its prompt.
     b.expire(&a, Some(&b.session)).await;
     let held = b.store.claims_of(&b.session).await.unwrap();
     assert_eq!(held.iter().map(told).collect::<Vec<_>>(), [Some("x")]);
@@ -295,7 +295,7 @@ pub async fn no_end_is_the_end_while_something_waits_to_be_told(fixture: &dyn Fi
         node.settle_started(&claim, Outcome::Done { head: None }).await;
         assert_eq!(node.state(&name).await.name(), "done");
     }
-    // Something that no agent can put right is a person's.
+    // Problems that no agent can solve are left to a user.
     for reason in [BlockReason::Policy, BlockReason::Budget] {
         node.add(&[task(reason.as_str())]).await;
         let claim = node.claim(reason.as_str()).await;
@@ -319,7 +319,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     assert_eq!(node.ready().await, ["t", "child"], "its dependents have what landed");
     let claim = node.claim("t").await;
     assert_eq!((told(&claim), claim.standing.as_ref()), (Some("x"), Some(&landed)));
-    // It fails: what landed is still there.
+    // It fails: the landed work is still there.
     node.settle_started(&claim, Outcome::Fail { why: "no".into() }).await;
     assert_eq!(node.states(["t", "child"]).await, ["failed", "pending"]);
     assert_eq!(node.ready().await, ["child"]);
@@ -329,7 +329,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     node.settle_started(&claim, Outcome::Done { head: None }).await;
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state, record.standing), (landed, None));
-    // And more work lands as another commit.
+    // More work lands as another commit.
     assert!(node.send("t", "z").await.unwrap().rearmed);
     let claim = node.claim("t").await;
     node.settle_started(&claim, Outcome::Approve(landing("h2"))).await;
@@ -339,7 +339,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
         node.state("t").await,
         TaskState::Landed { attempt: 4, commit: "c2".into(), target: Some("main".into()) }
     );
-    // Only starting over takes it away.
+    // Only a requeue removes it.
     node.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap();
     assert_eq!(node.ready().await, ["t"]);
 }
@@ -352,7 +352,7 @@ pub async fn what_was_done_stands_while_it_is_followed_up(fixture: &dyn Fixture)
     let done = TaskState::Done { attempt: 1, head: Some("h1".into()) };
     assert_eq!(node.store.task(&id("t")).await.unwrap().met(), Some(&done));
     assert_eq!(node.ready().await, ["t", "child"]);
-    // A run that goes on leaves it so.
+    // A resumed run does not change it.
     node.add(&[task("t").or(IfPresent::Resume)]).await;
     assert_eq!(node.store.task(&id("t")).await.unwrap().met(), Some(&done));
     let claim = node.claim("t").await;
@@ -378,7 +378,7 @@ pub async fn a_car_that_is_refused_goes_on_with_what_was_said(fixture: &dyn Fixt
     }
     assert!(node.store.cars("main").await.unwrap().is_empty());
     assert_eq!(told(&node.claim("t").await), Some("x"));
-    // A landing that is told again after its follow-up began is history.
+    // A landing reported again after its follow-up began is accepted as history.
     node.add(&[task("u")]).await;
     node.approve("u").await;
     node.send("u", "x").await.unwrap();

@@ -1,4 +1,4 @@
-//! Entering the queue, and the order in it.
+//! Queueing, and the order of the queue.
 
 use regatta_core::event::EventBody;
 use regatta_core::state::{ParkReason, StateName, TaskState};
@@ -94,7 +94,7 @@ pub async fn a_cycle_is_refused_and_printed(fixture: &dyn Fixture) {
     );
     let itself = node.try_add(&[task("a").after(&["A"])]).await;
     assert!(matches!(&itself, Err(StoreError::Invalid(why)) if why.contains("a → a")), "{itself:?}");
-    // Through a task that is there already.
+    // A cycle through an existing task.
     node.add(&[task("p"), task("q").after(&["p"])]).await;
     let refused = node.try_add(&[task("p").after(&["q"]).or(IfPresent::Restart)]).await;
     assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");

@@ -1,4 +1,4 @@
-//! What workers say.
+//! Reports of agents.
 
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;

@@ -109,11 +109,11 @@ pub async fn an_heir_keeps_attempt_and_token_and_fences_the_old_owner(fixture: &
     assert_eq!(b.state("t").await.name(), "running");
     let late = a.settle(&old, Outcome::Done { head: None }).await;
     assert!(matches!(late, Err(StoreError::SessionExpired)), "{late:?}");
-    // The old claim is no good in the heir's hands either.
+    // The old claim is invalid even in the heir's session.
     let borrowed = crate::Claim { session: b.session.clone(), ..old.clone() };
     let refused = b.settle(&borrowed, Outcome::Done { head: None }).await;
     assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
-    // The worker lives on and is heard.
+    // The worker is still alive, and its reports are accepted.
     let word = Word::Progress { label: "half".into(), detail: None, phase: None };
     let report = WorkerReport { task: id("t"), attempt: 1, token_hash: "token of t".into(), word };
     b.store.report(&report, &crate::RequestId::fresh(), at(6)).await.unwrap();
@@ -149,7 +149,7 @@ pub async fn a_claim_that_races_expiry_never_hangs_on_a_dead_session(fixture: &d
         let held = held.unwrap();
         match claimed {
             Ok(Some(_)) => assert_eq!(held, [id(&name)], "round {round}"),
-            // Nothing was held, unless the answer to a claim that was taken got lost.
+            // Nothing was held, unless the answer to a successful claim was lost.
             Err(StoreError::SessionExpired) => assert!(held.len() <= 1, "round {round}"),
             other => panic!("round {round}: {other:?}"),
         }

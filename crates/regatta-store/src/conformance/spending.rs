@@ -1,4 +1,4 @@
-//! What attempts have used, added up.
+//! Totals of what attempts have used.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::time::Timestamp;
@@ -13,7 +13,7 @@ fn of_plan(name: &str, plan: &str) -> NewTask {
     task
 }
 
-/// One attempt at `name` that ends at `ended` and is tried again.
+/// One attempt at `name` that ends at `ended` and is retried.
 async fn spend(node: &Node, name: &str, ended: i64, fill: impl Fn(&mut Attempt)) {
     let claim = node.claim(name).await;
     let mut attempt = record(&claim);
@@ -28,7 +28,7 @@ async fn read(node: &Node, query: SpendQuery) -> Vec<Spending> {
     node.store.spending(&query).await.unwrap()
 }
 
-/// Keys with dollars and tokens in all.
+/// Keys with total dollars and tokens.
 fn told(sums: &[Spending]) -> Vec<(&str, f64, u64)> {
     sums.iter().map(|sum| (sum.key.as_str(), sum.usd, sum.tokens_in + sum.tokens_out)).collect()
 }

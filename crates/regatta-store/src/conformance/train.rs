@@ -85,7 +85,7 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
         }
     };
     let step = || async { node.store.cars("main").await.unwrap()[0].step.clone() };
-    // Each step twice: the second changes nothing.
+    // Each step is applied twice: the second changes nothing.
     for _ in 0..2 {
         land(&node, &lander, "t", wait("dirty checkout")).await.unwrap();
         assert_eq!(waiting().await.as_deref(), Some("dirty checkout"));
@@ -157,7 +157,7 @@ pub async fn a_rejected_car_leaves_and_its_task_is_blocked(fixture: &dyn Fixture
     assert_eq!(events[events.len() - 2..], tail);
     assert!(node.store.cars("main").await.unwrap().is_empty());
     assert_eq!(node.states(["child"]).await, ["pending"]);
-    // And again from the start.
+    // The same again from the start.
     node.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap();
     node.approve("t").await;
     assert_eq!(node.store.cars("main").await.unwrap()[0].attempt, 2);
@@ -196,7 +196,7 @@ pub async fn a_lander_that_was_replaced_moves_nothing(fixture: &dyn Fixture) {
         let refused = land(&b, &forged, "t", landed("c1")).await;
         assert!(matches!(refused, Err(StoreError::Fenced(_))), "{forged:?}: {refused:?}");
     }
-    // One that resigned is no better, although its session lives.
+    // A lander that resigned is refused too, although its session is open.
     b.store.resign(&lander).await.unwrap();
     assert!(matches!(land(&b, &lander, "t", landed("c1")).await, Err(StoreError::Fenced(_))));
     let again = elect(&b).await;
@@ -310,7 +310,7 @@ pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixt
         let refused = node.operate(name, send()).await;
         assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     }
-    // Only a person takes work whose verdict was not good, and only such work.
+    // Only a user can accept work whose verdict was not good, and only such work.
     let accept = || Operation::Accept { by: "me".into(), attempt: 1, request: landing("h2") };
     for name in ["done", "fresh"] {
         let refused = node.operate(name, accept()).await;

@@ -1,6 +1,6 @@
-//! Limits over all engines, looked at in the transaction of the claim.
+//! Limits over all engines, checked in the transaction of the claim.
 //!
-//! Invariant: after a claim that was given, no limit it carried is exceeded by the claims of all open sessions.
+//! Invariant: after a successful claim, the claims of all open sessions exceed none of its limits.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct Active {
     what: String,
 }
 
-/// Which of the limits the claim of `row` would cross.
+/// The limit that the claim of `row` would exceed, if any.
 pub(super) fn crossed(tx: &Tx, row: &Row, limits: &ClaimLimits, at: Timestamp) -> Result<Option<Held>> {
     if let Some(left) = stagger_left(tx, limits.stagger, at)? {
         return Ok(Some(Held::Stagger { left }));
@@ -49,7 +49,7 @@ pub(super) fn crossed(tx: &Tx, row: &Row, limits: &ClaimLimits, at: Timestamp) -
     Ok(None)
 }
 
-/// An engine starts something now.
+/// Records that an engine starts a task now.
 pub(super) fn started(tx: &Tx, at: Timestamp) -> Result<()> {
     tx.prepare_cached(
         "insert into started(one, at) values(1, ?1) on conflict(one) do update set at = excluded.at",
@@ -78,7 +78,7 @@ fn parsed(writes: Option<String>) -> Result<Vec<WritePath>> {
     writes.map_or(Ok(Vec::new()), |writes| from_json("the writes of a task", &writes))
 }
 
-/// All claims of engines but that on `seq` itself.
+/// All claims of engines except that on `seq` itself.
 fn active(db: &Connection, seq: i64, uncounted: &[TaskId]) -> Result<Vec<Active>> {
     let mut query = db.prepare_cached(
         "select t.id, t.concurrency_group, t.writes, t.session, s.node from task t \
@@ -111,7 +111,7 @@ fn active_of(db: &Connection, seq: i64, limits: &ClaimLimits, group: &str) -> Re
     Ok(active)
 }
 
-/// Who has how many, the most first.
+/// Claims per engine, the most first.
 fn holders(active: &[Active]) -> Vec<Holder> {
     let mut holders: Vec<Holder> = Vec::new();
     for claim in active {

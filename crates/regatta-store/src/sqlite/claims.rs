@@ -1,7 +1,7 @@
-//! Claims: taking a task and moving it on.
+//! Claims: claiming a task and advancing it.
 //!
-//! Invariant: a step is taken only by the session that holds the task, with the fence it was given, in the
-//! attempt it was given for; all three are compared in the transaction that takes the step. Fences only grow.
+//! Invariant: a step is taken only by the session that holds the task, with the current fence, in the attempt of the
+//! claim; all three are compared in the transaction that takes the step. Fences only grow.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
@@ -21,7 +21,7 @@ pub(super) fn claim(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Opt
     let node = sessions::require_open(tx, &wanted.session)?;
     let mut row = Row::require(tx, &wanted.task)?;
     if row.claim_request.as_deref() == Some(&wanted.request.0) {
-        // A repeat: the same claim while it lasts, and not a second one afterwards.
+        // A repeated request: the same claim while it lasts, and no second one afterwards.
         let held = row.session.as_ref() == Some(&wanted.session);
         return if held { claim_of(tx, &row).map(Some) } else { Ok(None) };
     }
@@ -124,7 +124,7 @@ pub(super) fn advance(tx: &Tx, claim: &Claim, step: &Step, request: &RequestId, 
     }
 }
 
-/// The caller still owns what it writes, or hears why not.
+/// Checks that the caller still owns what it writes.
 fn require_claim(tx: &Tx, row: &Row, claim: &Claim) -> Result<()> {
     sessions::require_open(tx, &claim.session)?;
     let fenced = |why: String| Err(StoreError::Fenced(why));
@@ -154,7 +154,7 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     let goes_on = answered && prompts::waiting(tx, row)? > 0;
     let (change, event) = match (goes_on, outcome, &row.standing) {
         (true, ..) => (Change::FollowUp, EventBody::FollowingUp { after: prompts::described(outcome) }),
-        // A follow-up that changed nothing takes nothing away.
+        // A follow-up without changes leaves the earlier landing in place.
         (false, Outcome::Done { head: None }, Some(TaskState::Landed { attempt, commit, target })) => (
             Change::Stand { attempt: *attempt, commit: commit.clone(), target: target.clone() },
             EventBody::Stands { made_by: *attempt, commit: commit.clone(), target: target.clone() },
@@ -164,7 +164,7 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
         }
         (false, outcome, _) => consequence(outcome),
     };
-    // Where the outcome is one of judging, the agent is gone by now, whether or not that was said before.
+    // An outcome of judging implies that the agent has exited, whether or not that was recorded before.
     if apply(&row.state, &change).is_err() && !matches!(row.state, TaskState::Judging { .. }) {
         exited(tx, row, attempt.exit.as_ref().unwrap_or(&Exit::Lost), at)?;
     }
@@ -175,7 +175,7 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     let environment = matches!(outcome, Outcome::Park { why: ParkReason::Environment, .. });
     row.charged += u32::from(attempt.charged);
     row.environment_failures = if environment { row.environment_failures + 1 } else { 0 };
-    // An attempt that came to an end of its own, whatever that was, is no loss.
+    // An attempt that ended by itself, with whatever result, is not a loss.
     let is_end = !matches!(outcome, Outcome::Release { .. });
     tx.prepare_cached(
         "update task set charged = ?2, environment_failures = ?3, lost = iif(?4, 0, lost) where seq = ?1",
@@ -193,7 +193,7 @@ fn settle(tx: &Tx, row: &mut Row, attempt: &Attempt, outcome: &Outcome, at: Time
     skip_if_hopeless(tx, row, at)
 }
 
-/// A task that goes back to wait although somebody asked for its end has now nobody else to obey.
+/// Cancels a task that goes back to waiting although its cancellation was requested: it has no owner left to obey.
 pub(super) fn cancel_if_asked(tx: &Tx, row: &mut Row, asked: Option<String>, at: Timestamp) -> Result<()> {
     let waits = matches!(row.state, TaskState::Pending { .. } | TaskState::Parked { .. });
     match asked {
@@ -204,7 +204,7 @@ pub(super) fn cancel_if_asked(tx: &Tx, row: &mut Row, asked: Option<String>, at:
     }
 }
 
-/// What an outcome does to the state, and the event that tells of it.
+/// The change of state for an outcome, and its event.
 fn consequence(outcome: &Outcome) -> (Change, EventBody) {
     match outcome.clone() {
         Outcome::Approve(request) => {

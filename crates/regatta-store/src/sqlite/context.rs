@@ -1,7 +1,7 @@
 //! The shared context: versioned values.
 //!
-//! Invariant: the version of a key and the number of changes only grow, a deletion included, so that neither a writer
-//! that compares nor a reader that follows takes a new value for an old one.
+//! Invariant: the version of a key and the number of changes only grow, also with deletions, so that neither a
+//! comparing writer nor a following reader mistakes a new value for an old one.
 
 use regatta_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};

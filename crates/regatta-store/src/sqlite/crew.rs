@@ -1,4 +1,4 @@
-//! The crew's part of the contract, carried to the functions that keep it.
+//! The crew's part of the contract, delegated to the functions that implement it.
 
 use async_trait::async_trait;
 use regatta_core::crew::MemberName;

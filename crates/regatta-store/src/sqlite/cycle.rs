@@ -1,4 +1,4 @@
-//! Finding a way from a task back to itself.
+//! Finds a path from a task back to itself.
 //!
 //! Depth first with an explicit stack: plans may be chains of any length.
 
@@ -11,7 +11,7 @@ pub(super) fn find(
     starts: impl Iterator<Item = i64>,
     mut parents: impl FnMut(i64) -> Result<Vec<i64>>,
 ) -> Result<Option<Vec<i64>>> {
-    // True while on the path, false once it is known to lead nowhere bad.
+    // True while on the path, false once it is known to lead to no cycle.
     let mut on_path: HashMap<i64, bool> = HashMap::new();
     for start in starts {
         if on_path.contains_key(&start) {

@@ -1,8 +1,8 @@
-//! What a change of one task means for the tasks that depend on it.
+//! What a change to one task means for its dependents.
 //!
-//! Invariant, after every transaction and for every task: `unmet` is the number of its dependencies that are
-//! not met; a pending or parked task has no dead dependency; a skipped task has one, and names it.
-//! The walk goes breadth first over a work list, so that a chain of any length costs no stack.
+//! Invariant, after every transaction and for every task: `unmet` is the number of its dependencies that are not met; a
+//! pending or parked task has no dead dependency; a skipped task has one, and names it. The walk is breadth first over
+//! a work list, so that a chain of any length needs no stack.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use super::rows::{DEAD, MET, Row};
 use super::writer::Tx;
 use crate::Result;
 
-/// Lets everything that depends on `row`, whose fate was `was`, follow to what is true now.
+/// Updates everything that depends on `row`, whose fate was `was`.
 pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
     let mut moved = VecDeque::from([(row.seq, row.id.clone(), was, row.fate())]);
     while let Some((seq, id, was, is)) = moved.pop_front() {
@@ -47,7 +47,7 @@ pub(super) fn follow(tx: &Tx, row: &Row, was: u8, at: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// A task that has just come back to the queue is skipped if something it needs will not come.
+/// Skips a task that has just been queued again if a dependency is dead.
 pub(super) fn skip_if_hopeless(tx: &Tx, row: &mut Row, at: Timestamp) -> Result<()> {
     if !matches!(row.state, TaskState::Pending { .. } | TaskState::Parked { .. }) {
         return Ok(());
@@ -57,7 +57,7 @@ pub(super) fn skip_if_hopeless(tx: &Tx, row: &mut Row, at: Timestamp) -> Result<
     follow(tx, row, was, at)
 }
 
-/// The first dependency that will not come, if there is one.
+/// The first dead dependency, if there is one.
 pub(super) fn dead_dependency(db: &Connection, seq: i64) -> Result<Option<TaskId>> {
     let mut query = db.prepare_cached(
         "select t.seq from dependency d join task t on t.seq = d.parent \
@@ -67,7 +67,7 @@ pub(super) fn dead_dependency(db: &Connection, seq: i64) -> Result<Option<TaskId
     dead.map(|dead| Ok(Row::by_seq(db, dead)?.id)).transpose()
 }
 
-/// Counts anew how many dependencies are not met.
+/// Recounts the dependencies that are not met.
 pub(super) fn recount(tx: &Tx, seq: i64) -> Result<()> {
     tx.prepare_cached(
         "update task set unmet = (select count(*) from dependency d join task p on p.seq = d.parent \
@@ -83,7 +83,7 @@ fn skip(tx: &Tx, row: &mut Row, dependency: &TaskId, at: Timestamp) -> Result<u8
     row.change_alone(tx, &change, &event, at)
 }
 
-/// `parent` came back. Where another dependency is still dead, the task stays skipped, and names that one.
+/// `parent` is available again. If another dependency is still dead, the task stays skipped and names that one.
 fn rearm(tx: &Tx, child: &mut Row, parent: &TaskId, at: Timestamp) -> Result<()> {
     let other = dead_dependency(tx, child.seq)?;
     let named = matches!(&child.state, TaskState::Skipped { dependency } if dependency == parent);

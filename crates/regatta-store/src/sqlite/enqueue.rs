@@ -1,7 +1,7 @@
 //! Adding tasks.
 //!
-//! Invariant: after a call that succeeded, every dependency of every task exists and no task depends on itself
-//! through any number of others; after a call that failed, nothing is different.
+//! Invariant: after a successful call, every dependency of every task exists and no task depends on itself through any
+//! number of others; after a failed call, nothing has changed.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Prepared {
     body: String,
 }
 
-/// What can be checked without looking into the store.
+/// Checks everything that needs no access to the store.
 pub(super) fn prepare(tasks: &[NewTask]) -> Result<Vec<Prepared>> {
     let mut seen: HashMap<String, &TaskId> = HashMap::new();
     for task in tasks {
@@ -41,7 +41,7 @@ pub(super) fn prepare(tasks: &[NewTask]) -> Result<Vec<Prepared>> {
         .collect()
 }
 
-/// What becomes of one task of the call.
+/// What happens to one task of the call.
 enum Entry {
     New,
     /// Pending again.
@@ -84,8 +84,8 @@ pub(super) fn enqueue(tx: &Tx, tasks: &[Prepared], request: &RequestId, at: Time
     Ok(())
 }
 
-/// Writes the row and the spec; the state of what was there already is left for later.
-/// `None` if this call has nothing more to do to the task.
+/// Writes the row and the spec; the state of an existing task is changed later. `None` if this call has nothing more to
+/// do for the task.
 fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Result<Option<(i64, Entry)>> {
     let task = &prepared.task;
     let id = &task.spec.id;
@@ -120,7 +120,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
                 .execute(params![row.seq, task.queue])?;
             return Ok(None);
         }
-        // A follow-up on good work goes on as it is.
+        // A follow-up on good work continues unchanged.
         IfPresent::Resume if row.state.is_met() || row.standing.is_some() => Entry::Respecified,
         IfPresent::Restart | IfPresent::Resume => Entry::Anew,
     };
@@ -156,7 +156,7 @@ fn insert(tx: &Tx, task: &NewTask, at: Timestamp) -> Result<i64> {
     Ok(tx.last_insert_rowid())
 }
 
-/// Writes the spec, and what lists and limits use of it into columns of the task.
+/// Writes the spec, and copies what lists and limits need into columns of the task.
 fn put_spec(tx: &Tx, seq: i64, prepared: &Prepared) -> Result<()> {
     tx.prepare_cached(
         "insert into spec(task, body) values(?1, ?2) on conflict(task) do update set body = excluded.body",
@@ -183,7 +183,7 @@ fn put_spec(tx: &Tx, seq: i64, prepared: &Prepared) -> Result<()> {
     Ok(())
 }
 
-/// Replaces what the task depends on.
+/// Replaces the task's dependencies.
 fn depend(tx: &Tx, seq: i64, task: &NewTask) -> Result<()> {
     tx.prepare_cached("delete from dependency where child = ?1")?.execute([seq])?;
     for dependency in &task.spec.deps {

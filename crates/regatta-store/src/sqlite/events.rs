@@ -1,7 +1,7 @@
-//! The log of what happened.
+//! The event log.
 //!
-//! Invariant: an event is appended in the transaction that makes it true. Since only one transaction writes at
-//! a time, the order of `seq` is the order of commits, and a reader that follows the last `seq` misses none.
+//! Invariant: an event is appended in the transaction that makes it true. Since only one transaction writes at a time,
+//! the order of `seq` is the order of commits, and a reader that continues from the last `seq` misses none.
 
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
@@ -26,7 +26,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Appends an event from outside, once.
+/// Appends an event from a caller, once.
 pub(super) fn append_once(
     tx: &Tx,
     task: Option<&TaskId>,
@@ -47,7 +47,7 @@ pub(super) fn append_once(
     append(tx, task, attempt, body, at)
 }
 
-/// Events that, read in order, make up a task's state.
+/// Whether an event is part of the history that makes up a task's state.
 fn changes_state(body: &EventBody) -> bool {
     match body {
         EventBody::Enqueued { .. }

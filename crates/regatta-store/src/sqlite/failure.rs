@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to a caller of the store. The one place where they are mapped.
+//! Maps SQLite's errors to the store's errors. The only place that does so.
 
 use rusqlite::ErrorCode;
 
@@ -22,7 +22,7 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// A stored value that cannot be read back.
+/// The error for a stored value that cannot be parsed.
 pub(super) fn unreadable(what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("{what} cannot be read back: {error}"))
 }

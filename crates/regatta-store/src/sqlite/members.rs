@@ -1,7 +1,7 @@
 //! Members, and the right to lead them.
 //!
-//! Invariant: a member is there exactly while its session is open. Its row outlives that: what was assigned to somebody
-//! who has left can be told from what waits for somebody who has not come yet.
+//! Invariant: a member is present exactly while its session is open. Its row outlives the session, so that tasks
+//! assigned to a member who has left can be distinguished from tasks that wait for one who has not registered yet.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn register(tx: &Tx, new: &NewMember, at: Timestamp) -> Result<()> {
     let (name, session) = (&new.name, &new.session);
     if let Some((held, _)) = session_of(tx, name)? {
         if held == *session {
-            // A repeat; unless it has left in between.
+            // A repeated call, unless the member has left in between.
             return sessions::require_open(tx, session).map(drop);
         }
         if let Ok(node) = sessions::require_open(tx, &held) {
@@ -62,21 +62,21 @@ pub(super) fn register(tx: &Tx, new: &NewMember, at: Timestamp) -> Result<()> {
     events::append(tx, None, None, &EventBody::Noted { text }, at)
 }
 
-/// The session behind a name, and how the name is written.
+/// The session of a name, and the name's spelling.
 fn session_of(db: &Connection, name: &MemberName) -> Result<Option<(SessionId, String)>> {
     let mut query = db.prepare_cached("select session, name from member where folded = ?1")?;
     let found = query.query_row([name.folded()], |row| Ok((SessionId(row.get(0)?), row.get(1)?)));
     Ok(found.optional()?)
 }
 
-/// The member behind a session.
+/// The member of a session.
 pub(super) fn name_of(db: &Connection, session: &SessionId) -> Result<Option<MemberName>> {
     let mut query = db.prepare_cached("select name from member where session = ?1")?;
     let name: Option<String> = query.query_row([&session.0], |row| row.get(0)).optional()?;
     name.map(|name| parse(&name)).transpose()
 }
 
-/// A session ended: if a member hung on it, the log says that it left.
+/// Logs that a member left, if the ended session belonged to one.
 pub(super) fn left(tx: &Tx, session: &SessionId, why: &str, at: Timestamp) -> Result<()> {
     let Some(name) = name_of(tx, session)? else { return Ok(()) };
     let text = format!("{name} left the crew: {why}");
@@ -123,7 +123,7 @@ pub(super) fn holder(db: &Connection, role: &str) -> Result<Option<Lander>> {
     Ok(is_open.then(|| Lander { role: role.to_owned(), session, term: term.cast_unsigned() }))
 }
 
-/// A claim that takes a blocked task as well.
+/// A claim that also takes a blocked task.
 pub(super) fn take_up(tx: &Tx, wanted: &ClaimRequest, at: Timestamp) -> Result<Option<Claim>> {
     let mut row = Row::require(tx, &wanted.task)?;
     let repeat = row.claim_request.as_deref() == Some(&wanted.request.0);

@@ -1,7 +1,7 @@
 //! Messages and inboxes.
 //!
-//! Invariant: a message and all its deliveries are one transaction, and its request is kept with it: who repeats the
-//! call gets the same number back, and nobody gets the message twice.
+//! Invariant: a message and all its deliveries are one transaction, and its request id is stored with it: a repeated
+//! call returns the same number, and no recipient gets the message twice.
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::state::TaskState;
@@ -68,7 +68,7 @@ fn posted_before(db: &Connection, request: &RequestId) -> Result<Option<Posted>>
     Ok(Some(Posted { id: seq.cast_unsigned(), to }))
 }
 
-/// Whoever writes under a name has the right to it, now.
+/// Checks that the author currently has the right to its name.
 fn require_author(tx: &Tx, author: &Author) -> Result<()> {
     match &author.authority {
         Authority::Outside => Ok(()),
@@ -85,7 +85,7 @@ fn require_author(tx: &Tx, author: &Author) -> Result<()> {
     }
 }
 
-/// Whose inboxes a message goes to, each once, by name.
+/// The recipients of a message, each once, by name.
 fn recipients(db: &Connection, to: &Recipients, author: &MemberName) -> Result<Vec<MemberName>> {
     let role = match to {
         Recipients::One(name) => return one(db, name).map(|name| vec![name]),
@@ -101,7 +101,7 @@ fn recipients(db: &Connection, to: &Recipients, author: &MemberName) -> Result<V
     while let Some(row) = rows.next()? {
         names.push(parse(&row.get::<_, String>(0)?)?);
     }
-    // Agents at work are members by themselves; a task that a member holds has none.
+    // Running agents are implicit members; a task held by a member has no agent.
     if role.is_none_or(|role| role.as_str() == Role::AGENT) {
         let mut query = db.prepare_cached(
             "select t.id from task t where t.session is not null and t.name in ('claimed', 'running') \
@@ -150,7 +150,7 @@ pub(super) fn inbox(db: &Connection, name: &MemberName, wanted: &InboxQuery) -> 
 }
 
 pub(super) fn correspondence(db: &Connection, after: u64, limit: usize) -> Result<Vec<Message>> {
-    // The oldest of them is found first: mostly there is none, and deliveries are looked through only where there is.
+    // The oldest one is looked up first: usually there is none, and deliveries are scanned only if there is.
     let mut query = db.prepare_cached(
         "select min(seq) from (select seq from message where seq > ?1 order by seq desc limit ?2)",
     )?;

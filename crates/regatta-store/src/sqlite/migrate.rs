@@ -1,8 +1,7 @@
 //! The schema and its versions.
 //!
-//! Invariant: a migration and the number that says it was done are one transaction, taken with the write lock
-//! held, so that any number of processes may start at once. A migration that was released is never edited:
-//! what has to change becomes the next number.
+//! Invariant: a migration and its version number are written in one transaction that holds the write lock, so that any
+//! number of processes may start at once. A released migration is never edited: a change becomes the next version.
 
 use std::path::Path;
 
@@ -23,7 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema/0009.sql"),
 ];
 
-/// Refuses a database of some other program before anything of it is touched.
+/// Refuses another program's database before touching it.
 pub(super) fn refuse_foreign(db: &Connection, path: &Path) -> Result<()> {
     let sql =
         "select count(*), count(*) filter (where name in ('task', 'attempt', 'event')) from sqlite_schema";

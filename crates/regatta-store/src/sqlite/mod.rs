@@ -1,8 +1,8 @@
 //! The SQLite backend: one file, any number of processes, no service.
 //!
-//! Every write is a function of a `writer::Tx`, which only the writer's thread can hand out; every read is a
-//! function of a snapshot. The functions are in the modules below, one per part of the contract; what is here
-//! only carries arguments to them.
+//! Every write is a function of a `writer::Tx`, which only the writer's thread can create; every read is a function of
+//! a snapshot. The functions are in the modules below, one per part of the contract; this module only passes arguments
+//! to them.
 
 mod admission;
 mod claims;
@@ -39,19 +39,19 @@ use std::sync::{Arc, Mutex};
 
 use crate::{Result, StoreError};
 
-/// A store in one file. Cheap to open; closing it waits for writes that are under way.
+/// A store in one file. Cheap to open; closing it waits for pending writes.
 pub struct SqliteStore {
     path: PathBuf,
     readers: Arc<reader::Readers>,
-    /// Started by the first subscriber. Stands before the writer: it is stopped first.
+    /// Started by the first subscriber. Declared before the writer so that it is dropped first.
     watch: Mutex<Option<watch::Watch>>,
     writer: writer::Writer,
-    /// Which file it was when it was opened.
+    /// The identity of the file when it was opened.
     file: Option<(u64, u64)>,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, creating it, its directory and its schema where they are missing.
+    /// Opens the store at `path`, creating it, its directory and its schema if they are missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = std::path::absolute(path.as_ref())
             .map_err(|error| StoreError::Invalid(format!("the store's path is no path: {error}")))?;
@@ -60,7 +60,7 @@ impl SqliteStore {
         Ok(Self { readers, watch: Mutex::new(None), writer, file, path })
     }
 
-    /// Writes to a file that was removed would go on without an error, and nobody else would ever see them.
+    /// Writes to a removed file would succeed without an error, and no other process would ever see them.
     fn require_file(&self) -> Result<()> {
         if file_at(&self.path) == self.file {
             return Ok(());

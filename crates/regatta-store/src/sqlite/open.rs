@@ -1,9 +1,9 @@
-//! Opening the file.
+//! Opens the database file.
 //!
-//! Invariant: every connection that writes has write-ahead logging and `synchronous=FULL`, so that a commit
-//! that returned survives a power cut; and the file is readable by its owner alone from its first byte on.
-//! No code here opens and closes the database file itself once SQLite may have it open in this process:
-//! closing any descriptor of a file drops all of a process's POSIX locks on it.
+//! Invariant: every writing connection uses write-ahead logging and `synchronous=FULL`, so that a returned commit
+//! survives a power cut; and only the owner can read the file from its first byte on. No code here opens and closes the
+//! database file itself once SQLite may have it open in this process: closing any descriptor of a file drops all POSIX
+//! locks of the process on it.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -18,13 +18,13 @@ use super::migrate;
 use crate::model::random_hex;
 use crate::{Result, StoreError};
 
-/// The first SQLite without the defect that could corrupt a database when its log is reset.
+/// The first SQLite without the bug that could corrupt a database when its log is reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// How long to wait for another process's transaction before saying [`StoreError::Busy`].
+/// How long to wait for another process's transaction before returning [`StoreError::Busy`].
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Creates what is missing, brings the schema up to date, and gives the connection that writes.
+/// Creates what is missing, updates the schema, and returns the writing connection.
 pub(super) fn writer(path: &Path) -> Result<Connection> {
     let linked = rusqlite::version_number();
     if linked < OLDEST_SQLITE {
@@ -44,7 +44,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection> {
     Ok(db)
 }
 
-/// A connection that only reads. The file must have been opened by [`writer`] before.
+/// A read-only connection. [`writer`] must have opened the file before.
 pub(super) fn reader(path: &Path) -> Result<Connection> {
     let db = connect(path)?;
     db.pragma_update(None, "query_only", true)?;
@@ -57,12 +57,12 @@ fn connect(path: &Path) -> Result<Connection> {
         .map_err(|error| StoreError::Invalid(format!("cannot open the store {}: {error}", path.display())))?;
     db.busy_timeout(BUSY)?;
     db.set_prepared_statement_cache_capacity(128);
-    // Plans depend on no bound value: a statement is planned once, and not again for every value it is run with.
+    // Query plans do not depend on bound values, so a statement is planned only once.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(db)
 }
 
-/// Makes an empty file of mode 0600 if there is none. It appears under its name only when nobody holds it open.
+/// Creates an empty file with mode 0600 if there is none. It appears under its name only after it was closed.
 fn create(path: &Path) -> std::io::Result<()> {
     if path.try_exists()? {
         return Ok(());
@@ -82,7 +82,7 @@ fn create(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Switching needs the file alone and does not wait for it, so it is tried again.
+/// Switching needs exclusive access to the file and does not wait for it, so it is retried.
 fn enter_wal(db: &Connection) -> Result<()> {
     let deadline = Instant::now() + BUSY;
     loop {

@@ -1,4 +1,4 @@
-//! Profiles: whose turn it is, and what each has run into.
+//! Profiles: whose turn it is, and their limits.
 
 use rusqlite::{Connection, params};
 

@@ -1,8 +1,8 @@
-//! What people say to a task's agent after its order.
+//! Follow-ups to a task's agent.
 //!
 //! Invariant: a prompt is taken exactly while the attempt it names is claimed, by that attempt alone; at the end of the
-//! claim, in the same transaction, it was told or is queued again. Each claim takes an urgent prompt first, then the one
-//! with the lowest number, so that a prompt that goes back is the next of its urgency to be taken.
+//! claim, in the same transaction, it is delivered or queued again. Each claim takes an urgent prompt first, then the
+//! one with the lowest number, so that a prompt that was queued again is the next of its urgency.
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
@@ -19,7 +19,7 @@ use super::rows::{Row, live_attempt};
 use super::writer::Tx;
 use crate::{NewPrompt, Outcome, RequestId, Result, Sent, StoreError};
 
-/// What can be checked without looking into the store.
+/// Checks everything that needs no access to the store.
 pub(super) fn check(prompt: &NewPrompt) -> Result<()> {
     let n_bytes = prompt.text.len();
     if prompt.text.trim().is_empty() {
@@ -103,7 +103,7 @@ pub(super) fn send(
     Ok(sent)
 }
 
-/// The answer that this request got before.
+/// The earlier answer to this request.
 fn answered(db: &Connection, row: &Row, request: &RequestId) -> Result<Option<Sent>> {
     let mut query =
         db.prepare_cached("select n, place, rearmed from prompt where task = ?1 and request = ?2")?;
@@ -138,7 +138,7 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Prompt> {
     })
 }
 
-/// How many wait for an attempt.
+/// The number of waiting prompts.
 pub(super) fn waiting(db: &Connection, row: &Row) -> Result<u32> {
     let mut query = db.prepare_cached("select count(*) from prompt where task = ?1 and state = 'queued'")?;
     Ok(query.query_row([row.seq], |row| row.get(0))?)
@@ -150,7 +150,7 @@ fn waiting_urgent(db: &Connection, row: &Row) -> Result<u32> {
     Ok(query.query_row([row.seq], |row| row.get(0))?)
 }
 
-/// The attempt that has just been claimed takes the oldest that waits, an urgent one first.
+/// The newly claimed attempt takes the oldest waiting prompt, an urgent one first.
 pub(super) fn take(tx: &Tx, row: &Row, attempt: u32) -> Result<()> {
     tx.prepare_cached(
         "update prompt set state = 'taken', attempt = ?2 where task = ?1 and n = \
@@ -160,7 +160,7 @@ pub(super) fn take(tx: &Tx, row: &Row, attempt: u32) -> Result<()> {
     Ok(())
 }
 
-/// The one that the attempt under way has taken.
+/// The prompt that the current attempt has taken.
 pub(super) fn taken(db: &Connection, row: &Row) -> Result<Option<Prompt>> {
     let mut query = db.prepare_cached(
         "select n, text, by, at, state, attempt from prompt \
@@ -169,7 +169,7 @@ pub(super) fn taken(db: &Connection, row: &Row) -> Result<Option<Prompt>> {
     query.query_row([row.seq], |row| Ok(read(row))).optional()?.transpose()
 }
 
-/// The claim ends: what it had taken was told, or is the next to be taken.
+/// The claim ends: its prompt counts as delivered, or is the next to be taken.
 pub(super) fn put_down(tx: &Tx, row: &Row, told: bool) -> Result<()> {
     let state = if told { PromptState::Told } else { PromptState::Queued };
     tx.prepare_cached("update prompt set state = ?2 where task = ?1 and state = 'taken'")?
@@ -177,7 +177,7 @@ pub(super) fn put_down(tx: &Tx, row: &Row, told: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether an attempt has answered its prompt, whatever came of it: one whose agent was never started has not.
+/// Whether an attempt has answered its prompt, with whatever result: one whose agent never started has not.
 pub(super) fn answers(outcome: &Outcome, started: bool) -> bool {
     match outcome {
         Outcome::Approve(_) | Outcome::Done { .. } => true,
@@ -191,12 +191,12 @@ pub(super) fn answers(outcome: &Outcome, started: bool) -> bool {
     }
 }
 
-/// Whether an agent that was at work was interrupted for an urgent prompt: its own prompt has been said by then.
+/// Whether a running agent was interrupted for an urgent prompt: its own prompt has been delivered by then.
 pub(super) fn interrupts(row: &Row, outcome: &Outcome, started: bool) -> bool {
     started && row.interrupt_asked.is_some() && matches!(outcome, Outcome::Release { .. })
 }
 
-/// What would have come of it, had nobody said more.
+/// The result the task would have had without waiting prompts.
 pub(super) fn described(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Approve(_) => "it would be landing".to_owned(),
@@ -207,7 +207,7 @@ pub(super) fn described(outcome: &Outcome) -> String {
     }
 }
 
-/// A landing came to an end while prompts wait: the task goes on with the next of them.
+/// A landing ended while prompts wait: the task continues with the next of them.
 pub(super) fn follow_up(tx: &Tx, row: &mut Row, after: String, at: Timestamp) -> Result<()> {
     forget_failures(tx, row)?;
     row.change(tx, &Change::FollowUp, &EventBody::FollowingUp { after }, at)?;

@@ -1,7 +1,7 @@
-//! What could start, what waits for a time, and what people do to tasks that nobody holds.
+//! Ready tasks, timers, and operations on tasks that no session holds.
 //!
-//! Invariant: a task is ready exactly if it is in the partial index `task_ready`: pending, held back by no
-//! time, all dependencies met. Both readers here walk an index and touch only the rows they return.
+//! Invariant: a task is ready exactly if it is in the partial index `task_ready`: pending, with no time to wait for,
+//! all dependencies met. Both readers here walk an index and touch only the rows they return.
 
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
@@ -17,9 +17,9 @@ use super::writer::Tx;
 use super::{events, train};
 use crate::{Operation, Ready, ReadyKey, RequestId, Result, StoreError};
 
-/// What is ready of one priority, behind a place in it, and what is ready of all lower priorities.
-/// Two walks, because SQLite seeks to `(rank, seq) > (?, ?)` by the rank alone and would step over the rest.
-/// The conditions are those of the index, word for word: that is how SQLite recognises it.
+/// The ready tasks of one priority behind a position, and those of all lower priorities. Two walks, because SQLite
+/// seeks to `(rank, seq) > (?, ?)` by the rank alone and would step over the rest. The conditions repeat those of the
+/// index word for word: that is how SQLite recognises it.
 pub(super) const READY: [&str; 2] = [
     "select t.rank, t.seq, s.body from task t join spec s on s.task = t.seq \
      where t.queue = ?1 and t.name = 'pending' and t.wakes_at is null and t.unmet = 0 \
@@ -143,7 +143,7 @@ fn ask_cancel(tx: &Tx, row: &Row, by: &str, at: Timestamp) -> Result<()> {
 
 fn cancel(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     if let TaskState::Landing { .. } = row.state {
-        // Once it is about to be moved, the ref may have been moved already.
+        // Once the car is gated, the ref may have been moved already.
         if let Some(CarStep::Gated { .. }) = train::step_of(tx, row)? {
             return Err(StoreError::Refused(format!("{}: it is being landed at this moment", row.id)));
         }
@@ -169,7 +169,7 @@ fn retry(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
             counted(most, "time")
         )));
     }
-    // Whoever asks for it has looked at why its holders went.
+    // A user who asks for it has seen why its holders were lost.
     tx.prepare_cached("update task set lost = 0 where seq = ?1")?.execute([row.seq])?;
     again(tx, row, by, at)
 }
@@ -190,7 +190,7 @@ fn again(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     events::append(tx, Some(row.seq), None, &EventBody::Noted { text: format!("requeued by {by}") }, at)
 }
 
-/// A fresh start: attempts go on being counted, none of them is charged.
+/// A fresh start: attempts keep counting up, none of them is charged.
 pub(super) fn forget_failures(tx: &Tx, row: &mut Row) -> Result<()> {
     tx.prepare_cached("update task set charged = 0, environment_failures = 0, lost = 0 where seq = ?1")?
         .execute([row.seq])?;

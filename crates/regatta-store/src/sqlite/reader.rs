@@ -1,6 +1,6 @@
-//! The connections that read.
+//! The reading connections.
 //!
-//! Invariant: a read sees one snapshot, taken after it was asked for, and so all that was acknowledged before.
+//! Invariant: a read sees one snapshot, taken after the call, and so everything that was acknowledged before.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use tokio::sync::Semaphore;
 use super::open;
 use crate::{Result, StoreError};
 
-/// More do not help: reads are short and the page cache is the kernel's.
+/// More would not help: reads are short and the page cache is the kernel's.
 const CONNECTIONS: usize = 4;
 
-/// A few connections, opened when they are first needed.
+/// A few connections, opened on first use.
 pub(super) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,

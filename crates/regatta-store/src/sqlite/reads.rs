@@ -1,4 +1,4 @@
-//! Reading tasks. Nothing here decides anything.
+//! Reads tasks. Nothing here makes decisions.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
@@ -27,7 +27,7 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskRecord
     Ok(records)
 }
 
-/// The first page of a list is short, so that whoever reads it can begin.
+/// The first page of a list is short, so that its reader can start early.
 const FIRST_PAGE: usize = 200;
 const PAGE: usize = 4000;
 
@@ -40,7 +40,7 @@ pub(super) fn briefs(db: &Connection, query: &TaskQuery) -> Result<Vec<TaskBrief
     Ok(briefs)
 }
 
-/// Hands over the same in pages. `take` says whether it wants more.
+/// Delivers the same in pages. `take` returns whether it wants more.
 pub(super) fn brief_pages(
     db: &Connection,
     query: &TaskQuery,
@@ -62,7 +62,7 @@ pub(super) fn brief_pages(
     Ok(())
 }
 
-/// Reads tasks without their specs, one after another, for as long as `take` wants more.
+/// Reads tasks without their specs, one by one, while `take` wants more.
 fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief) -> bool) -> Result<()> {
     let chosen = Chosen::by(query);
     let mut select = db.prepare_cached(&format!(
@@ -71,7 +71,7 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
         chosen.condition
     ))?;
     let mut rows = select.query(params_from_iter(&chosen.values))?;
-    // Of a whole queue it is cheaper to read the dependencies beside the tasks: both are in order of arrival.
+    // For a whole queue it is cheaper to read the dependencies beside the tasks: both are in order of arrival.
     let is_whole = query.limit == 0 && query.ids.is_none();
     let mut dependencies = db.prepare_cached(
         "select d.child, p.id from dependency d cross join task p on p.seq = d.parent \
@@ -86,7 +86,7 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
             id: parse_id(text(row, 1)?)?,
             priority: i32::try_from(-row.get::<_, i64>(2)?)
                 .map_err(|error| unreadable("a priority", error))?,
-            // Most of a long queue waits.
+            // Most tasks of a long queue are pending.
             state: if state == pending { TaskState::pending() } else { state_of(state)? },
             attempts: row.get(4)?,
             waiting_on: match (row.get::<_, u32>(5)?, &mut waits) {
@@ -114,7 +114,7 @@ fn each_brief(db: &Connection, query: &TaskQuery, mut take: impl FnMut(TaskBrief
     Ok(())
 }
 
-/// Unmet dependencies in order of the tasks that have them, read beside those.
+/// Unmet dependencies in the order of their tasks, read beside those.
 struct Waits<'a> {
     rows: Rows<'a>,
     next: Option<(i64, TaskId)>,
@@ -135,7 +135,7 @@ impl<'a> Waits<'a> {
         Ok(())
     }
 
-    /// What `seq` waits for. Each call asks for a later task than the one before.
+    /// What `seq` waits for. Each call must ask for a later task than the one before.
     fn of(&mut self, seq: i64) -> Result<Vec<TaskId>> {
         let mut found = Vec::new();
         while let Some((child, parent)) = self.next.take_if(|(child, _)| *child <= seq) {
@@ -148,7 +148,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The condition behind a query's `where`, with its order and its limit, and the values it is run with.
+/// The condition after a query's `where`, with its order, its limit, and its values.
 struct Chosen {
     condition: String,
     values: Vec<Value>,
@@ -176,7 +176,7 @@ impl Chosen {
             );
         }
         if !query.states.is_empty() {
-            // Found in an index that holds nothing else, without reading the tasks in other states.
+            // Found in an index on this condition alone, without reading the tasks in other states.
             let part = |n| {
                 format!("t.seq in (select seq from task where name in (select value from json_each(?{n})))")
             };
@@ -184,7 +184,7 @@ impl Chosen {
         }
         if let Some(prefix) = &query.prefix {
             let prefix = prefix.to_ascii_lowercase();
-            // Ids are ASCII, so nothing that begins with the prefix is behind this.
+            // Ids are ASCII, so nothing with the prefix sorts behind this.
             let part = |n| format!("t.folded >= ?{n} and t.folded < ?{n} || char(127)");
             add(&part, Value::Text(prefix));
         }

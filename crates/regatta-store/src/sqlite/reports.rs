@@ -1,7 +1,7 @@
-//! What workers say.
+//! Reports of agents.
 //!
-//! Invariant: a word counts only while the attempt it comes from is claimed or running, and only with that
-//! attempt's token; both are compared in the transaction that writes it down.
+//! Invariant: a report counts only while its attempt is claimed or running, and only with that attempt's token; both
+//! are compared in the transaction that stores it.
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;

@@ -1,7 +1,7 @@
-//! Tasks as rows, and the one way in which a task's state changes.
+//! Tasks as rows, and the only way to change a task's state.
 //!
-//! Invariant: [`Row::change`] is the only function that writes a state. It asks `regatta_core::state::apply`,
-//! writes the event beside the state, and lets the dependents follow, all in the caller's transaction.
+//! Invariant: [`Row::change`] is the only function that writes a state. It asks `regatta_core::state::apply`, writes
+//! the event beside the state, and updates the dependents, all in the caller's transaction.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
@@ -17,12 +17,12 @@ use super::writer::Tx;
 use super::{dependents, events, spending};
 use crate::{RequestId, Result, SessionId, StoreError};
 
-/// The longest value in bytes, so that every backend can hold it (a znode ends at 1 MiB).
+/// Longest value in bytes, so that every backend can store it (a znode is limited to 1 MiB).
 pub(super) const MAX_VALUE: usize = 900 * 1024;
 
-/// The fate of a task whose work can be had.
+/// The fate of a task whose work is available.
 pub(super) const MET: u8 = 1;
-/// The fate of a task whose work will not come.
+/// The fate of a task whose work will never be available.
 pub(super) const DEAD: u8 = 2;
 
 /// A task without its spec.
@@ -41,19 +41,19 @@ pub(super) struct Row {
     pub(super) token_hash: Option<String>,
     pub(super) cancel_asked: Option<String>,
     pub(super) interrupt_asked: Option<String>,
-    /// Done or landed work that stands while the task is followed up.
+    /// Done or landed work that remains valid while the task is followed up.
     pub(super) standing: Option<TaskState>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
 }
 
-/// The columns that [`Row::read`] takes, in its order, of the table or alias `t`.
+/// The columns that [`Row::read`] expects, in its order, of the table or alias `t`.
 pub(super) const COLUMNS: &str = "t.seq, t.id, t.queue, t.state, t.unmet, t.attempts, t.charged, \
     t.environment_failures, t.fence, t.session, t.claim_request, t.token_hash, t.cancel_asked, t.created_at, \
     t.updated_at, t.standing, t.interrupt_asked";
 
 impl Row {
-    /// The row of `task`, without regard to case.
+    /// The row of `task`, regardless of case.
     pub(super) fn find(db: &Connection, task: &TaskId) -> Result<Option<Self>> {
         let sql = format!("select {COLUMNS} from task t where t.folded = ?1");
         let mut query = db.prepare_cached(&sql)?;
@@ -92,7 +92,7 @@ impl Row {
         })
     }
 
-    /// Changes the state, appends `event`, and lets the dependents follow.
+    /// Changes the state, appends `event`, and updates the dependents.
     pub(super) fn change(
         &mut self,
         tx: &Tx,
@@ -104,7 +104,7 @@ impl Row {
         dependents::follow(tx, self, was, at)
     }
 
-    /// As [`Row::change`], for callers that see to the dependents themselves. Gives the fate that was.
+    /// Like [`Row::change`], for callers that update the dependents themselves. Returns the previous fate.
     pub(super) fn change_alone(
         &mut self,
         tx: &Tx,
@@ -118,7 +118,7 @@ impl Row {
         let attempt = live_attempt(&next).or_else(|| live_attempt(&self.state));
         events::append(tx, Some(self.seq), attempt, event, at)?;
         let old = std::mem::replace(&mut self.state, next);
-        // What was done or landed stands until something takes its place.
+        // Done or landed work remains valid until something replaces it.
         if self.state.is_met() {
             self.standing = None;
         } else if matches!(change, Change::FollowUp) && old.is_met() {
@@ -141,12 +141,12 @@ impl Row {
         Ok(was)
     }
 
-    /// What dependents have to know of it, as the column `fate` holds it.
+    /// What dependents need to know about it, as stored in the column `fate`.
     pub(super) fn fate(&self) -> u8 {
         if self.standing.is_some() { MET } else { fate(&self.state) }
     }
 
-    /// Nobody holds it any more.
+    /// Clears the claim: no session holds it any more.
     pub(super) fn end_claim(&mut self, tx: &Tx) -> Result<()> {
         tx.prepare_cached(
             "update task set session = null, token_hash = null, cancel_asked = null, interrupt_asked = null \
@@ -181,7 +181,7 @@ impl Row {
     }
 }
 
-/// The attempt that is under way or in the train.
+/// The attempt that is claimed, running or in the train.
 pub(super) fn live_attempt(state: &TaskState) -> Option<u32> {
     match state {
         TaskState::Claimed { attempt }
@@ -192,7 +192,7 @@ pub(super) fn live_attempt(state: &TaskState) -> Option<u32> {
     }
 }
 
-/// What dependents have to know of a state by itself.
+/// What dependents need to know about a state by itself.
 pub(super) fn fate(state: &TaskState) -> u8 {
     match (state.is_met(), state.is_dead()) {
         (true, _) => MET,
@@ -201,7 +201,7 @@ pub(super) fn fate(state: &TaskState) -> u8 {
     }
 }
 
-/// Notes that `request` is being carried out. False if it was before: then there is nothing left to do.
+/// Records that `request` is being executed. False if it already was: then nothing is left to do.
 pub(super) fn remember(tx: &Tx, request: &RequestId, kind: &str, task: Option<i64>) -> Result<bool> {
     let mut insert = tx.prepare_cached(
         "insert into request(request, kind, task) values(?1, ?2, ?3) on conflict do nothing",
@@ -213,7 +213,7 @@ pub(super) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("core's types have string keys and no failing serialisers")
 }
 
-/// As JSON, if it is not longer than every backend can hold.
+/// The value as JSON, if every backend can store its length.
 pub(super) fn bounded(what: &str, value: &impl Serialize) -> Result<String> {
     let json = to_json(value);
     if json.len() > MAX_VALUE {
@@ -226,8 +226,8 @@ pub(super) fn bounded(what: &str, value: &impl Serialize) -> Result<String> {
     Ok(json)
 }
 
-/// A state as it was stored. One that only a newer version knows is one in which this version has nothing to do: it
-/// waits for somebody who does.
+/// Parses a stored state. In a state that only a newer version knows, this version leaves the task alone: it waits for
+/// a process that does know it.
 pub(super) fn state_of(json: &str) -> Result<TaskState> {
     let error = match serde_json::from_str(json) {
         Ok(state) => return Ok(state),

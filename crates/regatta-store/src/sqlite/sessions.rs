@@ -1,7 +1,7 @@
-//! Sessions: presence, and what claims hang on.
+//! Sessions: presence, and the owners of claims.
 //!
-//! Invariant: a session ends once. Its row stays behind as a tombstone, so that it can not be opened again, and
-//! the same transaction moves or releases all its claims, so that none hangs on a session that is gone.
+//! Invariant: a session ends once. Its row stays behind as a tombstone, so that it cannot be opened again, and the same
+//! transaction moves or releases all its claims, so that none belongs to an ended session.
 
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
@@ -19,7 +19,7 @@ use crate::{Beat, LOST_LEASES, NodeInfo, Result, SessionId, SessionInfo, StoreEr
 struct Found {
     node: NodeInfo,
     beat: Beat,
-    /// What it held at its end; `None` while it is open.
+    /// The tasks it held at its end; `None` while it is open.
     ended: Option<Vec<TaskId>>,
 }
 
@@ -116,13 +116,13 @@ pub(super) fn expire(
 /// How a session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// By its own word.
+    /// Closed by its own process.
     Closed,
-    /// By that of others: it has gone without one.
+    /// Ended by others: its process is gone without closing it.
     Expired,
 }
 
-/// Ends it, and passes on or releases what it held.
+/// Ends the session, and passes on or releases its claims.
 fn end(
     tx: &Tx,
     session: &SessionId,
@@ -152,8 +152,8 @@ fn adopt(tx: &Tx, row: &Row, heir: &SessionId, at: Timestamp) -> Result<()> {
     events::append(tx, Some(row.seq), live_attempt(&row.state), &event, at)
 }
 
-/// Back to the queue, uncharged, with the attempt's record closed. A task whose holders go again and again takes them
-/// down, or nobody can tell what does: it waits for a person.
+/// Queues the task again, uncharged, and closes the attempt's record. A task whose holders are lost repeatedly may be
+/// what kills them, so it is blocked for a user.
 fn release(tx: &Tx, row: &mut Row, how: End, why: &str, at: Timestamp) -> Result<()> {
     if let Some(mut attempt) = live_attempt(&row.state).map_or(Ok(None), |n| row.attempt(tx, n))? {
         attempt.exit = attempt.exit.or(Some(Exit::Lost));
@@ -182,13 +182,13 @@ fn release(tx: &Tx, row: &mut Row, how: End, why: &str, at: Timestamp) -> Result
     skip_if_hopeless(tx, row, at)
 }
 
-/// How often in a row its holders have gone, this time included.
+/// How often in a row its holders were lost, including this time.
 fn lost_again(tx: &Tx, row: &Row) -> Result<u32> {
     let mut update = tx.prepare_cached("update task set lost = lost + 1 where seq = ?1 returning lost")?;
     Ok(update.query_row([row.seq], |row| row.get(0))?)
 }
 
-/// The tasks that hang on a session, in order of arrival.
+/// The tasks held by a session, in order of arrival.
 pub(super) fn held_by(db: &Connection, session: &SessionId) -> Result<Vec<Row>> {
     let sql = format!("select {COLUMNS} from task t where t.session = ?1 order by t.seq");
     let mut query = db.prepare_cached(&sql)?;

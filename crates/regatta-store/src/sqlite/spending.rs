@@ -1,4 +1,4 @@
-//! What attempts have used: kept beside their records, added up by the database.
+//! What attempts have used: stored beside their records, added up by the database.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
@@ -10,7 +10,7 @@ use super::rows::to_json;
 use super::writer::Tx;
 use crate::{QUARTER, Result, SpendBy, SpendQuery, Spending};
 
-/// Keeps what `attempt` says of its use.
+/// Stores what `attempt` has used.
 pub(super) fn put(tx: &Tx, task: i64, attempt: &Attempt) -> Result<()> {
     let model = attempt.model.as_ref().or(attempt.model_asked.as_ref());
     let at = attempt.ended_at.or(attempt.started_at);
@@ -35,12 +35,12 @@ pub(super) fn put(tx: &Tx, task: i64, attempt: &Attempt) -> Result<()> {
     Ok(())
 }
 
-/// A number as the database can hold it.
+/// A number within the database's range.
 fn stored(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// From `at` on the task's attempts count against its budget.
+/// Counts the task's attempts against its budget from `at` on.
 pub(super) fn count_from(tx: &Tx, task: i64, at: Timestamp) -> Result<()> {
     tx.prepare_cached("update task set counted_from = ?2 where seq = ?1")?
         .execute(params![task, at.millis()])?;
@@ -90,11 +90,11 @@ pub(super) fn read(db: &Connection, query: &SpendQuery) -> Result<Vec<Spending>>
         SpendBy::Plan => "p.plan",
         SpendBy::Quarter => &quarter,
     };
-    // Only where it is needed: a sum over a day is then read from one index and one table.
+    // Joined only if needed: the total of a day is then read from one index and one table.
     let needs_task = query.by == SpendBy::Task || query.queue.is_some() || query.anew;
     let join = if needs_task { "join task t on t.seq = p.task" } else { "" };
     let group = if query.by == SpendBy::All { "" } else { "group by 1 order by 1" };
-    // Added up as real numbers: whole ones could overflow, which is an error.
+    // Added up as real numbers: integers could overflow, which is an error.
     let sql = format!(
         "select {key}, count(p.at), total(p.usd), count(*) filter (where p.usd is null and p.tokens_in + p.tokens_out > 0), \
          count(*) filter (where p.priced), total(p.tokens_in), total(p.tokens_out) \
@@ -130,7 +130,7 @@ fn counted(sum: f64) -> u64 {
     sum as u64
 }
 
-/// Attempts by what they have in the table.
+/// Attempts by their keys in the table.
 fn except(db: &Connection, attempts: &[(TaskId, u32)]) -> Result<Vec<String>> {
     let mut find = db.prepare_cached("select seq from task where folded = ?1")?;
     let mut keys = Vec::new();

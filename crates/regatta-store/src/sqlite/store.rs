@@ -1,4 +1,4 @@
-//! The contract, carried to the functions that keep it: writes to the writer's thread, reads to a snapshot.
+//! The contract, delegated to the functions that implement it: writes to the writer's thread, reads to a snapshot.
 
 use regatta_core::state::StateName;
 use std::sync::PoisonError;

@@ -1,4 +1,4 @@
-//! That a commit is synced, and that the queue's reads and the claim cost the same at ten and at a hundred
+//! Checks that a commit is synced, and that the queue's reads and the claim cost the same with ten and with a hundred
 //! thousand pending tasks, counted in steps of SQLite's virtual machine and not in time.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn plan(db: &Connection, sql: &str, parameters: usize) -> String {
 fn a_commit_is_on_disk_before_it_returns() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    // Also of a file that was there already, where nothing has to be set up any more.
+    // The same for an existing file, which needs no set-up any more.
     for _ in 0..2 {
         let db = open::writer(&path).unwrap();
         let pragma =

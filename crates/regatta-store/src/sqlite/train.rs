@@ -1,7 +1,7 @@
-//! The train: who may land, the cars, and their steps.
+//! The train: the lander, the cars, and their steps.
 //!
-//! Invariant: a car exists exactly while its task is landing. Every step compares the lander's term and session
-//! with the role's in its own transaction, so that a lander that was replaced can not move anything.
+//! Invariant: a car exists exactly while its task is landing. Every step compares the lander's term and session with
+//! the role's in its own transaction, so that a replaced lander cannot move anything.
 
 use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
@@ -17,7 +17,7 @@ use super::writer::Tx;
 use super::{events, prompts, sessions};
 use crate::{Lander, Result, SessionId, StoreError};
 
-/// So many trees are remembered.
+/// Maximum number of trees that are kept.
 const MOST_PASSES: i64 = 10_000;
 
 pub(super) fn elect(tx: &Tx, role: &str, session: &SessionId) -> Result<Option<Lander>> {
@@ -77,7 +77,7 @@ pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
             .and_then(|request| Ok((request, from_json("a car's step", &step)?)));
         let (request, step) = match read {
             Ok(read) => read,
-            // Of a kind that only a newer version knows: it is that version's to move.
+            // Only a newer version can read it, so that version has to move it.
             Err(_) if is_json(&request) && is_json(&step) => continue,
             Err(error) => return Err(error),
         };
@@ -216,7 +216,7 @@ fn put_step(tx: &Tx, row: &Row, step: &CarStep) -> Result<()> {
     Ok(())
 }
 
-/// Whether a step that ends a landing has been taken already, with this very result.
+/// Whether a step that ends a landing has already been taken, with the same result.
 fn is_history(state: &TaskState, step: &LandStep) -> bool {
     match (state, step) {
         (
@@ -231,13 +231,13 @@ fn is_history(state: &TaskState, step: &LandStep) -> bool {
     }
 }
 
-/// Whether a refusal was followed by what somebody said meanwhile.
+/// Whether a follow-up made the task pending after this refusal.
 fn was_followed_up(tx: &Tx, row: &Row, step: &LandStep) -> Result<bool> {
     let refused = matches!(step, LandStep::Reject { .. } | LandStep::Bounce { .. });
     Ok(refused && matches!(row.state, TaskState::Pending { .. }) && prompts::waiting(tx, row)? > 0)
 }
 
-/// It is on the target; what was said meanwhile goes on from there.
+/// It has landed; waiting follow-ups continue from there.
 fn landed(
     tx: &Tx,
     row: &mut Row,
@@ -263,14 +263,14 @@ fn contradicts(row: &Row, step: &LandStep, why: &str) -> StoreError {
     ))
 }
 
-/// Trees that passed a gate, the newest first.
+/// Trees that passed a gate, newest first.
 pub(super) fn passes(db: &Connection, gate: &str) -> Result<Vec<String>> {
     let mut query = db.prepare_cached("select tree from pass where gate = ?1 order by seq desc limit ?2")?;
     let rows = query.query_map(params![gate, MOST_PASSES], |row| row.get::<_, String>(0))?;
     Ok(rows.collect::<std::result::Result<_, _>>()?)
 }
 
-/// One more tree passed; the oldest are forgotten.
+/// Records one more tree that passed; the oldest are dropped.
 pub(super) fn record_pass(tx: &Tx, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
     tx.prepare_cached(
         "insert into pass(gate, tree, at) values(?1, ?2, ?3) on conflict(gate, tree) do nothing",

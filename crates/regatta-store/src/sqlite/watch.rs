@@ -1,8 +1,8 @@
-//! Wake-ups for what other processes commit.
+//! Wake-ups for commits of other processes.
 //!
-//! Invariant: no timer runs faster than every five seconds. The kernel tells of a commit: each writer touches
-//! the database file once its commit is complete, and a foreign program's writes show in the log beside it.
-//! Whether anything really changed is then asked of SQLite, by the writer.
+//! Invariant: no timer runs more often than every five seconds. The kernel reports a commit: each writer touches the
+//! database file once its commit is complete, and writes of other programs show in the log beside it. The writer then
+//! asks SQLite whether anything really changed.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::writer::Looker;
 use crate::{Result, StoreError};
 
-/// Looks even if the kernel said nothing: a hint may be lost with the process that should have given it.
+/// Checks even without a report from the kernel: a hint may be lost with the process that should have given it.
 const LOOK_ANYWAY: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// The thread that listens to the kernel. Ends when it is dropped.
@@ -31,7 +31,7 @@ impl Watch {
             |error: std::io::Error| StoreError::Unavailable(format!("cannot watch the store: {error}"));
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| away(error.into()))?;
         let stopped = stop.try_clone().map_err(away)?;
-        // Without inotify (a limit of the system was reached) the timer alone has to do.
+        // Without inotify (a limit of the system was reached) the timer alone has to suffice.
         let inotify = watch_directory(path).ok();
         let thread = std::thread::Builder::new()
             .name("regatta-watch".into())
@@ -50,7 +50,7 @@ impl Drop for Watch {
     }
 }
 
-/// The directory and not the files: the log comes and goes with the first and the last connection.
+/// Watches the directory and not the files: the log is created and removed with the first and the last connection.
 fn watch_directory(path: &Path) -> std::io::Result<Inotify> {
     let inotify = Inotify::init()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -71,7 +71,7 @@ fn listen(mut inotify: Option<Inotify>, stopped: &OwnedFd, looker: &Looker) {
         }
         let spoke = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
         if spoke && let Some(inotify) = &mut inotify {
-            // What exactly happened does not matter, only that the queue is empty afterwards.
+            // The events do not matter, only that the queue is empty afterwards.
             let _drained = inotify.read_events(&mut buffer).map(drop);
         }
         if !looker.look() {

@@ -1,8 +1,8 @@
-//! The one thread that writes, and group commit.
+//! The only writing thread, and group commit.
 //!
-//! Invariant: nobody is answered before the transaction that holds their write is on disk. Writes that wait
-//! together are committed together, each inside a savepoint of its own: one that fails takes back its own
-//! changes and nobody else's. If the commit fails, all of them are told that the outcome is not known.
+//! Invariant: a caller is answered only after the transaction with its write is on disk. Writes that wait together are
+//! committed together, each inside its own savepoint: a failing one reverts its own changes and no others. If the
+//! commit fails, all of their callers get an unknown outcome.
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{Result, StoreError};
 
-/// At most so many writes share one commit.
+/// Maximum number of writes in one commit.
 const GROUP: usize = 256;
 
 /// Permission to write: exists only inside the writer's transaction.
@@ -38,11 +38,11 @@ impl Deref for Tx<'_> {
 
 enum Message {
     Write(Box<dyn Write>),
-    /// Something happened to the file: look whether another process has committed.
+    /// The file changed: check whether another process has committed.
     Look,
 }
 
-/// One write on its way through a group: run, then answered once the group's fate is known.
+/// One write on its way through a group: executed, then answered once the result of the group is known.
 trait Write: Send {
     fn run(&mut self, db: &Connection);
     fn answer(self: Box<Self>, committed: &Result<()>);
@@ -69,9 +69,9 @@ where
         let answer = match (committed, self.outcome) {
             (Ok(()), Some(outcome)) => outcome,
             (Ok(()), None) => Err(StoreError::Unavailable("the write was not begun".into())),
-            // It never began.
+            // The transaction never began.
             (Err(StoreError::Busy(why)), _) => Err(StoreError::Busy(why.clone())),
-            // Also where this very write was refused: what it was refused for is gone again.
+            // Even if this write itself was refused: what it was refused for has been rolled back.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
         };
         // A caller that no longer listens loses nothing: it may ask again.
@@ -86,7 +86,7 @@ pub(super) struct Writer {
     changed: watch::Sender<u64>,
 }
 
-/// Lets somebody else tell the writer to look at the file.
+/// Lets another thread ask the writer to check the file.
 pub(super) struct Looker(mpsc::Sender<Message>);
 
 impl Looker {
@@ -134,7 +134,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// What was sent is still carried out.
+    /// Pending writes are still executed.
     fn drop(&mut self) {
         self.inbox = None;
         if let Some(thread) = self.thread.take() {
@@ -162,22 +162,22 @@ fn run(db: &Connection, path: &Path, messages: &mpsc::Receiver<Message>, changed
     }
 }
 
-/// Differs from the last answer if somebody else has committed since.
+/// Differs from the last answer if another connection has committed since.
 fn data_version(db: &Connection) -> Option<i64> {
     db.prepare_cached("pragma data_version")
         .and_then(|mut pragma| pragma.query_row([], |row| row.get(0)))
         .ok()
 }
 
-/// Tells the other processes' inotify, after the commit: the log's own change comes before it.
+/// Notifies the other processes through inotify, after the commit: the log's own change comes before it.
 fn touch(path: &Path) {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
-    // A hint only: whoever misses it looks by itself every few seconds.
+    // Only a hint: a process that misses it checks by itself every few seconds.
     let _missed = rustix::fs::utimensat(CWD, path, &times, AtFlags::empty());
 }
 
-/// Runs `first` and whatever waits behind it, commits once, answers all.
+/// Executes `first` and all writes waiting behind it, commits once, answers all.
 fn group(db: &Connection, first: Box<dyn Write>, messages: &mpsc::Receiver<Message>) {
     let mut writes = Vec::new();
     let committed = begin_and_run(db, first, messages, &mut writes);
@@ -195,7 +195,7 @@ fn begin_and_run(
     let begun = execute(db, "begin immediate");
     writes.push(first);
     if let Err(error) = begun {
-        // Those behind it would each wait as long for the same lock: they hear it now.
+        // Those behind it would each wait as long for the same lock: they are answered now.
         writes.extend(std::iter::from_fn(|| next_write(messages)));
         return Err(error);
     }
@@ -203,7 +203,7 @@ fn begin_and_run(
         if let Some(write) = writes.last_mut() {
             write.run(db);
         }
-        // Some failures, a full disk for one, make SQLite take back the whole transaction by itself.
+        // Some failures, such as a full disk, make SQLite roll back the whole transaction by itself.
         if db.is_autocommit() {
             return Err(StoreError::Unavailable("SQLite took the transaction back".into()));
         }
@@ -223,7 +223,7 @@ fn next_write(messages: &mpsc::Receiver<Message>) -> Option<Box<dyn Write>> {
     loop {
         match messages.try_recv() {
             Ok(Message::Write(write)) => return Some(write),
-            // The look is taken after the commit anyway.
+            // The file is checked after the commit anyway.
             Ok(Message::Look) => {}
             Err(_) => return None,
         }

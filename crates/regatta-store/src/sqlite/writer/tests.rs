@@ -108,7 +108,7 @@ async fn a_lock_held_elsewhere_is_said_to_all_who_wait_once_the_wait_is_over() {
 async fn closing_waits_for_what_was_sent() {
     let directory = tempfile::tempdir().unwrap();
     let writer = numbers(&directory);
-    // Sent and then forgotten: the future is dropped before its answer comes.
+    // Sent and then abandoned: the future is dropped before its answer arrives.
     let mut sent = Box::pin(writer.call(|tx| insert(tx, 7)));
     let polled = std::future::poll_fn(|context| std::task::Poll::Ready(sent.as_mut().poll(context))).await;
     assert!(polled.is_pending() || polled.is_ready());
