@@ -20,22 +20,22 @@ use crate::ui::Ui;
 /// come from a requirement document, and the prompt is optional.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// What is to be done; `-` reads it from standard input.
+    /// What to do; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present = "prd")]
     pub(crate) prompt: Option<String>,
-    /// Its id.
+    /// The task's id.
     #[arg(long, value_name = "ID", conflicts_with = "prd")]
     pub(crate) id: Option<TaskId>,
-    /// What it depends on: ids with commas between them.
+    /// Tasks it depends on: comma-separated ids.
     #[arg(long, value_name = "IDS")]
     pub(crate) deps: Option<String>,
-    /// The agent that does it: an entry of `agents` in regatta.yaml.
+    /// The agent to use: an entry of `agents` in regatta.yaml.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// The model.
+    /// The model to use.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// What kind of work it is; may be given more than once. `models.labels` in regatta.yaml may choose the model by it.
+    /// A label for the kind of work; may be repeated. `models.labels` in regatta.yaml can choose the model by it.
     #[arg(long = "label", value_name = "NAME")]
     pub(crate) labels: Vec<String>,
     /// Dollars that all its attempts together may cost.
@@ -44,18 +44,18 @@ pub(crate) struct Args {
     /// Tokens that all its attempts together may read and write.
     #[arg(long, value_name = "N")]
     pub(crate) budget_tokens: Option<u64>,
-    /// Higher starts first.
+    /// Higher numbers start first.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
     pub(crate) priority: Option<i32>,
-    /// One line for people; the prompt's first line where none is given.
+    /// One line for people; by default the prompt's first line.
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Land what passes, also where regatta.yaml does not say so.
+    /// Land the work if it passes, even if regatta.yaml does not say so.
     #[arg(long)]
     pub(crate) land: bool,
-    /// Do what the requirement document PRD-N*.md says, wherever in the repository it is: by claude's own command
-    /// `/implement-prd PRD-N` where that is there, else with the document as the prompt. Tasks that its line
-    /// `Depends on:` names, and that are stored, are waited for.
+    /// Implement the requirement document PRD-N*.md, found anywhere in the repository: with claude's own command
+    /// `/implement-prd PRD-N` if the repository has one, otherwise with the document as the prompt. The task waits for
+    /// the stored tasks that the document's line `Depends on:` names.
     #[arg(long, value_name = "N")]
     pub(crate) prd: Option<String>,
     /// Add it to this registered repository (`regatta repo list`) instead of the one you are in.

@@ -1,4 +1,4 @@
-//! `regatta approve PLAN-001`: what was proposed is to be done.
+//! `regatta approve PLAN-001`: queues or runs a proposed plan.
 
 use regatta_core::diagnostic::has_errors;
 use regatta_engine::plans::Plans;
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let args = foreground::Args { plans: vec![plans.approved_file(&id)], ..foreground::Args::default() };
         return foreground::run(args, global, ui).await;
     }
-    // What was approved is read again, from where it is kept: that is what is enqueued, now and ever after.
+    // The approved plan is read again from where it is kept, because that text is what gets queued.
     let loaded = view::load(&project, store.as_ref(), &id).await?.unwrap_or_default();
     let new: Vec<NewTask> = loaded
         .tasks
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let request = RequestId(format!("approve-{id}"));
     match store.enqueue(&new, &request, regatta_engine::clock::now()).await {
         Ok(()) => {}
-        // It was run in the foreground.
+        // The plan was run in the foreground before.
         Err(StoreError::Conflict(_)) if before => {}
         Err(error) => return Err(error.into()),
     }

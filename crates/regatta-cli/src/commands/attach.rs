@@ -1,4 +1,4 @@
-//! `regatta attach ID`: how to go on with an agent's conversation by hand.
+//! `regatta attach ID`: shows how to continue an agent's conversation by hand.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::project::{Project, find_task};
 use crate::queue::Operator;
 use crate::ui::{Style, Ui};
 
-/// Editors that are looked for where the environment names none.
+/// Editors to look for if the environment names none.
 const EDITORS: [&str; 2] = ["code", "cursor"];
 
 /// Show how to continue a task's conversation by hand.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Open the lane in an editor: $REGATTA_EDITOR, else $VISUAL, else `code` or `cursor`.
     #[arg(long)]
     open: bool,
-    /// Where the lane is gone, make it again with the task's last commit in it.
+    /// If the lane is gone, make it again with the task's last commit in it.
     #[arg(long)]
     restore: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-/// How to go on with a task's conversation; `restore` makes its lane again where that is gone.
+/// How to continue a task's conversation; `restore` makes the lane again if it is gone.
 pub(crate) async fn document(
     project: &Project,
     store: Arc<dyn Store>,
@@ -109,7 +109,7 @@ pub(crate) async fn document(
     })
 }
 
-/// The conversation is where the account of that attempt keeps it.
+/// The agent with the attempt's account, which is where the conversation is kept.
 fn with_account(mut agent: AgentProfile, attempt: &Attempt, project: &Project) -> AgentProfile {
     let account =
         project.config.profiles.iter().find(|profile| Some(&profile.name) == attempt.profile.as_ref());
@@ -120,7 +120,7 @@ fn with_account(mut agent: AgentProfile, attempt: &Attempt, project: &Project) -
     agent
 }
 
-/// Why there is nothing to go on with.
+/// Why there is no conversation to continue.
 fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> CliError {
     let id = &task.spec.id;
     let agent = project.config.agents.get(&task.spec.agent);
@@ -141,7 +141,7 @@ fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Cli
     })
 }
 
-/// Where the attempt worked. What is gone is made again only where that was asked for.
+/// The attempt's lane. A lane that is gone is made again only with `restore`.
 async fn lane(
     queue: &Operator,
     task: &TaskRecord,
@@ -177,7 +177,7 @@ async fn lane(
     Ok(lane.path)
 }
 
-/// The editor's program and arguments: words with spaces between them, which no shell sees.
+/// The editor's program and arguments, split at spaces; no shell reads them.
 fn editor(project: &Project) -> Result<Vec<String>, CliError> {
     let named = ["REGATTA_EDITOR", "VISUAL"].into_iter().find_map(|name| {
         let value = std::env::var(name).ok()?;
@@ -201,7 +201,7 @@ fn editor(project: &Project) -> Result<Vec<String>, CliError> {
     })
 }
 
-/// An editor in the terminal is waited for; one with a window comes back at once.
+/// Runs the editor. A terminal editor is waited for; one with its own window returns at once.
 fn open(editor: &[String], lane: &Path) -> Result<Exit, CliError> {
     let status = Command::new(&editor[0]).args(&editor[1..]).arg(lane).current_dir(lane).status();
     match status {

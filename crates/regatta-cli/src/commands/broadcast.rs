@@ -1,4 +1,4 @@
-//! `regatta broadcast "PROMPT"`: says something more to every agent that can still hear it.
+//! `regatta broadcast "PROMPT"`: sends a follow-up prompt to every agent that can still receive one.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use regatta_core::state::StateName;
@@ -21,10 +21,10 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     said: Said,
-    /// Only tasks in this state; may be given more than once, and with commas.
+    /// Only tasks in this state; may be repeated, or comma-separated.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = names())]
     status: Vec<StateName>,
-    /// Landed tasks too.
+    /// Include landed tasks.
     #[arg(long)]
     landed: bool,
 }

@@ -1,4 +1,4 @@
-//! `regatta cancel ID`: calls a task off.
+//! `regatta cancel ID`: cancels tasks.
 
 use regatta_ops::tasks::CancelRequest;
 
@@ -16,7 +16,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Ask running agents' owners and do not wait until they have ended.
+    /// Request the stop of running agents without waiting for it.
     #[arg(long)]
     no_wait: bool,
 }

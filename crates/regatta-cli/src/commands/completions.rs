@@ -1,4 +1,4 @@
-//! `regatta completions SHELL`: lets a shell complete commands and options.
+//! `regatta completions SHELL`: prints a script that completes commands and options.
 
 use clap_complete::Shell;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::ui::Ui;
 /// In bash, zsh and fish it also completes the ids of tasks.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell.
+    /// The shell to print it for.
     shell: Shell,
 }
 
@@ -33,11 +33,11 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Commands whose words are ids of tasks.
+/// Commands whose arguments are task ids.
 const WITH_IDS: &str =
     "status logs diff cancel requeue retry park unpark reclaim send attach wait report land";
 
-/// The script, and what asks `regatta complete-ids` in it.
+/// The script, extended to get task ids from `regatta complete-ids`.
 fn with_ids(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => format!("{script}\n{}", BASH.replace("COMMANDS", &WITH_IDS.replace(' ', "|"))),
@@ -78,11 +78,11 @@ const ZSH: &str = r#"_regatta_ids() {
 }
 "#;
 
-/// Print the ids of tasks, the newest first, for completion scripts. Without a project there are none.
+/// Print task ids, newest first, for completion scripts. Without a project it prints none.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IdsArgs {}
 
-/// More than anybody reads through.
+/// More than anyone would read through.
 const MOST_IDS: usize = 500;
 
 pub(crate) async fn ids(_: IdsArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {

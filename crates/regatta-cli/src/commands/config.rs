@@ -1,4 +1,4 @@
-//! `regatta config`: what holds, and who said so.
+//! `regatta config`: the settings in effect, and where each came from.
 
 use regatta_core::config::{self, Setting};
 use regatta_core::diagnostic::{has_errors, nearest};
@@ -21,14 +21,14 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum What {
-    /// Every setting with its origin (the default). Secrets are masked.
+    /// Show every setting with its origin (the default). Secrets are masked.
     Show,
-    /// One setting by its dotted path, such as land.strategy or agents.claude.model.
+    /// Print one setting by its dotted path, such as land.strategy or agents.claude.model.
     Get {
-        /// The path.
+        /// The dotted path of the setting.
         key: String,
     },
-    /// The JSON schema of regatta.yaml, for editors.
+    /// Print the JSON schema of regatta.yaml, for editors.
     Schema,
 }
 
@@ -69,7 +69,7 @@ fn get(project: &Project, key: &str, ui: &Ui) -> Result<Exit, CliError> {
     let value = masked(name, key.split('.').any(|part| matches!(part, "env" | "headers")), value);
     match (ui.json, &value) {
         (true, value) => ui.document(value),
-        // For scripts: a text without quotes, nothing where nothing is set.
+        // For scripts: strings without quotes, and an empty line for a setting without a value.
         (false, Value::String(text)) => ui.line(clean_line(text)),
         (false, Value::Null) => ui.line(""),
         (false, value) => ui.object(value),

@@ -22,10 +22,10 @@ use crate::ui::{Style, Ui};
 /// `models.prices` in regatta.yaml (marked ~). If neither is known, the sum leaves the attempt out (marked +?).
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to add up by.
+    /// What to group the sums by.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Task)]
     by: By,
-    /// Only what ended on this day of this machine's calendar or later, such as 2026-11-15, or `today`.
+    /// Only attempts that ended on or after this local date, such as 2026-11-15, or `today`.
     #[arg(long, value_name = "DATE", value_parser = date)]
     since: Option<Timestamp>,
     /// Only tasks of this plan.
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// A plan that no task belongs to is a slip of the keyboard.
+/// Fails for a plan without tasks, which is probably a typing error.
 async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), CliError> {
     let Some(plan) = plan else { return Ok(()) };
     let tried = store.spending(&SpendQuery { by: SpendBy::Plan, ..SpendQuery::default() }).await?;
@@ -124,7 +124,7 @@ async fn rows(store: &dyn Store, args: &Args) -> Result<Vec<CostRow>, CliError> 
     Ok(rows)
 }
 
-/// Quarters of an hour put together to days.
+/// Adds up spending by quarter of an hour to days.
 fn days(quarters: &[Spending]) -> Vec<CostRow> {
     let mut days: BTreeMap<String, CostRow> = BTreeMap::new();
     for quarter in quarters {
@@ -137,7 +137,7 @@ fn days(quarters: &[Spending]) -> Vec<CostRow> {
     days.into_values().collect()
 }
 
-/// Budgets of the project, as the next start of a task would see them.
+/// The project's budgets, as the next start of a task would see them.
 async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, CliError> {
     let config = &project.config;
     let mut accounts = Vec::new();

@@ -1,4 +1,4 @@
-//! `regatta crew`: who is there.
+//! `regatta crew`: the members of the crew.
 
 pub(crate) mod heartbeat;
 mod leader;
@@ -35,7 +35,7 @@ pub(crate) async fn run(command: CrewCommand, global: &Global, ui: &Ui) -> Resul
 }
 
 impl CrewCommand {
-    /// Whether an agent may use it: who is there, and that it is there itself.
+    /// Whether an agent may use it: to list the members and to send its own heartbeat.
     pub(crate) fn is_for_agents(&self) -> bool {
         matches!(self, Self::List(_) | Self::Heartbeat(_))
     }

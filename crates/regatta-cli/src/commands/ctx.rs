@@ -1,4 +1,4 @@
-//! `regatta ctx`: what the whole crew knows.
+//! `regatta ctx`: values that the whole crew shares.
 
 pub(crate) mod delete;
 pub(crate) mod get;

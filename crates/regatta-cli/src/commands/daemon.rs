@@ -1,4 +1,4 @@
-//! `regatta daemon`: the engine for good, in the foreground or detached; its health, and its end.
+//! `regatta daemon`: runs the engine permanently, in the foreground or detached; its status, and how to stop it.
 
 use regatta_core::state::StateName;
 use std::fs::OpenOptions;
@@ -38,16 +38,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Action>,
-    /// Rotate through these accounts only, in this order: names of `profiles` with commas between them, or `none`.
+    /// Rotate through these accounts only, in this order: comma-separated names from `profiles`, or `none`.
     #[arg(long, value_name = "NAMES", global = true)]
     profiles: Option<String>,
 }
 
-/// The same as `regatta daemon status`, as rookery has it.
+/// The same as `regatta daemon status`, as in rookery.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StatusArgs {}
 
-/// The same as `regatta daemon stop`, as rookery has it.
+/// The same as `regatta daemon stop`, as in rookery.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StopArgs {
     #[command(flatten)]
@@ -66,38 +66,38 @@ impl From<StopArgs> for Args {
     }
 }
 
-/// How to end it.
+/// How to stop the daemon.
 #[derive(Clone, Debug, clap::Args)]
 struct Stop {
-    /// Start nothing more, wait for what runs, then end.
+    /// Start nothing more, wait for running tasks, then stop.
     #[arg(long, conflicts_with = "kill")]
     drain: bool,
-    /// Stop the agents too; their tasks go back to the queue, uncharged, their work is kept.
+    /// Stop the agents too. Their tasks go back to the queue uncharged, and their work is kept.
     #[arg(long)]
     kill: bool,
-    /// Seconds to wait for its end; 0 does not wait.
+    /// Seconds to wait for it to stop; 0 does not wait.
     #[arg(long, value_name = "S")]
     timeout: Option<u64>,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Action {
-    /// Serve in the foreground (the default).
+    /// Run in the foreground (the default).
     Run {
-        /// Begin a session of its own: for `start`.
+        /// Start a new process session; used by `start`.
         #[arg(long, hide = true)]
         detached: bool,
     },
-    /// Serve in the background; what it says goes to .regatta/daemon.log.
+    /// Run in the background; its output goes to .regatta/daemon.log.
     Start,
-    /// Tell whether it is alive, since when, and what it is at.
+    /// Show whether the daemon is running, since when, and what it is doing.
     Status,
-    /// End it. Its agents run on and are adopted by the next one, unless told otherwise.
+    /// Stop the daemon. Its agents keep running and the next daemon adopts them, unless --drain or --kill is given.
     Stop(Stop),
 }
 
 impl Args {
-    /// Whether it changes nothing.
+    /// Whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         matches!(self.command, Some(Action::Status))
     }
@@ -133,7 +133,7 @@ async fn serve_here(
     ui: &Ui,
 ) -> Result<Exit, CliError> {
     if detached {
-        // Fails only where it leads a group already; then there is nothing to leave.
+        // Fails only for a process group leader, which has no group to leave.
         let _ = rustix::process::setsid();
     }
     let ui = Ui { outlives_reader: true, ..ui.clone() };
@@ -146,7 +146,7 @@ async fn serve_here(
         Ok(Err(held)) => return Err(already(&held)),
         Err(error) => return Err(CliError::io("locking", &project.repo.state_dir, &error)),
     };
-    // A note that the last one died before reading is not meant for this one.
+    // A stop note that the last daemon died before reading does not concern this one.
     let _ = std::fs::remove_file(project.repo.state_dir.join("daemon.stop"));
     let store = project.create_store().await?;
     let (notices, watching) = notices();
@@ -172,19 +172,19 @@ async fn serve_here(
         };
         notices.say(text);
     }
-    // What happened last is told, too.
+    // Ends the log only after the last notices were written.
     let _ = over.send(());
     let _ = log.await;
     result?;
     Ok(Exit::Ok)
 }
 
-/// The same before there is a store.
+/// The same before a store exists.
 async fn start_purpose(project: &Project) -> Result<Purpose, CliError> {
     if project.has_store() { purpose(project.store().await?.as_ref()).await } else { Ok(Purpose::Start) }
 }
 
-/// A daemon that adopts agents of another goes on with what was trusted before they began.
+/// A daemon that adopts another daemon's agents continues with what was trusted before they started.
 async fn purpose(store: &dyn Store) -> Result<Purpose, CliError> {
     let query = regatta_store::TaskQuery {
         states: StateName::all_that(StateName::is_claimed),
@@ -198,7 +198,7 @@ fn limits(project: &Project) -> Limits {
     Limits { max_workers: project.config.max_workers, groups: project.config.limits.groups.clone() }
 }
 
-/// What the daemon was started with, for when it reads its settings again.
+/// What the daemon was started with, for reading its settings again.
 struct Started {
     global: Global,
     profiles: Option<String>,
@@ -223,7 +223,7 @@ impl Started {
     }
 }
 
-/// SIGTERM and SIGINT end it, in the way that `stop` left a note of; a second one stops the agents too.
+/// SIGTERM and SIGINT stop the daemon in the way that `stop` left a note of; a second signal stops the agents too.
 /// SIGHUP reads the settings again.
 fn obey_signals(
     started: Started,
@@ -279,7 +279,7 @@ fn obey_signals(
     Ok(())
 }
 
-/// A daemon lands on the branch that it began with; another one is for the next daemon.
+/// A daemon lands on the branch it started with; a changed `target` takes effect with the next daemon.
 fn keep_target(project: &mut Project, target: &str, notices: &Notices) {
     if let Some(named) = project.config.target.as_deref().filter(|named| *named != target) {
         notices.say(format!("the target stays {target}; a daemon that is started again lands on {named}"));
@@ -296,7 +296,7 @@ fn way(text: &str) -> Option<End> {
     }
 }
 
-/// One JSON object per line where nobody sits in front of it, plain lines on a terminal.
+/// Writes one JSON object per line, or plain lines on a terminal.
 async fn write_log(ui: Ui, mut watching: Watching, mut over: oneshot::Receiver<()>) {
     let json = ui.json || !ui.terminal;
     let mut lines = Lines::new(&ui, regatta_engine::clock::now());
@@ -318,7 +318,7 @@ async fn write_log(ui: Ui, mut watching: Watching, mut over: oneshot::Receiver<(
     }
 }
 
-/// Tells systemd, where it listens.
+/// Notifies systemd, if it listens.
 fn notify_systemd(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() else { return };
@@ -331,7 +331,7 @@ fn notify_systemd(state: &str) {
         }
         None => socket.send_to(state.as_bytes(), &path),
     };
-    // Nobody to tell is no reason to end.
+    // A failed notification is no reason to stop.
     let _ = sent;
 }
 
@@ -355,15 +355,15 @@ async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit,
     Ok(Exit::Ok)
 }
 
-/// Starts the daemon of a project in the background, with these variables on top of its own: its process and its log,
-/// once it serves.
+/// Starts a project's daemon in the background, with these extra variables. Returns its process and its log once it
+/// serves.
 pub(crate) async fn launch(
     project: &Project,
     profiles: Option<&str>,
     variables: &[(&str, &str)],
     global: &Global,
 ) -> Result<(u32, PathBuf), CliError> {
-    // What would make it fail at once is said here, not in a log.
+    // Errors that would stop it at once are reported here, not in a log.
     project.require_trust().await?;
     project.make_state_dir()?;
     project.decide_target()?;
@@ -482,7 +482,7 @@ fn describe(
     text
 }
 
-/// Tasks whose agents are at work.
+/// How many tasks have a running agent.
 async fn with_agents(project: &Project) -> Result<u64, CliError> {
     if !project.has_store() {
         return Ok(0);
@@ -515,7 +515,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
     })?;
     let patience = match (timeout, end) {
         (Some(seconds), _) => Duration::from_secs(seconds),
-        // What runs may take its time.
+        // Running tasks may take long.
         (None, End::Drain) => Duration::from_secs(365 * 24 * 3600),
         (None, _) => PATIENCE,
     };
@@ -526,7 +526,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
         )
         .hinted("`regatta daemon status` looks again; `regatta daemon stop --kill` stops its agents too"));
     }
-    // Asked when it has ended: until then it may have started more.
+    // Counted after the daemon has stopped, because until then it may start more.
     let left = with_agents(&project).await.unwrap_or(1);
     say(ui, &json!({ "state": "stopped", "pid": info.identity.pid, "how": word }), || match end {
         End::Leave | End::Stop | End::Kill if left == 0 => "stopped; no agent is running".to_owned(),

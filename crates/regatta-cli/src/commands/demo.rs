@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
 
-/// The plan that the demo runs. It is a plan like any other: `regatta demo --keep DIR` leaves it to be read.
+/// The plan that the demo runs. It is an ordinary plan: `regatta demo --keep DIR` leaves it to be read.
 pub(crate) const PLAN: &str = include_str!("../../../../examples/demo/plan.md");
 
 /// Run ten simulated agents in a scratch repository and watch them land.
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         ui.line("  regatta list --status all · regatta status flaky · regatta logs flaky · regatta diff menu-right");
         ui.line(format!("  remove it with: rm -r {}", dir.display()));
     }
-    // Two tasks of the plan are meant to fail: that is the demo, not a failure of it.
+    // Two tasks of the plan fail on purpose; the demo still succeeds.
     Ok(match exit {
         Exit::TaskFailed => Exit::Ok,
         other => other,

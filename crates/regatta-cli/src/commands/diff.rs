@@ -27,23 +27,24 @@ pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: String,
-    /// Only files with the number of lines changed.
+    /// Show only files, with the number of changed lines.
     #[arg(long, conflicts_with = "name_only")]
     stat: bool,
-    /// Only the names of files.
+    /// Show only file names.
     #[arg(long)]
     name_only: bool,
-    /// Compare with where the work left this branch, tag or commit, instead of the commit the lane started from.
+    /// Compare with the point where the work left this branch, tag or commit, instead of the commit the lane started
+    /// from.
     ///
-    /// What others landed on it meanwhile is not shown, as with `git diff REF...`.
+    /// What others landed on it since is not shown, as with `git diff REF...`.
     #[arg(long, value_name = "REF")]
     against: Option<String>,
 }
 
-/// What is compared with what.
+/// The two sides of the comparison.
 struct Sides {
     base: Oid,
-    /// The lane, or a commit where it is gone.
+    /// The lane, or a commit if the lane is gone.
     work: Result<Lane, Oid>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 fn hands(project: &Project) -> Result<(Work, Lanes), CliError> {
-    // Without a snapshot no agent has run here, and one can still be taken.
+    // Without a snapshot no agent has run here, so one can still be taken.
     let work = project.work()?;
     let lanes = Lanes::new(&project.repo, &work, &project.lanes_root())?;
     Ok((work, lanes))
@@ -145,7 +146,7 @@ fn sides(
     {
         return Ok(Sides { base: since(work, named, &head, || base)?, work: Err(head) });
     }
-    // Git tidied the lane's own commits away; what landed is on the target for good.
+    // Git has pruned the lane's own commits; the landed one stays on the target.
     if let Some(commit) = TaskReport::landed_commit(&task.state).and_then(|commit| Oid::parse(&commit).ok()) {
         let parent = work.parent_of(&commit)?.unwrap_or_else(|| commit.clone());
         return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
@@ -157,8 +158,8 @@ fn sides(
     .hinted(format!("`regatta status {id}` shows what became of it")))
 }
 
-/// Where `head` left `named`, so that what others put on it since is not this task's. Histories with nothing in common
-/// are compared as they are.
+/// The point where `head` left `named`, so that later work of others on it is not shown as this task's. Unrelated
+/// histories are compared as they are.
 fn since(
     work: &Work,
     named: Option<Oid>,
@@ -169,7 +170,7 @@ fn since(
     Ok(work.merge_base(&named, head)?.unwrap_or(named))
 }
 
-/// Bytes as they are into a pipe; on a terminal through `delta`, or painted here, and nothing it would obey.
+/// Writes the bytes unchanged into a pipe; on a terminal uses `delta` or colours them here, without control characters.
 pub(super) fn show(diff: &[u8], style: DiffStyle, ui: &Ui) {
     if !ui.terminal {
         ui.bytes(diff);
@@ -197,12 +198,12 @@ fn paint(line: &str, style: DiffStyle, ui: &Ui) -> String {
     ui.paint(style, line)
 }
 
-/// Whether `delta` is there and took it.
+/// Whether `delta` is installed and showed the text.
 fn through_delta(text: &str) -> bool {
     let Some(delta) = find_program("delta", std::path::Path::new("/")) else { return false };
     let Ok(mut child) = Command::new(delta).stdin(Stdio::piped()).spawn() else { return false };
     if let Some(mut pipe) = child.stdin.take() {
-        // It may be left before its end, and that is no error.
+        // The user may quit its pager early; that is no error.
         let _ = pipe.write_all(text.as_bytes());
     }
     child.wait().is_ok_and(|status| status.success() || status.code() != Some(127))

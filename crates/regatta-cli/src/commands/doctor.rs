@@ -1,4 +1,4 @@
-//! `regatta doctor`: what is well, what is not, and what to do about each.
+//! `regatta doctor`: checks everything a run needs, and says what to do about each problem.
 
 mod agents;
 mod lanes;
@@ -27,12 +27,12 @@ use regatta_ops::target::Target;
 /// fail.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Put right what can be put right without losing anything: directories, excludes, broken lanes, leftovers.
+    /// Fix what can be fixed without losing anything: directories, excludes, broken lanes, leftovers.
     #[arg(long)]
     fix: bool,
 }
 
-/// How bad it is.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Level {
@@ -41,15 +41,15 @@ enum Level {
     Error,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 struct Finding {
     check: &'static str,
     status: Level,
     detail: String,
-    /// What to do.
+    /// What to do about it.
     hint: Option<String>,
-    /// It was put right just now.
+    /// Whether it was fixed just now.
     fixed: bool,
 }
 
@@ -70,7 +70,7 @@ impl Finding {
         Self::new(check, Level::Error, detail)
     }
 
-    /// An error of a part, with the next step it came with.
+    /// A finding from an error, with the error's hint.
     fn from_error(check: &'static str, error: CliError) -> Self {
         Self { hint: Some(error.hint()), ..Self::error(check, error.message) }
     }
@@ -85,7 +85,7 @@ impl Finding {
 }
 
 impl Args {
-    /// Whether it changes nothing.
+    /// Whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         !self.fix
     }
@@ -148,7 +148,7 @@ async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
             }
             Err(error) => {
                 let finding = Finding::from_error("store", error);
-                // Where the directory around it cannot be used, the store is not what is wrong.
+                // If the directory around the store is unusable, the store is not the problem.
                 found.push(match regatta_engine::trust::state_dir::check(&project.repo) {
                     Ok(()) => finding.hinted(
                         "move it aside and run again: branches, lanes and salvage refs hold the work, not the store",
@@ -229,7 +229,7 @@ fn target(project: &Project) -> Finding {
             Ok(()) => Finding::ok("target", format!("{target} at {} ({by})", tip.oid().short())),
             Err(error) => Finding::from_error("target", error),
         },
-        // An empty repository was told of already.
+        // An empty repository was already reported.
         Ok(None) if matches!(project.repo.head, Head::Unborn(_)) => {
             Finding::warning("target", format!("{target} has no commit yet"))
         }
@@ -248,7 +248,7 @@ async fn open_store(
     let store = project.store().await?;
     let tasks: u64 = store.counts(None).await?.iter().map(|(_, n)| n).sum();
     let events = store.last_seq().await?;
-    // Every row is read once: what cannot be read is found here and not in the middle of a run.
+    // Reads every row once, so that an unreadable one is found here and not in the middle of a run.
     store.tasks(&regatta_store::TaskQuery::default()).await?;
     let detail = format!("{}: {}, {}", store.describe(), counted(tasks, "task"), counted(events, "event"));
     Ok((store, detail))

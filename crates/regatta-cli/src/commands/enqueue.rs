@@ -1,4 +1,4 @@
-//! `regatta enqueue FILE|ID|DIR…`: puts tasks into the daemon's queue.
+//! `regatta enqueue FILE|ID|DIR…`: adds tasks to the daemon's queue.
 
 use regatta_core::part::Part;
 use regatta_ops::tasks::{EnqueueRequest, Enqueued, Source};
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// More tasks than this are not named one by one.
+/// More tasks than this are not listed one by one.
 const MANY: usize = 20;
 
 /// Add tasks from files to the daemon's queue.
@@ -21,25 +21,24 @@ const MANY: usize = 20;
 /// says `land: { auto: true }`; otherwise it stays on its branch regatta/ID.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Task files, plans, directories (their *.md, save README.md), or an ID for tasks/ID.md or parcels/ID.md.
+    /// Task files, plans, directories (their *.md except README.md), or an ID for tasks/ID.md or parcels/ID.md.
     #[arg(required = true, value_name = "FILE|ID|DIR")]
     what: Vec<String>,
-    /// What it depends on, instead of what its file says: ids with commas between them, or '' for nothing. For one
-    /// task at a time.
+    /// Tasks it depends on, instead of those in its file: comma-separated ids, or '' for none. For one task at a time.
     #[arg(long, value_name = "IDS")]
     deps: Option<String>,
-    /// Higher starts first, instead of what the file says.
+    /// Higher numbers start first; overrides the file.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
     priority: Option<i32>,
-    /// Work failures allowed in all, instead of what the file says.
+    /// How many work failures are allowed in all; overrides the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: Option<u32>,
-    /// Leave out the `checks` of the files and of regatta.yaml: the agent's own verdict is believed. What lands is still tested by
-    /// `land.test_command`.
+    /// Leave out the `checks` of the files and of regatta.yaml: the agent's own verdict counts. What lands is still
+    /// tested by `land.test_command`.
     #[arg(long)]
     no_verify: bool,
-    /// Where a task is there already and nobody is at it, start it over with what its file says now. Work in its lane
-    /// is saved first.
+    /// Start an existing task over with its file as it is now, unless it is being worked on. Work in its lane is saved
+    /// first.
     #[arg(long)]
     replace: bool,
 }
@@ -56,12 +55,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     tell(&Project::open(&global.options())?.enqueue(&request).await?, ui).await
 }
 
-/// A list with commas between its names.
+/// Splits a comma-separated list of names.
 pub(crate) fn names(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// What is in the queue now, and who takes it.
+/// Reports what was queued, and who will run it.
 pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, CliError> {
     if ui.json {
         ui.document(&enqueued.document().await?);

@@ -15,13 +15,13 @@ use crate::project::{Project, find_task};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
 
-/// So many are read at once.
+/// How many events are read at once.
 const PAGE: usize = 1000;
 
 /// Show the event log: everything that happened to every task, in order.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Go on with what happens from now on.
+    /// Keep following new events.
     #[arg(long, short = 'f')]
     follow: bool,
     /// Only events after this number.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Only events of this task.
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Only the last N, and with -f what comes after them.
+    /// Only the last N; with -f, also those that follow.
     #[arg(long, short = 'n', value_name = "N")]
     lines: Option<usize>,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-/// The number behind which the last `n` events are.
+/// The number after which the last `n` events come.
 async fn before_last(
     store: &dyn Store,
     after: u64,
@@ -73,7 +73,7 @@ async fn before_last(
 ) -> Result<u64, CliError> {
     let last = store.last_seq().await?;
     if task.is_none() {
-        // Events are numbered without gaps, but for those that were taken back.
+        // Event numbers have no gaps, except for rolled-back ones.
         return Ok(after.max(last.saturating_sub(n as u64)));
     }
     let (mut read, mut seqs) = (after, VecDeque::from([after]));
@@ -87,7 +87,7 @@ async fn before_last(
     Ok(seqs.front().copied().unwrap_or(after))
 }
 
-/// Hands every event after `after` to `each`, and moves `after` on.
+/// Passes every event after `after` to `each`, and advances `after`.
 pub(crate) async fn show_after(
     store: &dyn Store,
     after: &mut u64,
@@ -106,7 +106,7 @@ pub(crate) async fn show_after(
     }
 }
 
-/// One event on one line, as an object or for people.
+/// Prints one event on one line, as an object or for people.
 pub(crate) fn show(event: &Event, redactor: &Redactor, ui: &Ui) {
     if ui.json {
         let line = serde_json::to_string(event).expect("our own values serialise");

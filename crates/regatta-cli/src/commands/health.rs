@@ -1,4 +1,4 @@
-//! `regatta status` without an id: whether all is there that tasks need.
+//! `regatta status` without an id: whether everything that tasks need is available.
 
 use regatta_ops::documents::SummaryDocument;
 use serde_json::json;

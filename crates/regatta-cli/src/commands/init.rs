@@ -1,4 +1,4 @@
-//! `regatta init`: makes a repository ready, and changes nothing that is there.
+//! `regatta init`: sets up a repository without changing existing files.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let example = tasks.join("example.md");
     create(&config, &template())?;
     let mut made = vec![config];
-    // Tasks that are there are the user's own; an example among them would be in the way.
+    // An existing `tasks/` is the user's own; an example among them would be in the way.
     if tasks.symlink_metadata().is_err() {
         create(&example, &example_text())?;
         made.push(example.clone());
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// The registry of a directory that need not be a repository. What is there stays.
+/// Creates a registry in a directory that need not be a repository. Existing files stay.
 async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let siblings = beside.map(siblings).transpose()?.unwrap_or_default();
     let (mut registry, lock) = Registry::load_locked(global).await?;

@@ -1,4 +1,4 @@
-//! `regatta land`: the train, by hand: send work in, try again, look at it, look back.
+//! `regatta land`: the train by hand: land work, retry, show the train and its history.
 
 mod look;
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     command: Option<Action>,
     #[command(flatten)]
     send: Send,
-    /// Land work that is blocked for its verdict: you have looked at it, and you take it as it is.
+    /// Land work that its verdict has blocked: you have reviewed it and accept it as it is.
     #[arg(long, conflicts_with = "all")]
     accept: bool,
 }
@@ -40,32 +40,32 @@ struct Send {
     /// The tasks, or the beginnings of their ids.
     #[arg(value_name = "ID", required_unless_present = "all")]
     tasks: Vec<String>,
-    /// Everything that can be landed and has not been: what others depend on goes first.
+    /// Land everything that can land and has not; dependencies go first.
     #[arg(long, conflicts_with = "tasks")]
     all: bool,
-    /// Put it into the train and leave it there for a daemon or a run.
+    /// Add it to the train and leave it to a daemon or a run.
     #[arg(long)]
     no_wait: bool,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Action {
-    /// Try again to land what a conflict or a test has blocked.
+    /// Try again to land work that a conflict or a test has blocked.
     Retry(Send),
-    /// Every phase of a task's landing, with its duration and its outcome.
+    /// Show every phase of a task's landing, with its duration and outcome.
     History {
         /// The task, or the beginning of its id.
         #[arg(value_name = "ID")]
         task: String,
     },
-    /// The train: cars in order, candidates under test, and who waits for what.
+    /// Show the train: cars in order, candidates under test, and what each car waits for.
     Status,
-    /// Go on from the target as it is, after it lost work that had landed.
+    /// Continue from the target as it is, after it lost work that had landed.
     Resume,
 }
 
 impl Args {
-    /// Whether it changes nothing.
+    /// Whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         matches!(self.command, Some(Action::Status | Action::History { .. }))
     }
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-/// Accepts the target as the user has left it.
+/// Accepts the target as the user left it.
 fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let Resumed { target, tip, stopped } = Project::open(&global.options())?.resume_landing()?;
     let lost = stopped.as_ref().map(|stopped| stopped.lost.clone()).unwrap_or_default();
@@ -120,7 +120,7 @@ async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(if all_in { exit } else { Exit::TaskFailed })
 }
 
-/// Lands here and now, until it is done or interrupted, and shows what there is to say about it.
+/// Lands in this process until done or interrupted, and shows the progress.
 async fn drive(operator: &Operator, tasks: &[TaskId], ui: &Ui) -> Result<(), CliError> {
     let (notices, mut watching) = notices();
     let (stop, stopped) = tokio::sync::watch::channel(false);

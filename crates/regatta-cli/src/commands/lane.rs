@@ -20,22 +20,21 @@ use crate::ui::Ui;
 /// List and remove lanes, the git worktrees that tasks work in.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum LaneCommand {
-    /// List every lane: whose it is, where, and whether it is whole.
+    /// List every lane: its task, its path, and whether it is intact.
     List {
-        /// Also those in the pool, which nobody has and the next task gets.
+        /// Include lanes in the pool, which are free for the next tasks.
         #[arg(long)]
         pooled: bool,
     },
-    /// Print where a task's lane is, as for `cd "$(regatta lane path ID)"`.
+    /// Print the path of a task's lane, as for `cd "$(regatta lane path ID)"`.
     Path {
         /// The task, or the beginning of its id.
         #[arg(value_name = "ID")]
         task: String,
     },
-    /// Take a task's lane away. Refused while somebody works in it, and while it holds work that is saved nowhere else.
+    /// Remove a task's lane. Refused while an agent works in it, and while it holds work that is saved nowhere else.
     Retire(retire::Args),
-    /// Take the lanes away of tasks that have ended, where nothing in them would be lost, those in the pool, and what
-    /// removals left over.
+    /// Remove the lanes of ended tasks that hold no unsaved work, the lanes in the pool, and leftovers of removals.
     Sweep(sweep::Args),
 }
 
@@ -98,7 +97,7 @@ fn word(purpose: Purpose) -> &'static str {
     }
 }
 
-/// Takes the lane of a task away, as `regatta lane retire` does.
+/// Removes a task's lane, as `regatta lane retire` does.
 pub(crate) async fn retire_one(
     project: &Project,
     store: &Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! `regatta list`: what there is, and with `-w` how it changes.
+//! `regatta list`: the tasks, and with `-w` how they change.
 
 mod table;
 
@@ -15,9 +15,9 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// How many tasks a terminal is shown.
+/// The most tasks shown on a terminal.
 const ON_A_TERMINAL: usize = 200;
-/// How often a watched list is drawn again where nothing changed: times move on.
+/// How often a watched list is redrawn without a change, because its times move on.
 const TICK: Duration = Duration::from_secs(1);
 
 /// List tasks: state, attempts, time, cost, title, and what each does or waits for.
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// Only tasks in this state; `active` is every state in which something may still happen, `all` is the default.
     #[arg(long, value_name = "STATE", default_value = "all", value_parser = words())]
     status: String,
-    /// Every task, on a terminal too.
+    /// Show every task, even on a terminal.
     #[arg(long)]
     all: bool,
-    /// Keep watching: draw it again on every change, or with --json print one array per line.
+    /// Keep watching: redraw on every change, or with --json print one array per line.
     #[arg(long, short = 'w')]
     watch: bool,
 }
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         let store = project.create_store().await?;
         return watch(store.as_ref(), &project, &query, args.all, ui).await;
     }
-    // Before the first run there is no store, and no task either.
+    // Before the first run there is no store and no task.
     let store = match project.has_store() {
         true => Some(project.store().await?),
         false => None,
@@ -95,7 +95,7 @@ async fn print_documents(
     Ok(Exit::Ok)
 }
 
-/// A line about the tasks that are not shown; empty where all are.
+/// A line about the tasks that are not shown; empty if all are.
 async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, CliError> {
     if query.limit == 0 || n_shown < query.limit {
         return Ok(String::new());
@@ -114,8 +114,8 @@ async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<
     ))
 }
 
-/// Shows the list once, and again whenever it is another one; on a terminal every second, for the times in it. Ends when
-/// it is interrupted.
+/// Shows the list once, and again whenever it changes; on a terminal also every second, for its times. Ends when
+/// interrupted.
 async fn watch(
     store: &dyn Store,
     project: &Project,
@@ -127,7 +127,7 @@ async fn watch(
     let mut last: Option<Vec<TaskDocument>> = None;
     let mut drawn = String::new();
     loop {
-        // Marked as seen before reading: what comes in between wakes us again.
+        // Marked as seen before reading, so that a change in between wakes us again.
         changes.borrow_and_update();
         let seen = Listed::load(store, project, query).await?;
         if ui.terminal && !ui.json {
@@ -135,7 +135,7 @@ async fn watch(
             let rows = if all { None } else { ui.rows().map(|rows| rows.saturating_sub(2)) };
             let text = table::draw(&seen, ui, regatta_engine::clock::now(), rows) + &others;
             if text != drawn {
-                // Line by line over what is there: a screen that is cleared goes into the terminal's history.
+                // Drawn over the old lines: a cleared screen would go into the terminal's history.
                 ui.page(&text, drawn.is_empty());
                 drawn = text;
             }

@@ -1,4 +1,4 @@
-//! `regatta logs ID`: what the agent said and did, as a transcript or as it was recorded.
+//! `regatta logs ID`: what the agent said and did, as a transcript or as recorded.
 
 mod heading;
 
@@ -37,29 +37,29 @@ pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: String,
-    /// Follow it from the last attempt on until the task is settled, on to the next attempt too.
+    /// Follow from the last attempt on, through later attempts, until the task is settled.
     #[arg(long, short = 'f')]
     follow: bool,
-    /// This attempt alone.
+    /// Only this attempt.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
-    /// The agent's output byte for byte as it was recorded; secrets were masked then. On a terminal control characters
-    /// are left out.
+    /// The agent's output byte for byte as recorded, with secrets already masked. Control characters are left out on a
+    /// terminal.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// The task's own events too, such as its progress: those up to the agent's start before the transcript, the
-    /// others as they come, or after it. With --json all of it is one object per line, whichever agent it is.
+    /// Include the task's own events, such as progress reports: those up to the agent's start before the transcript,
+    /// later ones as they come, or after it. With --json every line is one object of the same form for all agents.
     #[arg(long, conflicts_with = "raw")]
     events: bool,
     /// Only the last N lines of the last attempt.
     #[arg(long, short = 'n', value_name = "N")]
     lines: Option<usize>,
-    /// Where `regatta run --log-dir` put the logs.
+    /// The directory that `regatta run --log-dir` wrote the logs to.
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 }
 
-/// One task's logs being shown.
+/// The logs of one task while they are shown.
 struct Show<'a> {
     project: &'a Project,
     shared: Arc<dyn Store>,
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
     let redactor = redactor(&project.config);
-    // An agent that is no longer configured is read as plain text.
+    // The output of an agent that is no longer configured is read as plain text.
     let kinds = |name: &str| {
         project.config.agents.get(name).map_or(Kind::Command, |agent| AgentProfile::of(name, agent).kind)
     };
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 impl<'a> Show<'a> {
-    /// Shows what there is of one attempt.
+    /// Shows one attempt as far as it has been recorded.
     async fn once(&mut self, task: &TaskRecord, n: u32) -> Result<(), CliError> {
         let id = &self.task;
         if n == 0 {
@@ -141,14 +141,14 @@ impl<'a> Show<'a> {
             if begin == 0 || reading.is_full() {
                 return self.end(&mut reading, n, false).await;
             }
-            // Too little of it is shown: once more, from further back.
+            // Too few lines were shown: try again from further back.
             back.further();
             self.seen = seen;
             reading = self.reading(n).await?;
         }
     }
 
-    /// Shows every attempt that has a log, each below what it was told where there is more than one thing to tell apart.
+    /// Shows every attempt that has a log; with several of them, each below a heading with its prompt.
     async fn whole(&mut self, task: &TaskRecord) -> Result<(), CliError> {
         let attempts = self.store.attempts(&self.task).await?;
         let prompts = self.store.prompts(&self.task).await?;
@@ -177,7 +177,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows attempt after attempt while they grow, until nothing more comes by itself.
+    /// Shows attempt after attempt while they grow, until no more output can come without a user's action.
     async fn follow(&mut self, first: u32) -> Result<(), CliError> {
         let mut changes = self.store.subscribe().await?;
         let mut n = first;
@@ -192,7 +192,7 @@ impl<'a> Show<'a> {
                 }
                 n += 1;
             } else if n < task.attempts {
-                // That one never got so far as to have a log.
+                // That attempt never got far enough to have a log.
                 n += 1;
             } else if is_at_rest(&task.state) {
                 if !self.ui.quiet && !self.ui.json {
@@ -210,7 +210,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// What a task that has no log yet waits for, and who would start it.
+    /// What a task without a log waits for, and who would start it.
     async fn waits_for(&self, task: &TaskRecord) -> Result<String, CliError> {
         let mut text = format!("{} is {}", self.task, task.state.name());
         let why = why(&task.state, &task.waiting_on);
@@ -254,13 +254,13 @@ impl<'a> Show<'a> {
                 return self.end(&mut reading, n, false).await;
             }
             if first {
-                // What is there already counts for -n; what comes is shown as it comes.
+                // Existing lines count for -n; later ones are shown as they arrive.
                 let mut lines = tail.ready_lines().map_err(failed)?;
                 while !lines.is_empty() {
                     reading.lines(&lines).map_err(failed)?;
                     lines = tail.ready_lines().map_err(failed)?;
                 }
-                // Which of it came when is not known; from here on it is.
+                // The order of existing output is unknown; from here on it is known.
                 let path = path.with_extension("stderr");
                 let seen = path.metadata().map_or(0, |found| found.len());
                 reading.stderr(&path);
@@ -284,7 +284,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Where to begin is found out by trying; of a raw log its last lines are counted.
+    /// Whether the starting point is found by trying; in a raw log the last lines are counted instead.
     fn goes_back(&self) -> bool {
         self.args.lines.is_some() && !self.args.raw
     }
@@ -311,7 +311,7 @@ impl<'a> Show<'a> {
             .map_err(|error| CliError::io("reading", &path, &error))
     }
 
-    /// The log is whole: what else there is to say about the attempt.
+    /// Shows what follows a complete log.
     async fn end(&mut self, reading: &mut Reading<'_>, n: u32, has_stderr: bool) -> Result<(), CliError> {
         reading.finish();
         self.show_events(reading, n, true).await?;
@@ -322,7 +322,7 @@ impl<'a> Show<'a> {
         self.verdict(n).await
     }
 
-    /// How the attempt ended and what Regatta made of it, once it has.
+    /// How the attempt ended and how Regatta judged it, if it has ended.
     async fn verdict(&self, n: u32) -> Result<(), CliError> {
         if self.args.raw || self.ui.json || self.ui.quiet {
             return Ok(());
@@ -353,7 +353,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Shows the attempt's events that were not shown yet; without `all`, only up to the agent's start.
+    /// Shows the attempt's events that were not yet shown; without `all`, only those up to the agent's start.
     async fn show_events(&mut self, reading: &mut Reading<'_>, n: u32, all: bool) -> Result<(), CliError> {
         if !self.args.events {
             return Ok(());
@@ -378,7 +378,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Where the attempt's log is: as it remembers, unless somebody says where to look.
+    /// The path of the attempt's log: the recorded one, unless --log-dir names another directory.
     async fn log(&self, n: u32) -> Result<PathBuf, CliError> {
         let remembered = match self.args.log_dir {
             Some(_) => None,
@@ -391,7 +391,7 @@ impl<'a> Show<'a> {
     }
 }
 
-/// Everything that is there, the torn last line too.
+/// Reads all remaining lines, including an incomplete last one.
 fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), CliError> {
     let failed = |error: std::io::Error| CliError::io("reading", path, &error);
     loop {
@@ -403,7 +403,7 @@ fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), 
     }
 }
 
-/// More of a log; never, where there is none.
+/// More lines of a log; never returns without a log.
 async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
     match tail {
         Some(tail) => tail.next_lines().await,
@@ -415,12 +415,12 @@ fn silent(_: tokio::sync::watch::error::RecvError) -> CliError {
     CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes")
 }
 
-/// The agent of this attempt is gone, so its log is whole.
+/// Whether the agent of this attempt has ended, so that its log is complete.
 fn is_over(task: &TaskRecord, n: u32) -> bool {
     task.attempts > n || !matches!(task.state, TaskState::Claimed { .. } | TaskState::Running { .. })
 }
 
-/// No further attempt comes by itself any time soon.
+/// Whether no further attempt will start soon without a user's action.
 fn is_at_rest(state: &TaskState) -> bool {
     state.is_settled() || matches!(state, TaskState::Parked { .. } | TaskState::Landing { .. })
 }

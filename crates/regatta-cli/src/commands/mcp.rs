@@ -1,4 +1,4 @@
-//! `regatta mcp`: Regatta as a server of the Model Context Protocol.
+//! `regatta mcp`: Regatta as a Model Context Protocol server.
 
 mod door;
 
@@ -23,9 +23,9 @@ use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Whoever registers over HTTP and calls nothing for so long has left.
+/// A member that registered over HTTP has left after this long without a call.
 const LEASE: Duration = Duration::from_secs(600);
-/// Between two looks for those who have.
+/// Time between two checks for members that left.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Serve Regatta's tools to an agent over the Model Context Protocol.
@@ -35,20 +35,21 @@ const LOOK: Duration = Duration::from_secs(5);
 /// it offers what a person may do: `regatta setup claude` and `regatta setup codex` add it to your own agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Join the crew under this name, as long as the server runs.
+    /// Join the crew under this name for as long as the server runs.
     #[arg(long, value_name = "NAME", value_parser = member_name, conflicts_with = "http")]
     name: Option<MemberName>,
-    /// What for.
+    /// The member's role.
     #[arg(long, value_name = "ROLE", default_value = "general", value_parser = role, requires = "name")]
     role: Role,
-    /// Serve over HTTP: a port of the loopback, or an address with a port. Whoever comes needs the token.
+    /// Serve over HTTP: a port on the loopback interface, or an address with a port. Clients need the token.
     #[arg(long, value_name = "ADDR", value_parser = door::address)]
     http: Option<SocketAddr>,
-    /// With --http: the name by which other machines reach this one; may be repeated. Without it only the loopback is served.
+    /// With --http: a name by which other machines reach this one; may be repeated. Without it only the loopback
+    /// interface is served.
     #[arg(long = "host", value_name = "NAME", requires = "http")]
     hosts: Vec<String>,
-    /// With --http: the file of the token, for nobody else to read. It is made where it is not there;
-    /// .regatta/mcp.token where none is named.
+    /// With --http: the file that holds the token, readable only by you. It is created if missing; by default
+    /// .regatta/mcp.token.
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
 }
@@ -118,17 +119,17 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
         .map_err(|error| CliError::new(RefusalKind::CannotWork, format!("serving {url}: {error}")))
 }
 
-/// Sees who has left.
+/// Notices members that left.
 async fn watch(store: Arc<dyn Store>) {
     let mut watch = Watch::default();
     loop {
-        // What cannot be seen now is seen the next time.
+        // After an error, the next look will do.
         let _ = watch.look(store.as_ref()).await;
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Whose server this is: that of the attempt whose environment it is in, or a person's.
+/// Whose server this is: the attempt's whose environment it runs in, or a person's.
 fn authority() -> Result<Authority, CliError> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let names = ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN"];
@@ -143,7 +144,7 @@ fn authority() -> Result<Authority, CliError> {
                 .map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
             Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
         }
-        // Half an attempt's environment must not make a person's server of it.
+        // An incomplete attempt environment must not turn it into a person's server.
         _ => Err(CliError::usage(
             "of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN some are set and some are not",
         )

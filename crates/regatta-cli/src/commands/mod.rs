@@ -1,4 +1,4 @@
-//! One file per command: its arguments, whose comments are its help, and what it does.
+//! One file per command: its arguments, whose doc comments are its help, and its action.
 
 pub(crate) mod add;
 pub(crate) mod approve;
@@ -57,7 +57,7 @@ use crate::exit::Exit;
 use crate::ui::Ui;
 use worker::ParcelCommand;
 
-/// Everything `regatta` can be asked to do.
+/// All commands of `regatta`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Init(init::Args),
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     #[command(subcommand)]
     Repo(repo::RepoCommand),
-    /// The same as `regatta repo discover`, as parallel-agents has it.
+    /// The same as `regatta repo discover`, as in parallel-agents.
     #[command(hide = true)]
     Discover(repo::DiscoverArgs),
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `regatta msg`: what members of the crew tell each other.
+//! `regatta msg`: messages between crew members.
 
 pub(crate) mod ask;
 pub(crate) mod broadcast;

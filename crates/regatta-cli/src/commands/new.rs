@@ -1,4 +1,4 @@
-//! `regatta new ID`: a task file, or a plan, to begin with. What it writes validates as it is.
+//! `regatta new ID`: writes a task file or a plan to start from. The file validates as it is.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub(crate) struct Args {
     /// The task's id: a–z, A–Z, 0–9, '.', '_' and '-', at most 64.
     #[arg(value_name = "ID")]
     id: String,
-    /// One line that says what is to be done.
+    /// One line that says what to do.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The agent that does it: an entry of `agents` in regatta.yaml, or claude, codex, gemini, opencode, sh, sim.
+    /// The agent to use: an entry of `agents` in regatta.yaml, or claude, codex, gemini, opencode, sh, sim.
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// A plan with two tasks, the second of which depends on the first.
+    /// Write a plan with two tasks, the second of which depends on the first.
     #[arg(long)]
     plan: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     make(args, "tasks", global, ui)
 }
 
-/// `regatta parcel new`: where rookery's users look for it.
+/// `regatta parcel new`: the same for rookery's users.
 pub(crate) async fn parcel(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     make(args, "parcels", global, ui)
 }
@@ -75,7 +75,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliEr
     Ok(Exit::Ok)
 }
 
-/// Writes a file that must not be there yet, with its directory.
+/// Writes a file that must not exist yet, creating its directory.
 pub(crate) fn create(path: &Path, text: &str) -> Result<(), CliError> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
@@ -89,7 +89,7 @@ pub(crate) fn create(path: &Path, text: &str) -> Result<(), CliError> {
     }
 }
 
-/// What is there already stays as it is.
+/// The error for files that exist, which are never overwritten.
 pub(crate) fn taken(paths: &[PathBuf]) -> CliError {
     let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
     CliError::refused(format!("{} is there already; nothing was changed", names.join(", ")))
@@ -136,7 +136,7 @@ fn plan_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
     )
 }
 
-/// A prompt that the kind of agent understands.
+/// A prompt that this kind of agent understands.
 pub(crate) fn body(title: &str, kind: AgentKind, file: &str) -> String {
     match kind {
         AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => format!(
@@ -154,7 +154,7 @@ pub(crate) fn body(title: &str, kind: AgentKind, file: &str) -> String {
     }
 }
 
-/// A text as a YAML scalar: bare where that cannot be read as anything else.
+/// A text as a YAML scalar: unquoted if it cannot be read as anything else.
 fn yaml_text(text: &str) -> String {
     let words = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic())

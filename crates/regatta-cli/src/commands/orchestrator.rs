@@ -1,5 +1,5 @@
-//! The commands of claude-orchestrator under their own names and with their own flags: what its users type goes on
-//! working. As there, they print JSON, and a lower priority is the more urgent one.
+//! The commands of claude-orchestrator under their own names and with their own flags, so that its users can type what
+//! they are used to. As in that tool, they print JSON, and a lower priority is more urgent.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Tasks are named as there: task-0000000000, task-0000000001, …
+/// Tasks are named as in that tool: task-0000000000, task-0000000001, …
 const NAMING: Naming = Naming { prefix: "task-", width: 10, first: 0 };
 
 /// The commands of claude-orchestrator.
@@ -26,13 +26,13 @@ pub(crate) enum OrchestratorCommand {
         name: MemberName,
         #[arg(long, default_value = "general", value_parser = role)]
         role: Role,
-        /// Stay, and hand every message to a command in this directory, as `crew register --stay -- COMMAND` does.
+        /// Stay, and pass every message to a command in this directory, as `crew register --stay -- COMMAND` does.
         #[arg(long, value_name = "DIR")]
         work_dir: Option<PathBuf>,
         /// That command, with its own flags; `-p` is added, and the message is on its standard input.
         #[arg(long, requires = "work_dir", default_value = "claude")]
         command: String,
-        /// Where what it prints is kept, one file per message.
+        /// Where to keep its output, one file per message.
         #[arg(long, value_name = "DIR", requires = "work_dir")]
         cache_dir: Option<PathBuf>,
     },
@@ -147,7 +147,7 @@ pub(crate) enum OrchestratorCommand {
     WatchContext(Key),
 }
 
-/// Who speaks, as there.
+/// The member that acts, by that tool's option.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Instance {
     /// The member.
@@ -161,7 +161,7 @@ impl From<Instance> for As {
     }
 }
 
-/// A task that does not go on, and why.
+/// A task that cannot continue, and why.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Reasoned {
     #[arg(long)]
@@ -179,7 +179,7 @@ pub(crate) struct Key {
     key: String,
 }
 
-/// A message as it is called there, msg-0000000000 for the first one, or by its number.
+/// Parses a message's number, or its name in that tool: msg-0000000000 is the first one.
 fn message_number(text: &str) -> Result<u64, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
     match text.strip_prefix("msg-") {
@@ -188,7 +188,7 @@ fn message_number(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The words of `--command`, and `-p`. No shell reads them, so none of its signs means anything.
+/// The words of `--command`, and `-p`. No shell reads them, so shell syntax has no meaning.
 fn command_line(text: &str) -> Result<Vec<String>, CliError> {
     let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let Some(program) = words.first() else {
@@ -238,7 +238,7 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
                 id: None,
                 role: None,
                 assign: assignee,
-                // There, zero is the most urgent.
+                // In that tool, zero is the most urgent.
                 priority: priority.saturating_neg().clamp(-9999, 9999),
                 deps: depends_on,
                 max_attempts: None,

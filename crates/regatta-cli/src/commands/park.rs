@@ -1,4 +1,4 @@
-//! `regatta park ID…`: has tasks wait for a time, or for a word.
+//! `regatta park ID…`: holds tasks back until a time or until `unpark`.
 
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -21,11 +21,11 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// A span (90m, 1h30m, 2d), a time of day (07:30), a date with a time (2026-05-01 07:30), or RFC 3339.
-    /// Without it they wait until they are unparked.
+    /// A duration (90m, 1h30m, 2d), a time of day (07:30), a date with a time (2026-05-01 07:30), or RFC 3339. Without
+    /// it they wait until they are unparked.
     #[arg(long, value_name = "TIME|DURATION")]
     until: Option<String>,
-    /// Why, for people who look at it.
+    /// The reason, for people.
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     finish(operator.park(&request).await?, &operator, false, ui)
 }
 
-/// The moment that a person means.
+/// Parses the time that the user means.
 fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, CliError> {
     let wrong = |why: &str| {
         CliError::usage(format!("--until {text:?} {why}")).hinted(
@@ -91,7 +91,7 @@ mod tests {
         check("30", "2026-05-01T06:00:30.000Z");
         check("2d", "2026-05-03T06:00:00.000Z");
         check("09:15", "2026-05-01T07:15:00.000Z");
-        // Eight o'clock is now, so it is tomorrow's that is meant.
+        // It is eight o'clock now, so tomorrow's is meant.
         check("08:00", "2026-05-02T06:00:00.000Z");
         check("2026-05-01 10:00", "2026-05-01T08:00:00.000Z");
         check("2026-05-01T10:00", "2026-05-01T08:00:00.000Z");

@@ -1,4 +1,4 @@
-//! `regatta plan "GOAL"`: a goal becomes a proposal, which somebody approves or rejects.
+//! `regatta plan "GOAL"`: turns a goal into a proposal, which the user approves or rejects.
 
 mod edit;
 mod list;
@@ -34,30 +34,30 @@ pub(crate) struct Args {
     goal: GoalArgs,
 }
 
-/// What is wanted, and of whom.
+/// The goal, and who plans for it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct GoalArgs {
-    /// What is to be reached; `-` reads it from standard input.
+    /// What to achieve; `-` reads it from standard input.
     #[arg(value_name = "GOAL", allow_hyphen_values = true, required_unless_present_any = ["file", "schema"])]
     pub(crate) goal: Option<String>,
     /// Read the goal from this file; `-` is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "goal")]
     pub(crate) file: Option<PathBuf>,
-    /// Who plans, instead of `roles.planner.agent` or `default_agent`.
+    /// The agent that plans, instead of `roles.planner.agent` or `default_agent`.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// With which model, instead of `roles.planner.model`.
+    /// The model to use, instead of `roles.planner.model`.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Give every task of the plan a whole chain: verify, review, accept.
     #[arg(long)]
     pub(crate) chain: bool,
-    /// Print the schema that a planner's answer has to fit, and do nothing.
+    /// Print the JSON schema of a planner's answer, and do nothing else.
     #[arg(long)]
     pub(crate) schema: bool,
 }
 
-/// What can be done with proposals.
+/// Commands on proposals.
 #[derive(Clone, Debug, clap::Subcommand)]
 enum PlanCommand {
     Show(show::Args),

@@ -1,4 +1,4 @@
-//! `regatta profiles`: the accounts, how each stands, and those that are put back by hand.
+//! `regatta profiles`: the accounts and their states, and making one available again by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::render::shown::{clean_line, redactor};
 use crate::render::text::table;
 use crate::ui::Ui;
 
-/// Variables whose values are places, and no secrets.
+/// Variables whose values are paths and not secrets.
 const PLACES: [&str; 6] = [
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -32,9 +32,9 @@ const PLACES: [&str; 6] = [
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
 ];
-/// What is counted as lately.
+/// The time that counts as recent.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Tasks in which the attempts of the last day are looked for, those that changed last.
+/// In how many of the most recently changed tasks to look for the attempts of the last day.
 const LOOKED_AT: usize = 2000;
 
 /// Show the accounts that agents use, and which of them are cooling down.
@@ -49,9 +49,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Action {
-    /// Use these again at once, whatever they have run into.
+    /// Use these again at once, whatever limits or errors they have run into.
     Warm {
-        /// The profiles.
+        /// Names of profiles.
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -159,7 +159,7 @@ fn document(
         let is_used = accounts
             .iter()
             .any(|account| account.key.profile == profile.name && account.key.agent == agent.kind.as_str());
-        // A profile for all agents is shown with those that matter.
+        // A profile for all agents is shown only with those that matter.
         let is_meant = is_used || !profile.agents.is_empty() || *name == config.default_agent;
         let is_narrow = !profile.is_for("", regatta_core::config::AgentKind::Sim);
         if (is_meant || is_narrow) && !kinds.iter().any(|(kind, _)| *kind == agent.kind) {
@@ -227,7 +227,7 @@ fn rows(profile: &ProfileDocument) -> Vec<Vec<String>> {
     profile.accounts.iter().map(row).collect()
 }
 
-/// How an account stands, in a few words.
+/// An account's state, in a few words.
 fn standing(account: &AccountDocument) -> String {
     let why = account.why.as_deref().unwrap_or_default();
     let until = account.until.map(crate::render::when::moment).unwrap_or_default();

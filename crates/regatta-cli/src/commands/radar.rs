@@ -26,21 +26,21 @@ use crate::ui::{Style, Ui};
 /// changes nothing. It exits with 0 whatever it finds, unless --exit-code is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what concerns these tasks, each an id or the beginning of one.
+    /// Only findings about these tasks, each an id or the beginning of one.
     #[arg(value_name = "ID")]
     tasks: Vec<String>,
-    /// Keep watching: look again when something changed, and draw it when it is another picture.
+    /// Keep watching: scan again after every change, and redraw when the findings differ.
     #[arg(long, short = 'w', visible_short_alias = 'f')]
     watch: bool,
-    /// Do not look: show what was seen last, by whoever looked, and how long ago.
+    /// Do not scan: show the result of the last scan, by any process, and its age.
     #[arg(long, conflicts_with = "watch")]
     cached: bool,
-    /// Exit 6 if anything would conflict.
+    /// Exit with 6 if anything would conflict.
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
 }
 
-/// Between two looks of a watch, however much happens.
+/// Minimum time between two scans of a watch.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(if args.exit_code && conflicts { Exit::Refused } else { Exit::Ok })
 }
 
-/// No agent ever ran here, or nobody ever looked.
+/// Shown if no agent ever ran here, or no scan was ever made.
 fn nothing(ui: &Ui) -> Result<Exit, CliError> {
     match ui.json {
         true => ui.document(&serde_json::Value::Null),
@@ -82,7 +82,7 @@ fn nothing(ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// Looks when the store changed or the interval is over, and shows what is another picture. Ends when interrupted.
+/// Scans when the store changed or the interval is over, and shows results that differ. Ends when interrupted.
 async fn watch(
     project: &Project,
     store: Arc<dyn Store>,
@@ -93,7 +93,7 @@ async fn watch(
     let interval = project.config.radar.interval.unwrap_or(Duration::from_secs(30)).max(PAUSE);
     let mut last: Option<Sighting> = None;
     loop {
-        // Marked as seen before looking: what comes in between wakes us again.
+        // Marked as seen before scanning, so that a change in between wakes us again.
         changes.borrow_and_update();
         if let Some(now) = radar(project, store.as_ref(), only).await? {
             let same = |last: &Sighting| {
@@ -126,7 +126,7 @@ fn draw(sighting: &Sighting, ui: &Ui) -> String {
     if !rows.is_empty() {
         let drawn = table(&["  TASK", "WITH", "VERDICT", "FILES"], &rows);
         let styles = std::iter::once(Style::Strong).chain(sighting.findings.iter().map(|f| mark(f.kind).1));
-        // Painted by line, so that the columns are counted without colours.
+        // Coloured line by line, so that column widths are computed without colour codes.
         text.extend(drawn.lines().zip(styles).map(|(line, style)| ui.paint(style, line) + "\n"));
     }
     if !ui.quiet {
@@ -154,7 +154,7 @@ fn row(finding: &Finding) -> Vec<String> {
     ]
 }
 
-/// The first files by name, the rest by number.
+/// The first files by name, the rest as a number.
 pub(crate) fn files(finding: &Finding) -> String {
     let named: Vec<String> = finding.files.iter().take(3).map(|file| clean_line(file)).collect();
     let more = match finding.n_files - named.len() {
@@ -164,7 +164,7 @@ pub(crate) fn files(finding: &Finding) -> String {
     named.join(", ") + &more
 }
 
-/// What was looked at, when, and what was not.
+/// What was scanned, when, and what was left out.
 fn remarks(sighting: &Sighting) -> Vec<String> {
     let conflicts = sighting.findings.iter().filter(|finding| finding.kind == Kind::Conflict).count();
     let seen = match (conflicts, sighting.findings.len()) {

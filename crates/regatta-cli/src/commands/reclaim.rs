@@ -1,4 +1,4 @@
-//! `regatta reclaim`: takes tasks back from processes that are gone.
+//! `regatta reclaim`: takes tasks back from processes that have ended.
 
 use regatta_engine::clock;
 use regatta_engine::process::{Found, find, sweep};
@@ -19,7 +19,7 @@ use crate::ui::Ui;
 /// and lose nothing.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Take tasks back too whose agents have ended by themselves, though nobody has judged their work.
+    /// Also take back tasks whose agents have ended but whose work was not judged yet.
     #[arg(long)]
     all: bool,
 }
@@ -55,8 +55,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// Why the claims of a dead process are better left to whoever adopts them. Ends what lost its shim: afterwards no
-/// process of theirs is left.
+/// Why the claims of a dead process should be left to the engine that adopts them. Ends processes that lost their shim,
+/// so that none is left afterwards.
 async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Option<String>, CliError> {
     let mut lost = Vec::new();
     for claim in claims {

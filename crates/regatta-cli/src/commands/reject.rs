@@ -1,4 +1,4 @@
-//! `regatta reject PLAN-001 "WHY"`: what was proposed is not wanted so, or not at all.
+//! `regatta reject PLAN-001 "WHY"`: closes a proposal, or asks for another.
 
 use regatta_engine::plans::Plans;
 
@@ -20,13 +20,13 @@ pub(crate) struct Args {
     /// The proposal: PLAN-001, or its number.
     #[arg(value_name = "ID")]
     id: String,
-    /// What is wrong with it, for its planner.
+    /// What is wrong with it, for the planner.
     #[arg(value_name = "WHY", allow_hyphen_values = true)]
     why: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
-    // Only a planner that works on another proposal needs git.
+    // Git is needed only if a planner is to work on another proposal.
     let project = match args.why {
         Some(_) => Project::open(&global.options())?,
         None => Project::look(&global.options())?,

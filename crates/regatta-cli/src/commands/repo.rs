@@ -1,4 +1,4 @@
-//! `regatta repo`: the repositories of a project, which need not be one itself.
+//! `regatta repo`: the repositories of a project, whose directory need not be a repository itself.
 
 use std::path::PathBuf;
 
@@ -23,22 +23,22 @@ pub(crate) enum RepoCommand {
     List,
     /// Register a repository.
     Add(AddArgs),
-    /// List repositories in directories beside one.
+    /// List repositories in the directories beside this one.
     Discover(DiscoverArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AddArgs {
-    /// What it is called from now on.
+    /// The name to register it under.
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Its checkout.
+    /// The path of its checkout.
     #[arg(long, value_name = "DIR")]
     path: PathBuf,
     /// The branch that its tasks start from.
     #[arg(long, value_name = "BRANCH", default_value = "main")]
     default_branch: String,
-    /// As parallel-agents has it; another than its default is refused, since branches of tasks are regatta/ID.
+    /// As in parallel-agents; only the default is accepted, because branches of tasks are regatta/ID.
     #[arg(long, value_name = "PREFIX", default_value = "prd/", hide = true)]
     branch_prefix_prd: String,
     /// The same for generic tasks.
@@ -48,7 +48,7 @@ pub(crate) struct AddArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DiscoverArgs {
-    /// Beside this directory instead of the current one.
+    /// Look beside this directory instead of the current one.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
 }

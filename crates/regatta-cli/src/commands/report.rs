@@ -1,4 +1,4 @@
-//! `regatta report`: what a run, or everything in the store, came to.
+//! `regatta report`: the results of a run, or of everything in the store.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::ui::Ui;
 /// Write a report of tasks: attempts, verdicts, checks, cost, commits and a time line.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these tasks; all of them where none is named.
+    /// Only these tasks; by default all.
     #[arg(value_name = "ID")]
     pub(crate) tasks: Vec<String>,
-    /// Write it to this file: JSON if it ends in .json, else Markdown.
+    /// Write it to this file: JSON if it ends in .json, otherwise Markdown.
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// Puts the report of `tasks` together, with the events after `since`.
+/// Builds the report of `tasks`, with the events after `since`.
 pub(crate) async fn build(
     store: &dyn Store,
     plan: &str,
@@ -66,7 +66,7 @@ pub(crate) async fn build(
             Err(StoreError::NotFound(_)) => continue,
             Err(error) => return Err(error.into()),
         };
-        // A follow-up that was blocked takes nothing back: what landed before it counts.
+        // A blocked follow-up undoes nothing: work that landed before it counts.
         let landed_commit = record.met().and_then(TaskReport::landed_commit);
         reports.push(TaskReport {
             id: spec.id.clone(),
@@ -93,7 +93,7 @@ pub(crate) async fn build(
     Ok(masked(Report::new(plan, target, reports, timeline), redactor))
 }
 
-/// Takes secrets out of everything that was written by others.
+/// Masks secrets in everything that was not written by Regatta.
 fn masked(report: Report, redactor: &Redactor) -> Report {
     fn mask(value: &mut Value, redactor: &Redactor) {
         match value {
@@ -109,11 +109,11 @@ fn masked(report: Report, redactor: &Redactor) -> Report {
     }
     let mut value = serde_json::to_value(&report).expect("our own values serialise");
     mask(&mut value, redactor);
-    // A secret that is part of a name of ours would leave no report at all.
+    // If masking changed one of our own names, the unmasked report is better than none.
     serde_json::from_value(value).unwrap_or(report)
 }
 
-/// Says at once what would otherwise be said after hours of work: that the report has no place to go to.
+/// Fails at once, instead of after hours of work, if the report cannot be written.
 pub(crate) fn preflight(path: &Path) -> Result<(), CliError> {
     if path.is_dir() {
         let text = format!("{} is a directory", path.display());
@@ -126,7 +126,7 @@ pub(crate) fn preflight(path: &Path) -> Result<(), CliError> {
     opened.map(drop).map_err(|error| CliError::io("writing", path, &error))
 }
 
-/// Writes a report as its file name wants it.
+/// Writes a report in the format of its file name.
 pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let text = match json {

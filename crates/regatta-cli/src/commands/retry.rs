@@ -1,4 +1,4 @@
-//! `regatta retry ID…`: tries again where the last attempt stopped.
+//! `regatta retry ID…`: continues where the last attempt stopped.
 
 use regatta_ops::tasks::{Conversation, RetryRequest};
 

@@ -1,4 +1,4 @@
-//! `regatta run PLAN…`: from plan files to landed commits, in the foreground.
+//! `regatta run PLAN…`: runs plan files in the foreground until their work has landed.
 
 use regatta_core::state::StateName;
 use std::io::Write;
@@ -45,33 +45,33 @@ pub(crate) struct Args {
     /// Plan files or task files (Markdown with YAML frontmatter).
     #[arg(required = true, value_name = "PLAN")]
     pub(crate) plans: Vec<PathBuf>,
-    /// Agents at once.
+    /// How many agents may run at once.
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) max_workers: Option<u32>,
-    /// Show what would run together, and run nothing.
+    /// Show which tasks would run together, and run nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on where an earlier run of these tasks stopped: landed and done tasks are left alone, live agents are
-    /// adopted, everything else is tried again.
+    /// Continue an earlier run of these tasks: landed and done tasks are left alone, live agents are adopted,
+    /// everything else is tried again.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Run everything again, also what an earlier run has done or landed; agents that it left at work are ended first,
-    /// and their work is kept. What has landed stays on the target.
+    /// Run everything again, including tasks that an earlier run finished or landed. Agents it left running are ended
+    /// first, and their work is kept. Landed work stays on the target.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) again: bool,
     /// Start nothing more after the first failure.
     #[arg(long, overrides_with = "keep_going")]
     pub(crate) fail_fast: bool,
-    /// Run what does not depend on a failure (the default).
+    /// Run everything that does not depend on a failed task (the default).
     #[arg(long, overrides_with = "fail_fast")]
     pub(crate) keep_going: bool,
-    /// Write a report to this file: JSON if it ends in .json, else Markdown.
+    /// Write a report to this file: JSON if it ends in .json, otherwise Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Use this agent for every task.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// What all tasks of this run together may cost, in dollars.
+    /// The most that all tasks of this run together may cost, in dollars.
     #[arg(long, value_name = "N")]
     pub(crate) budget_usd: Option<String>,
     /// The program to start for agents of kind claude.
@@ -80,10 +80,10 @@ pub(crate) struct Args {
     /// Keep agents' output in this directory instead of .regatta/logs.
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
-    /// Throw the output of agents that succeeded away.
+    /// Delete the output of agents that succeeded.
     #[arg(long)]
     pub(crate) no_log: bool,
-    /// Show the dashboard even where standard output is no terminal.
+    /// Show the dashboard even if standard output is not a terminal.
     #[arg(long, overrides_with = "no_dashboard")]
     pub(crate) dashboard: bool,
     /// Print plain lines instead of the dashboard.
@@ -92,13 +92,13 @@ pub(crate) struct Args {
     /// Land nothing: passing work stays on its branch regatta/ID.
     #[arg(long)]
     pub(crate) no_land: bool,
-    /// Refuse plans in which tasks that could run at once declare overlapping writes.
+    /// Refuse plans with tasks that could run at once and declare overlapping writes.
     #[arg(long)]
     pub(crate) strict: bool,
     /// The branch to land on.
     #[arg(long, value_name = "BRANCH")]
     pub(crate) target: Option<String>,
-    /// Rotate through these accounts only, in this order: names of `profiles` with commas between them, or `none`.
+    /// Rotate through these accounts only, in this order: comma-separated names from `profiles`, or `none`.
     #[arg(long, value_name = "NAMES")]
     pub(crate) profiles: Option<String>,
     /// Keep the lanes of settled tasks (also PO_KEEP_WORKTREE=1).
@@ -118,14 +118,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     crate::trust::require_trust_asking(&project, ui).await?;
     preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
     if let Some(path) = &args.report {
-        // It may be the place of the report.
+        // The report may go into this directory.
         project.make_state_dir()?;
         super::report::preflight(path)?;
     }
     execute(&project, loaded, &args, ui).await
 }
 
-/// Flags win over everything else, and show up so in `config show`.
+/// Flags override every other setting, and `config show` names them as the origin.
 fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
     let mut diagnostics = Vec::new();
     if let Some(target) = &args.target {
@@ -141,7 +141,7 @@ fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
     if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
 }
 
-/// Reads every file, finds every mistake, changes nothing.
+/// Reads every file and reports every mistake; changes nothing.
 pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, CliError> {
     let mut files = Vec::new();
     for path in &args.plans {
@@ -199,7 +199,7 @@ fn limits(project: &Project, loaded: &Loaded) -> Limits {
     Limits { max_workers: project.config.max_workers, groups }
 }
 
-/// What would make every task fail is said before anything starts.
+/// Reports what would make every task fail, before anything starts.
 pub(crate) fn preflight(
     project: &Project,
     tasks: &[TaskSpec],
@@ -269,7 +269,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
     })
 }
 
-/// Calls the webhooks of parallel-orchestra's plans. One that fails is reported, and changes nothing else.
+/// Calls the webhooks of parallel-orchestra's plans. A failed call is reported and changes nothing else.
 async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
     let certificates = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     for hook in hooks {
@@ -286,7 +286,7 @@ async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
     }
 }
 
-/// The refusal of a run that would repeat what was done.
+/// The error for a run that would repeat finished work.
 fn done_before(why: String, args: &Args) -> CliError {
     let plans = plans(args);
     CliError::refused(why).hinted(format!(
@@ -300,7 +300,7 @@ fn plans(args: &Args) -> String {
     plans.join(" ")
 }
 
-/// Runs tasks to their end, and shows it live.
+/// Runs tasks until they are settled, with a live view.
 pub(crate) async fn engage(
     project: &Project,
     store: Arc<dyn Store>,
@@ -362,7 +362,7 @@ pub(crate) async fn engage(
     };
     let orders = orders(ui)?;
     let result = run_engine(ctx.clone(), request, orders).await;
-    // The view ends when the last sender of notices is gone.
+    // The view ends when the last sender of notices is dropped.
     drop(ctx);
     let _ = live.await;
     let redactor = crate::render::shown::redactor(&project.config);
@@ -375,7 +375,7 @@ pub(crate) async fn engage(
     Ok((report, ended))
 }
 
-/// Shows notices until their last sender is gone.
+/// Shows notices until their last sender is dropped.
 fn live_view(
     args: &Args,
     ui: &Ui,
@@ -403,7 +403,7 @@ fn live_view(
     let mut board = Dashboard::new(&ui, title, &loaded.tasks, start);
     tokio::spawn(async move {
         let mut clock = tokio::time::interval(Duration::from_secs(1));
-        // Bursts are drawn once: at most ten pictures a second.
+        // Bursts are drawn once: at most ten frames per second.
         let mut last = tokio::time::Instant::now() - Duration::from_secs(1);
         let mut pending = true;
         loop {
@@ -430,11 +430,11 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
     let (columns, lines) =
         size.map_or((100, 40), |size| (usize::from(size.ws_col), usize::from(size.ws_row)));
     let (columns, lines) = (if columns == 0 { 100 } else { columns }, if lines == 0 { 40 } else { lines });
-    // A picture: it moves the cursor, and fits foreign text itself.
+    // Raw bytes: the dashboard moves the cursor, and cleans foreign text itself.
     ui.bytes(board.draw(regatta_engine::clock::now(), columns, lines).as_bytes());
 }
 
-/// Ctrl-C and SIGTERM once: stop cleanly. Twice: kill.
+/// The first Ctrl-C or SIGTERM stops cleanly, the second kills.
 fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
     let watch = |kind| {
@@ -468,7 +468,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
     Ok(receive)
 }
 
-/// The graph, the sums, and what to do next.
+/// Prints the graph, the totals and what to do next.
 fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
     if ui.json {
         ui.document(&regatta_ops::documents::report_document(report));
@@ -479,7 +479,7 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
         let label = |id: &regatta_core::id::TaskId| {
             let task = report.tasks.iter().find(|task| task.id == *id);
             let state = task.map_or(StateName::Pending, |task| task.state);
-            // Plain: the drawing takes out whatever a terminal would obey.
+            // Without colour: the drawing removes every control character.
             let (glyph, _) = mark(state);
             let commit = task
                 .and_then(|task| task.landed_commit.as_deref())
@@ -523,7 +523,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A program given with a slash is meant from here; a bare name is looked up on PATH.
+/// A path with a slash is relative to the current directory; a bare name is looked up on PATH.
 fn program_path(path: &Path) -> PathBuf {
     if path.components().count() > 1 { absolute(path) } else { path.to_owned() }
 }

@@ -15,21 +15,21 @@ use crate::ui::Ui;
 /// List and restore work that was saved from removed lanes.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum SalvageCommand {
-    /// List everything that was saved: whose it was, when and why.
+    /// List all saved work: its task, when and why it was saved.
     List,
-    /// Show what was saved of a task, as a patch.
+    /// Show a task's saved work as a patch.
     Show(Which),
-    /// Put what was saved of a task on a new branch regatta/ID-salvage-N. Nothing is checked out.
+    /// Put a task's saved work on a new branch regatta/ID-salvage-N. Nothing is checked out.
     Restore(Which),
 }
 
-/// Which of a task's salvages.
+/// Selects one of a task's salvages.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Which {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: String,
-    /// The number in its ref; the last one where none is given.
+    /// The number in its ref; by default the last one.
     #[arg(long, value_name = "N")]
     number: Option<u64>,
 }
@@ -108,7 +108,7 @@ fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliErr
         RefOutcome::Done => None,
         RefOutcome::Moved { now, .. } => now,
     };
-    // Brought back before, and left as it was.
+    // An earlier restore of the same commit is fine.
     if there.is_some_and(|now| now != salvage.oid) {
         return Err(CliError::refused(format!("branch {branch} is there already, and is something else"))
             .hinted(format!("take the commit by its name: git branch NAME {}", salvage.name)));

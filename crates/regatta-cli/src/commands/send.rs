@@ -1,4 +1,4 @@
-//! `regatta send ID "PROMPT"`: says something more to a task's agent.
+//! `regatta send ID "PROMPT"`: sends a follow-up prompt to a task's agent.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,18 +25,18 @@ pub(crate) struct Args {
     task: String,
     #[command(flatten)]
     said: Said,
-    /// Interrupt the agent and let it continue with these words, instead of waiting for the end of its attempt.
+    /// Interrupt the agent, which continues with this message, instead of waiting for the end of its attempt.
     #[arg(long)]
     now: bool,
 }
 
-/// What is said.
+/// The message.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Said {
-    /// What the agent is told; `-` reads it from standard input.
+    /// The message for the agent; `-` reads it from standard input.
     #[arg(value_name = "PROMPT", required_unless_present = "file", allow_hyphen_values = true)]
     prompt: Option<String>,
-    /// Read it from this file; `-` is standard input.
+    /// Read the message from this file; `-` is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 impl Said {
-    /// The text, wherever it is.
+    /// The message, from the argument, the file or standard input.
     pub(crate) fn load(&self) -> Result<String, CliError> {
         let text = text_of(self.prompt.as_deref(), self.file.as_deref())?;
         if text.trim().is_empty() {
@@ -70,7 +70,7 @@ impl Said {
     }
 }
 
-/// A text that is given, or is in a file; `-` is standard input.
+/// A text from an argument or a file; `-` is standard input.
 pub(crate) fn text_of(given: Option<&str>, file: Option<&Path>) -> Result<String, CliError> {
     match (given, file) {
         (Some("-"), _) => read_input(),
@@ -93,7 +93,7 @@ fn read_file(path: &Path) -> Result<String, CliError> {
     read(file, &path.display().to_string())
 }
 
-/// No more than can be sent, and a little, so that the store can say that it is too much.
+/// Reads slightly more than can be sent, so that the store can report a text that is too long.
 fn read(from: impl Read, name: &str) -> Result<String, CliError> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MAX_PROMPT + 1).unwrap_or(u64::MAX);

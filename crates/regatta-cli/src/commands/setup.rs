@@ -1,4 +1,4 @@
-//! `regatta setup claude|codex`: tells an agent of yours about Regatta.
+//! `regatta setup claude|codex`: adds Regatta to the user's own agent.
 
 use std::path::{Path, PathBuf};
 
@@ -21,25 +21,26 @@ use crate::ui::{Style, Ui};
 /// --remove deletes what it wrote.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which.
+    /// The agent to set up.
     #[arg(value_enum, required_unless_present_any = ["name", "user"])]
     agent: Option<Agent>,
-    /// As claude-orchestrator has it: makes ready for a member of the crew instead.
+    /// As in claude-orchestrator: prepares for a crew member instead.
     #[arg(long, hide = true, conflicts_with_all = ["agent", "user", "remove", "dry_run"])]
     name: Option<MemberName>,
-    /// Its role.
+    /// The member's role.
     #[arg(long, hide = true, requires = "name")]
     role: Option<Role>,
-    /// It is to lead.
+    /// The member is to be the leader.
     #[arg(long, hide = true, requires = "name", conflicts_with = "role")]
     leader: bool,
-    /// For you alone, in every repository. Else it is for everybody who works on this one: files in it, to be committed.
+    /// Install for you alone, in every repository. Otherwise it writes files into this repository, to be committed for
+    /// everyone who works on it.
     #[arg(long, alias = "global")]
     user: bool,
-    /// Take away what it wrote.
+    /// Delete what it wrote.
     #[arg(long)]
     remove: bool,
-    /// Only say what would be done.
+    /// Only show what would be done.
     #[arg(long)]
     dry_run: bool,
 }
@@ -52,7 +53,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-/// The store, and the templates as they are built in, to be edited; joining is `register`, as there.
+/// Creates the store and the built-in templates for editing. As in that tool, joining is `register`.
 async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     let project = Project::open(&global.options())?;
     project.create_store().await?;
@@ -112,7 +113,7 @@ fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Cli
     Ok(if kept == 0 { Exit::Ok } else { Exit::Refused })
 }
 
-/// The server in the agent's settings.
+/// Adds the server to the agent's settings.
 fn server(
     agent: Agent,
     args: &Args,
@@ -125,7 +126,7 @@ fn server(
         (Agent::Claude, Scope::Project) => {
             Some(json_servers::change(&repository.join(".mcp.json"), remove, dry)?)
         }
-        // Claude keeps them among what it writes itself, all the time.
+        // Claude keeps servers in a file that it rewrites all the time.
         (Agent::Claude, Scope::User) => None,
         (Agent::Codex, Scope::Project) => {
             Some(toml_servers::change(&repository.join(".codex/config.toml"), remove, dry)?)

@@ -101,7 +101,7 @@ pub(crate) async fn show(
     Ok(Exit::Ok)
 }
 
-/// Whose work its own meets, and when that was seen.
+/// Tasks that would conflict with its work, and when that was seen.
 fn ahead(sighting: &Sighting, task: &TaskId) -> Vec<String> {
     let now = regatta_engine::clock::now();
     let line = |(other, finding): (Other, &Finding)| {
@@ -204,7 +204,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
     text
 }
 
-/// Its part in something larger, in a few words.
+/// Its part in a chain or plan, in a few words.
 fn chain(task: &TaskRecord) -> String {
     match &task.spec.part {
         None => String::new(),

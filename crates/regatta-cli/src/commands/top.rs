@@ -19,10 +19,10 @@ use crate::ui::Ui;
 /// Quitting leaves every agent running. With --once it prints one picture, or with --json one document, and exits.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// No key changes anything.
+    /// Disable all keys that change something.
     #[arg(long)]
     read_only: bool,
-    /// Print one picture and end; with --json, one document.
+    /// Print one picture and exit; with --json, one document.
     #[arg(long)]
     once: bool,
     /// The size of the picture that --once prints, instead of the terminal's.
@@ -30,12 +30,12 @@ pub(crate) struct Args {
     size: Option<(u16, u16)>,
     #[command(flatten)]
     who: As,
-    /// As claude-orchestrator's `leader` has it: registers, takes the lead, and leaves at the end.
+    /// As in claude-orchestrator's `leader`: registers, takes the lead, and leaves on exit.
     #[arg(long, hide = true, conflicts_with = "as", value_parser = member_name)]
     name: Option<MemberName>,
 }
 
-/// The largest picture that is made.
+/// The largest width or height of a picture.
 const LARGEST: u16 = 1000;
 
 fn size(text: &str) -> Result<(u16, u16), String> {

@@ -1,4 +1,4 @@
-//! `regatta trust`: what of this repository may run, what changed, and the user's word about it.
+//! `regatta trust`: what this repository may run, what changed, and the user's agreement to it.
 
 use std::io::IsTerminal;
 
@@ -24,18 +24,18 @@ use crate::ui::{Style, Ui};
 /// repository.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only show.
+    /// Only show, never ask.
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     show: bool,
     /// Agree without being asked.
     #[arg(long, short = 'y')]
     yes: bool,
-    /// Forget what you agreed to: the next start asks again.
+    /// Withdraw your agreement: the next start asks again.
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
 }
 
-/// One thing that may run or that decides where work goes.
+/// One setting that may run something or decides where work goes.
 #[derive(Debug, Serialize)]
 struct Item {
     /// `git`, `regatta.yaml` or `state`.
@@ -121,7 +121,7 @@ fn git(project: &Project) -> Result<Vec<Item>, CliError> {
         Err(TrustError::Refused { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    // At the first use of a repository its settings are trusted without a question.
+    // At the first use of a repository its settings are trusted without asking.
     let all_unknown = book.was_revoked();
     let differ: Vec<String> = ignored.iter().map(|one| one.what.clone()).collect();
     let same = now.powers().into_iter().filter(|one| !differ.contains(&one.what));
@@ -144,7 +144,7 @@ async fn settings(project: &Project) -> Result<Vec<Item>, CliError> {
     Ok(sections(&project.file_config).into_iter().map(item).collect())
 }
 
-/// A setting's value without secrets; a hook is shown by the beginning of its hash.
+/// A setting's value with secrets masked; a hook is shown by the start of its hash.
 fn shown_value(what: &str, value: &str) -> String {
     if what.starts_with("hooks/") {
         return format!("a file ({})", &value[..value.len().min(12)]);

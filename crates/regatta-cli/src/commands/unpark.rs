@@ -1,4 +1,4 @@
-//! `regatta unpark ID…`: ends a wait.
+//! `regatta unpark ID…`: lets parked tasks start.
 
 use crate::cli::Global;
 use crate::error::CliError;

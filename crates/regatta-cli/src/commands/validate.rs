@@ -1,4 +1,4 @@
-//! `regatta validate FILE…`: finds every mistake at once and changes nothing.
+//! `regatta validate FILE…`: reports every mistake at once and changes nothing.
 
 use std::path::PathBuf;
 

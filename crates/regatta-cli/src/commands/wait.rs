@@ -1,4 +1,4 @@
-//! `regatta wait ID…`: blocks until tasks have ended, and tells what happens meanwhile, a line at a time.
+//! `regatta wait ID…`: blocks until tasks have ended, and prints what happens meanwhile, one line at a time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// What is told: the end only, the agent's tools too, or also what it says. An attempt that is under way is told
-    /// from its beginning.
+    /// What to print: only the end, also the agent's tools, or also what it says. A running attempt is printed from its
+    /// start.
     #[arg(long, value_enum, default_value = "exit")]
     granularity: Granularity,
     /// Give up after this long: seconds, or 5m, 1h30m.
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     timeout: Option<String>,
 }
 
-/// How much is told.
+/// How much to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Granularity {
     Exit,
@@ -133,7 +133,7 @@ fn patience(text: &str) -> Result<Option<Duration>, CliError> {
     })
 }
 
-/// One line, or one object.
+/// Prints one line, or one object.
 fn say(ui: &Ui, object: serde_json::Value, line: &str) {
     match ui.json {
         true => ui.object(&object),
@@ -141,16 +141,16 @@ fn say(ui: &Ui, object: serde_json::Value, line: &str) {
     }
 }
 
-/// How it is told.
+/// The wording of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wording {
     /// With what a tool does, and with the state at the end.
     Whole,
-    /// As parallel-agents has it: the tool's name, the log as it is, the end.
+    /// As in parallel-agents: the tool's name, the log as it is, the end.
     Bare,
 }
 
-/// What every watched task needs.
+/// What watching every task needs.
 pub(crate) struct Watch {
     store: Arc<dyn Store>,
     logs: PathBuf,
@@ -161,7 +161,7 @@ pub(crate) struct Watch {
     ui: Ui,
 }
 
-/// The log of an attempt that is under way.
+/// The log of a running attempt.
 struct Feed {
     tail: Tail,
     decoder: Box<dyn Decoder>,
@@ -188,7 +188,7 @@ impl Watch {
         }
     }
 
-    /// Tells what happens to one task until it has ended, and whether it ended well.
+    /// Prints what happens to one task until it has ended; returns whether it succeeded.
     pub(crate) async fn follow(
         self: Arc<Self>,
         task: TaskRecord,
@@ -216,12 +216,12 @@ impl Watch {
         mut task: TaskRecord,
         mut changes: watch::Receiver<u64>,
     ) -> Result<TaskState, CliError> {
-        // Attempts that are over were told to somebody else; parallel-agents tells the last one again.
+        // Attempts that have ended are not printed again, except the last one in parallel-agents' wording.
         let again = has_agent(&task.state) || self.wording == Wording::Bare;
         let mut told = if again { task.attempts.saturating_sub(1) } else { task.attempts };
         let mut feed: Option<Feed> = None;
         loop {
-            // Marked as seen before reading: what comes in between wakes us again.
+            // Marked as seen before reading, so that a change in between wakes us again.
             changes.borrow_and_update();
             task = self.store.task(&task.spec.id).await?;
             while told < task.attempts && self.granularity > Granularity::Exit {
@@ -254,13 +254,13 @@ impl Watch {
         }
     }
 
-    /// The attempt's log, if it has come so far as to have one.
+    /// The attempt's log, if there is one yet.
     async fn open(&self, task: &TaskRecord, n: u32) -> Result<Option<Feed>, CliError> {
         let attempts = self.store.attempts(&task.spec.id).await?;
         let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else { return Ok(None) };
         let usual = || self.logs.join(task.spec.id.as_str()).join(format!("{n}.jsonl"));
         let path = attempt.log.unwrap_or_else(usual);
-        // An agent that is no longer configured is read as plain text.
+        // The output of an agent that is no longer configured is read as plain text.
         let kind = self.kinds.get(&attempt.agent).copied().unwrap_or(Kind::Command);
         match Tail::open(&path, 0) {
             Ok(tail) => Ok(Some(Feed { tail, decoder: agents::decoder(kind), attempt: n })),
@@ -322,7 +322,7 @@ impl Watch {
     }
 }
 
-/// More of the log; never, where there is none.
+/// More lines of the log; never returns without a log.
 async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
     match feed {
         Some(feed) => feed.tail.next_lines().await,
@@ -334,13 +334,13 @@ fn unreadable(error: std::io::Error) -> CliError {
     CliError::new(RefusalKind::CannotWork, format!("reading its log: {error}"))
 }
 
-/// The process of the agent that runs now.
+/// The process id of the running agent.
 async fn agent_pid(store: &dyn Store, task: &TaskRecord) -> Result<Option<u32>, CliError> {
     let TaskState::Running { attempt, .. } = task.state else { return Ok(None) };
     started_pid(store, &task.spec.id, attempt).await
 }
 
-/// Its agent runs, or is about to.
+/// Whether its agent runs or is about to start.
 fn has_agent(state: &TaskState) -> bool {
     matches!(state, TaskState::Claimed { .. } | TaskState::Running { .. })
 }

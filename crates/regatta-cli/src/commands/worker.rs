@@ -1,4 +1,4 @@
-//! `regatta done`, `progress`, `stuck` (and `parcel …`): what a worker says from inside its lane.
+//! `regatta done`, `progress`, `stuck` (and `parcel …`): an agent's reports from its lane.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// What is read of a file with details.
+/// The most bytes to read of a detail file.
 const DETAIL_BYTES: usize = 16 * 1024;
 
 /// Report that your task is finished, with your verdict.
@@ -19,10 +19,10 @@ pub(crate) struct DoneArgs {
     /// pass, warn, block or unknown (and the words other tools use for them).
     #[arg(long, value_name = "VERDICT", value_parser = parse_verdict)]
     verdict: Verdict,
-    /// One line that says what was done; it becomes the commit's subject.
+    /// One line that says what you did; it becomes the commit's subject.
     #[arg(long, value_name = "TEXT", default_value = "")]
     summary: String,
-    /// A file that says more; it becomes the commit's text below the subject.
+    /// A file with details; it becomes the commit's text below the subject.
     #[arg(long, value_name = "FILE")]
     detail_file: Option<PathBuf>,
     /// Tokens read by the model.
@@ -43,7 +43,7 @@ pub(crate) struct DoneArgs {
     /// Files changed.
     #[arg(long, value_name = "N")]
     files_changed: Option<u64>,
-    /// Dollars.
+    /// Cost in dollars.
     #[arg(long, value_name = "USD")]
     cost_usd: Option<f64>,
 }
@@ -51,9 +51,9 @@ pub(crate) struct DoneArgs {
 /// Report what you are doing.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ProgressArgs {
-    /// In a few words.
+    /// What you are doing, in a few words.
     label: String,
-    /// More of it.
+    /// More about it.
     #[arg(long, value_name = "TEXT")]
     detail: Option<String>,
     /// The phase it belongs to.
@@ -64,7 +64,7 @@ pub(crate) struct ProgressArgs {
 /// Report that you cannot continue without a person.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StuckArgs {
-    /// What is needed.
+    /// What you need.
     why: String,
 }
 

@@ -1,4 +1,4 @@
-//! `regatta crew heartbeat`: says that a member is there, and what it does.
+//! `regatta crew heartbeat`: reports that a member is alive, and which task it works on.
 
 use regatta_ops::crew::{HeartbeatRequest, Speaker};
 
@@ -8,15 +8,15 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Say that a member is still there. With --task, also that it works on a task it holds, which is running then.
+/// Report that a member is alive. With --task, also that it works on a task it holds, which becomes running.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Who; --as and the shell that registered it do as well.
+    /// The member; --as or the shell that registered it also name it.
     #[arg(value_name = "NAME", value_parser = crate::crew::member_name)]
     pub(crate) name: Option<regatta_core::crew::MemberName>,
     #[command(flatten)]
     pub(crate) who: As,
-    /// The task it works on now.
+    /// The task it is working on.
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<String>,
 }

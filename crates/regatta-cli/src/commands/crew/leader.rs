@@ -1,4 +1,4 @@
-//! `regatta crew leader`: who leads.
+//! `regatta crew leader`: the current leader.
 
 use crate::cli::Global;
 use crate::crew::open;
@@ -6,8 +6,8 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Say who leads the crew, and the epoch: it grows with every new leader. `crew register NAME --role leader` takes the lead
-/// where nobody has it.
+/// Show the crew's leader and the epoch, which grows with every new leader. `crew register NAME --role leader` takes
+/// the lead if it is free.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -1,4 +1,4 @@
-//! `regatta crew list`: who is there, and at what.
+//! `regatta crew list`: the members, and what each is doing.
 
 use regatta_engine::clock;
 use regatta_ops::documents::crew::MemberDocument;
@@ -12,10 +12,10 @@ use crate::render::shown::ago;
 use crate::render::text::table;
 use crate::ui::Ui;
 
-/// List who is there: members and agents at work, their roles, and what each is busy with.
+/// List members and running agents: their roles, and what each is doing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Those who have left, too.
+    /// Include members who have left.
     #[arg(long)]
     all: bool,
 }

@@ -16,35 +16,35 @@ use crate::ui::Ui;
 
 /// Join the crew under a name.
 ///
-/// A member is there as long as a process lives: the one that ran this command, a shell for example, or --pid. When it
-/// ends, however it ends, the member has left and its tasks are back on the board. Where no process stands for it, say
-/// --lease: then it is there as long as `regatta crew heartbeat` comes in time, by the clock of the daemon or whoever
-/// else watches. Of role leader there is one at a time.
+/// A member stays in the crew as long as a process lives: the one that ran this command, such as a shell, or --pid.
+/// When that process ends, for whatever reason, the member has left and its tasks go back to the board. For a member
+/// without a process use --lease: it stays as long as `regatta crew heartbeat` comes in time, by the clock of the
+/// daemon or another process that watches the crew. There is at most one leader at a time.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name: a–z, A–Z, 0–9, '.', '_' and '-'.
     #[arg(value_name = "NAME", value_parser = member_name)]
     pub(crate) name: MemberName,
-    /// What for: leader, architect, developer, tester, general, planner, builder, verifier, reviewer, accepter, or any
+    /// Its role: leader, architect, developer, tester, general, planner, builder, verifier, reviewer, accepter, or any
     /// other word.
     #[arg(long, value_name = "ROLE", default_value = "general", value_parser = role)]
     pub(crate) role: Role,
-    /// The process that stands for the member.
+    /// The process that the membership depends on.
     #[arg(long, value_name = "PID", conflicts_with = "lease")]
     pub(crate) pid: Option<u32>,
-    /// No process stands for it, but heartbeats, at most this far apart: 60s, 10m.
+    /// Depend on heartbeats instead of a process, at most this far apart: 60s, 10m.
     #[arg(long, value_name = "SPAN")]
     pub(crate) lease: Option<String>,
-    /// Of role leader: wait until the lead is free, and take it then.
+    /// With --role leader: wait until the lead is free, then take it.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Stay, as the process that stands for it: show messages as they come, until it is interrupted.
+    /// Stay in the foreground as the member's process and show messages as they arrive, until interrupted.
     #[arg(long, conflicts_with_all = ["pid", "lease"])]
     pub(crate) stay: bool,
     /// With --stay: a program that gets every message on its standard input, one at a time.
     #[arg(last = true, value_name = "COMMAND", requires = "stay")]
     pub(crate) command: Vec<String>,
-    /// Where what that program prints is kept.
+    /// Where to keep the program's output.
     #[arg(skip)]
     pub(crate) keep: Option<Keep>,
 }
@@ -80,7 +80,7 @@ pub(crate) async fn lead(name: &MemberName, global: &Global, ui: &Ui) -> Result<
 
 async fn tell(crew: &Crew, member: &Member, ui: &Ui) -> Result<(), CliError> {
     if ui.json {
-        // One line: with --stay, more objects follow.
+        // On one line, because with --stay more objects follow.
         ui.object(&crew.document(member).await?);
         return Ok(());
     }

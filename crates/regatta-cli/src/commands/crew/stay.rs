@@ -1,4 +1,4 @@
-//! `regatta crew register --stay`: a member that is this process, and does something about every message.
+//! `regatta crew register --stay`: this process is the member, and handles every message.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -16,25 +16,25 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Between two beats, and between two looks where nothing wakes it.
+/// Time between two heartbeats, and between two looks at the inbox without a wake-up.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Where what a program prints about a message is kept: a file for each.
+/// Where a program's output is kept, one file per message.
 #[derive(Clone, Debug)]
 pub(crate) struct Keep {
-    /// The directory; else one of Regatta's own.
+    /// The directory; `None` for one of Regatta's own.
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// What is done about a message.
+/// How messages are handled.
 pub(crate) struct Hands<'a> {
-    /// The program that gets it; none where it is only shown.
+    /// The program that gets each message; empty to only show it.
     pub(crate) command: &'a [String],
-    /// Where what that prints goes; else to where this command prints.
+    /// Where the program's output goes; `None` for this command's own output.
     pub(crate) keep: Option<&'a Keep>,
 }
 
-/// Shows messages as they come, or hands each to `command`, until it is interrupted; then the member leaves.
+/// Shows messages as they arrive, or passes each to `command`, until interrupted; then the member leaves.
 pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<Exit, CliError> {
     let worked = tokio::select! {
         worked = work(crew, member, hands, ui) => worked,
@@ -68,7 +68,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
     }
 }
 
-/// Does something about the oldest message that is new. False if there is none.
+/// Handles the oldest new message. False if there is none.
 async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Result<bool, CliError> {
     let request = InboxRequest { limit: 1, ..InboxRequest::new(name.clone()) };
     let Some(letters) = crew.new_letters(&request).await? else { return Ok(false) };
@@ -86,12 +86,12 @@ async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Res
             }
         }
     }
-    // Said once, and only then: what a command was killed over is handed to the next.
+    // Marked as shown only now: if this process is killed before, the next one gets the message again.
     letters.shown().await?;
     Ok(true)
 }
 
-/// The file for what is printed about a message.
+/// The file for the output about one message.
 fn file(project: &Project, keep: &Keep, name: &MemberName, id: u64) -> Result<std::fs::File, CliError> {
     let own = || project.repo.state_dir.join("crew").join(name.as_str());
     let dir = keep.dir.clone().unwrap_or_else(own);
@@ -100,7 +100,7 @@ fn file(project: &Project, keep: &Keep, name: &MemberName, id: u64) -> Result<st
     std::fs::File::create(&path).map_err(|error| CliError::io("writing", &path, &error))
 }
 
-/// Runs a program with the message on its standard input. No shell reads what somebody wrote.
+/// Runs a program with the message on its standard input. No shell reads the message.
 async fn hand_over(
     program: &str,
     args: &[String],
@@ -115,7 +115,7 @@ async fn hand_over(
     command.args(args).env("REGATTA_MEMBER", name.as_str()).stdin(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read it has its reasons.
+        // A program need not read its input.
         let _ = stdin.write_all(text.as_bytes()).await;
     }
     let status = child.wait().await.map_err(|error| format!("cannot be waited for: {error}"))?;

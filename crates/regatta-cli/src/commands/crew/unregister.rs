@@ -9,10 +9,10 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Leave the crew, or send somebody away. What they hold is back on the board, and nothing is charged.
+/// Leave the crew, or remove a member. Its tasks go back to the board, and nothing is charged.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Who; --as and the shell that registered it do as well.
+    /// The member; --as or the shell that registered it also name it.
     #[arg(value_name = "NAME", value_parser = member_name)]
     pub(crate) name: Option<MemberName>,
     #[command(flatten)]

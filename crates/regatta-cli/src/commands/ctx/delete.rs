@@ -1,4 +1,4 @@
-//! `regatta ctx delete`: takes a value away.
+//! `regatta ctx delete`: deletes a value.
 
 use regatta_ops::crew::DeleteContextRequest;
 use serde_json::json;
@@ -9,16 +9,16 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Take a value away. Exits with 4 if it is not there.
+/// Delete a value. Exits with 4 if the key does not exist.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key.
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
-    /// Only if it is in this version.
+    /// Only if the value has this version.
     #[arg(long, value_name = "N")]
     pub(crate) if_version: Option<u64>,
-    /// Only if the crew is led in this epoch: see `regatta crew leader`.
+    /// Only if this is the leader's epoch: see `regatta crew leader`.
     #[arg(long, value_name = "N")]
     pub(crate) epoch: Option<u64>,
     #[command(flatten)]

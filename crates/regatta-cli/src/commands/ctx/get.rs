@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Print a value as it was written; on a terminal without control characters. Exits with 4 if it is not there.
+/// Print a value as it was written; on a terminal without control characters. Exits with 4 if the key does not exist.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key.

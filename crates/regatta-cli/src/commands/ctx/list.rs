@@ -1,4 +1,4 @@
-//! `regatta ctx list`: what is known.
+//! `regatta ctx list`: the shared values.
 
 use regatta_engine::clock;
 use regatta_ops::documents::crew::ContextDocument;
@@ -15,7 +15,7 @@ use crate::ui::Ui;
 /// List keys with their versions and values.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only keys that begin with this.
+    /// Only keys that start with this.
     #[arg(value_name = "PREFIX", default_value = "")]
     pub(crate) prefix: String,
 }

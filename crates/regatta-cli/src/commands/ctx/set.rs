@@ -18,10 +18,10 @@ pub(crate) struct Args {
     /// The value; `-` reads it from standard input.
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub(crate) value: String,
-    /// Only if it is in this version; 0 if it is not there. Exits with 6 otherwise, and nothing is written.
+    /// Only if the value has this version; 0 means it must not exist yet. Otherwise exits with 6 and writes nothing.
     #[arg(long, value_name = "N")]
     pub(crate) if_version: Option<u64>,
-    /// Only if the crew is led in this epoch: see `regatta crew leader`.
+    /// Only if this is the leader's epoch: see `regatta crew leader`.
     #[arg(long, value_name = "N")]
     pub(crate) epoch: Option<u64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `regatta ctx watch`: values as they change.
+//! `regatta ctx watch`: follows values as they change.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
 
-/// Who watches looks by itself this often; a change wakes it before.
+/// Time between two looks without a wake-up; a change wakes it earlier.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Follow values: a line, or with --json an object, for each as it is now and whenever it changes. Of several changes in
-/// one moment the last is told.
+/// Follow values: print a line, or with --json an object, for each value as it is now and after every change. Of
+/// several changes at once only the last is shown.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only these keys.
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Only what changes from now on.
+    /// Only changes from now on.
     #[arg(long)]
     pub(crate) new: bool,
     /// End after the first change.

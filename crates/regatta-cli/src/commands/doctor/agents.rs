@@ -1,4 +1,4 @@
-//! Whether the agents' programs are there, which ones, signed in or not, and what keeps them in.
+//! The agents' programs: whether they are installed, their versions, logins and sandboxes.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use crate::project::Project;
 use crate::render::shown::clean_line;
 use crate::trust::{Verdict, assess};
 
-/// So long a program may take to tell its version.
+/// How long a program may take to print its version.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn look(project: &Project) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
         };
         let Some(path) = find_program(program, &project.repo.toplevel) else {
             match agent.kind.install() {
-                // One of those that are there for who wants them, and nobody does.
+                // A built-in agent that this project does not use.
                 Some(_) if !is_wanted => not_installed.push(name.as_str()),
                 install => found.push(missing(&shown, program, is_default, install)),
             }
@@ -47,7 +47,7 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
             found.push(Finding::ok("agent", format!("{shown}: {}", path.display())));
             continue;
         }
-        // All at once: one that hangs makes nobody wait longer for the others.
+        // All at once, so that one that hangs does not delay the others.
         let profiles = project.config.profiles.iter().filter(|profile| profile.is_for(name, agent.kind));
         let (agent, profiles) = (agent.clone(), profiles.cloned().collect::<Vec<_>>());
         asked.push(tokio::spawn(async move { look_at(&shown, &path, &agent, &profiles, is_wanted).await }));
@@ -64,7 +64,7 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
     found
 }
 
-/// Why a program is not asked for its version: looking runs nothing of the repository.
+/// Why a program is not asked for its version: doctor runs nothing from the repository.
 fn left_alone(project: &Project, name: &str, path: &Path, untrusted: &[String]) -> Option<&'static str> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let inside = |dir: &Path| path.starts_with(dir) || real(path).starts_with(real(dir));
@@ -75,7 +75,7 @@ fn left_alone(project: &Project, name: &str, path: &Path, untrusted: &[String]) 
     in_repository.then_some("it lies inside the repository")
 }
 
-/// One that is installed: its version, its logins, its sandbox.
+/// Checks an installed program: its version, its logins, its sandbox.
 async fn look_at(
     shown: &str,
     path: &Path,

@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::project::{Project, shown};
 use crate::trust::{Verdict, assess};
 
-/// Runs that are under way, and runs that died with work in hand.
+/// Runs in progress, and runs that died while they held tasks.
 pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, CliError> {
     let mut found = Vec::new();
     for info in store.sessions().await?.into_iter().filter(|info| !info.node.is_member()) {
@@ -41,7 +41,7 @@ pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec
     Ok(found)
 }
 
-/// Lanes that are broken, and what was left in their directory.
+/// Broken lanes, and leftovers in the lanes directory.
 pub(super) async fn look(
     project: &Project,
     store: Option<&dyn Store>,
@@ -121,7 +121,7 @@ fn leftovers(lanes: &Lanes, fix: bool) -> Vec<Finding> {
     found
 }
 
-/// Lock files of git that no process holds any more.
+/// Git lock files that no process holds any more.
 pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
     let repo = &project.repo;
     let one = |lock: StaleLock| {
@@ -140,7 +140,7 @@ pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
     repo.stale_locks().into_iter().map(one).collect()
 }
 
-/// What of the repository may run, and whether the user agreed to it.
+/// What the repository may run, and whether the user has trusted it.
 pub(super) async fn trust(project: &Project) -> Finding {
     if let Err(error) =
         state_dir::refuse_tracked(&project.repo).and_then(|()| state_dir::check(&project.repo))

@@ -1,4 +1,4 @@
-//! Whether an agent can sign in, as far as files and variables tell. Nobody is asked over the network.
+//! Whether an agent can sign in, judged by files and variables only. Nothing is asked over the network.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use rustix::fs::{Access, access};
 
 use super::Finding;
 
-/// The agent's own login, and that of each of its profiles. Of an agent that nobody asked for
-/// only what is there is told.
+/// The agent's own login and that of each of its profiles. For an agent that the project does not use, only logins that
+/// exist are reported.
 pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: bool) -> Vec<Finding> {
     let Some(login) = Login::of(agent.kind) else { return Vec::new() };
     let mut accounts = vec![(shown.to_owned(), None)];
@@ -34,19 +34,19 @@ pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: 
     found
 }
 
-/// Whether there is a sign that this agent can sign in; `None` where nobody can tell.
+/// Whether there is a sign that this agent can sign in; `None` if that cannot be judged.
 pub(crate) fn is_signed_in(agent: &Agent) -> Option<bool> {
     Login::of(agent.kind).map(|login| login.found(&|name| agent.env.get(name).cloned()).is_some())
 }
 
-/// The directory that an agent keeps its things in; `None` where there is none.
+/// The directory in which an agent keeps its files; `None` if it has none.
 pub(super) fn agent_dir(agent: &Agent) -> Option<PathBuf> {
     let login = Login::of(agent.kind)?;
     let kept = login.kept(&|name| agent.env.get(name).cloned())?;
     kept.parent().map(Path::to_owned)
 }
 
-/// Whether the agent can keep its conversations where it does; told only where it cannot.
+/// A finding if the agent cannot store its conversations.
 pub(super) fn home(shown: &str, agent: &Agent) -> Option<Finding> {
     let dir = agent_dir(agent)?;
     let there = dir.ancestors().find(|dir| dir.symlink_metadata().is_ok())?;
@@ -60,15 +60,15 @@ pub(super) fn home(shown: &str, agent: &Agent) -> Option<Finding> {
     Some(Finding::error("home", text).hinted(hint))
 }
 
-/// Where an agent keeps its login, and what lets it in without one.
+/// Where an agent keeps its login, and which variables replace it.
 struct Login {
-    /// What a person does.
+    /// What the user does to sign in.
     how: &'static str,
-    /// Variables that let it in, the usual one first.
+    /// Variables that replace a login, the usual one first.
     variables: &'static [&'static str],
-    /// The variable that names its directory, and what is in it.
+    /// The variable that names its directory, and the login file in it.
     home: (&'static str, &'static str),
-    /// The same below the home directory, where the variable is not set.
+    /// The same path below the home directory, if the variable is not set.
     usual: &'static str,
 }
 
@@ -119,7 +119,7 @@ impl Login {
         }
     }
 
-    /// What a person does; for a profile, with its directory.
+    /// What the user does to sign in; for a profile, with its directory.
     fn how(&self, profile: Option<&Profile>) -> String {
         let dir = profile.and_then(|profile| profile.env.get(self.home.0));
         match dir {
@@ -128,7 +128,7 @@ impl Login {
         }
     }
 
-    /// By what it gets in, if by anything. `env` is on top of this process's own.
+    /// What lets the agent sign in, if anything. `env` overrides this process's own variables.
     fn found(&self, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let variable = |name: &str| {
             let value = env(name).or_else(|| std::env::var(name).ok());
@@ -141,7 +141,7 @@ impl Login {
         kept.is_file().then(|| kept.display().to_string())
     }
 
-    /// The file of its login, whether it is there or not.
+    /// The path of its login file, whether or not it exists.
     fn kept(&self, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let variable = |name: &str| {
             let value = env(name).or_else(|| std::env::var(name).ok());

@@ -1,4 +1,4 @@
-//! What the machine gives: directories, disk, the means to end processes.
+//! What the machine provides: directories, disk space, the means to end processes.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::Finding;
 use crate::project::Project;
 
 const GIB: u64 = 1024 * 1024 * 1024;
-/// With less than this free a run is about to fail.
+/// With less free space than this, a run is about to fail.
 const LITTLE: u64 = GIB / 10;
-/// With less than this free, or less than a twentieth, it may.
+/// With less free space than this, or less than a twentieth, a run may fail.
 const ENOUGH: u64 = 2 * GIB;
 
-/// `.regatta` and the line that keeps it out of git.
+/// Checks `.regatta` and the line that keeps it out of git.
 pub(super) fn state_dir(project: &Project, fix: bool) -> Vec<Finding> {
     let dir = &project.repo.state_dir;
     let exclude = project.repo.common_dir.join("info/exclude");
@@ -49,7 +49,7 @@ pub(super) fn state_dir(project: &Project, fix: bool) -> Vec<Finding> {
     }]
 }
 
-/// Room where the state and where the lanes are.
+/// Free space for the state and for the lanes.
 pub(super) fn disk(project: &Project) -> Vec<Finding> {
     let lanes = project.lanes_root();
     [("disk", project.repo.state_dir.as_path()), ("lanes disk", lanes.as_path())]
@@ -73,7 +73,7 @@ fn room(check: &'static str, dir: &Path) -> Finding {
     }
 }
 
-/// By which means a process tree is found when it is to end.
+/// How the processes of an agent are found when they have to be ended.
 pub(super) fn kill_level() -> Finding {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group =

@@ -1,4 +1,4 @@
-//! What keeps an agent's commands in, and whether it works on this machine.
+//! What confines an agent's commands, and whether it works on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use super::agents::PATIENCE;
 use super::login::agent_dir;
 use crate::render::shown::clean_line;
 
-/// Only codex has a sandbox that Regatta sets: it is tried with a command that writes a file where it may.
+/// Only codex has a sandbox that Regatta sets; it is tried with a command that writes a file where it may.
 pub(super) async fn look(shown: &str, program: &Path, agent: &Agent) -> Option<Finding> {
     if agent.kind != AgentKind::Codex {
         return None;
@@ -53,13 +53,13 @@ async fn works(program: &Path, agent: &Agent) -> Result<(), String> {
             Err(format!("a command in it ended with {ended}: {}", clean_line(said)))
         }
     };
-    // Best effort: its name says whose it is.
+    // Best effort; the directory's name says that it is doctor's.
     drop(std::fs::remove_dir_all(&place));
     answer
 }
 
-/// A directory beside the one that codex keeps its things in: where that is decides whether the sandbox works. Nothing is
-/// written into the user's own, and nothing in there changes what is tried.
+/// A directory beside the one in which codex keeps its files, because that location decides whether the sandbox works.
+/// Nothing is written into the user's own directory, and nothing in it affects the trial.
 fn place(agent: &Agent) -> PathBuf {
     let name = format!(".regatta-doctor-{}", std::process::id());
     let beside = agent_dir(agent).and_then(|dir| Some(dir.parent()?.join(&name)));

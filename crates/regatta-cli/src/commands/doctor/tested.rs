@@ -1,8 +1,8 @@
-//! The versions of agents that Regatta's own tests drive. A version beyond them may print or count what nobody expects.
+//! The agent versions that Regatta's own tests drive. Other versions may print or count things differently.
 
 use regatta_core::config::AgentKind;
 
-/// For each kind the versions that were tested, the oldest first: those of `scripts/agents/package.json`.
+/// For each kind the tested versions, oldest first: those of `scripts/agents/package.json`.
 const TESTED: [(AgentKind, &[&str]); 4] = [
     (AgentKind::Claude, &["2.1.197", "2.1.325"]),
     (AgentKind::Codex, &["0.166.0"]),
@@ -10,7 +10,7 @@ const TESTED: [(AgentKind, &[&str]); 4] = [
     (AgentKind::Opencode, &["1.18.33"]),
 ];
 
-/// Why a version that a program tells is doubtful; `None` where it lies between tested ones, or nobody can tell.
+/// Why a reported version is doubtful; `None` if it lies between tested ones or cannot be compared.
 pub(super) fn doubt(kind: AgentKind, said: &str) -> Option<String> {
     let (_, tested) = TESTED.iter().find(|(tested, _)| *tested == kind)?;
     let (oldest, newest) = (tested.first()?, tested.last()?);
@@ -22,7 +22,7 @@ pub(super) fn doubt(kind: AgentKind, said: &str) -> Option<String> {
         .then(|| format!("older than {oldest}, the oldest that Regatta was tested with"))
 }
 
-/// `2.1.325`, also behind a `v` or before a `-beta`.
+/// Parses `2.1.325`, also with a leading `v` or a trailing `-beta`.
 fn numbers(word: &str) -> Option<[u64; 3]> {
     let word = word.strip_prefix('v').unwrap_or(word);
     let plain = word.split(['-', '+']).next()?;

@@ -1,4 +1,4 @@
-//! The train: a target that lost what landed, checkouts that have not followed it to the end.
+//! The train: a target that lost landed work, and checkouts that did not fully follow it.
 
 use regatta_engine::landing::{target, unfinished};
 

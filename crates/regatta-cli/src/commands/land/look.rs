@@ -1,4 +1,4 @@
-//! Looking at the train, and back at what it did.
+//! Shows the train and its history.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::render::shown::{ago, clean_line};
 use crate::render::text::table;
 use crate::ui::{Style, Ui};
 
-/// Events read of one task.
+/// The most events to read of one task.
 const MOST_EVENTS: usize = 100_000;
 
 pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
@@ -96,7 +96,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-/// What a car does at this moment: its mark, and in words.
+/// What a car is doing now: its mark, and in words.
 pub(crate) fn what_it_does(
     car: &Car,
     waiting: Option<&str>,

@@ -1,4 +1,4 @@
-//! `regatta lane retire ID`: takes one lane away, never the work in it.
+//! `regatta lane retire ID`: removes one lane, never the work in it.
 
 use regatta_ops::tasks::retire::{retire_lane, whose};
 use serde_json::json;
@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// The task, or the beginning of its id.
     #[arg(value_name = "ID")]
     task: String,
-    /// Save work that is in no commit or on no branch under refs/regatta/salvage/, then take the lane away.
+    /// Save work that is in no commit or on no branch under refs/regatta/salvage/, then remove the lane.
     #[arg(long)]
     force_salvage: bool,
 }
@@ -22,7 +22,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
     let (id, store) = whose(project, &args.task).await?;
     let salvaged = match retire_lane(project, store.as_ref(), &id, args.force_salvage).await {
         Ok(salvaged) => salvaged,
-        // It is gone already, as asked.
+        // Already gone, as requested.
         Err(error) if error.kind == RefusalKind::NotFound => {
             match ui.json {
                 true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),

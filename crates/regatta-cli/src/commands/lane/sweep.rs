@@ -1,4 +1,4 @@
-//! `regatta lane sweep`: takes away what nobody needs any more.
+//! `regatta lane sweep`: removes lanes that are no longer needed.
 
 use regatta_core::state::TaskState;
 use regatta_engine::lanes::{LaneInfo, Lanes, Retired};
@@ -13,12 +13,12 @@ use regatta_ops::tasks::retire::{alone, in_the_way, mode, record, retire};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Say what would go and what would stay, with the reason for each, and change nothing.
+    /// Show what would be removed and what would stay, with the reason for each, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What becomes of one lane, and why.
+/// What happens to one lane, and why.
 struct Decision {
     task: String,
     goes: bool,
@@ -40,7 +40,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         pooled = lanes.pooled().iter().filter(|lane| lane.held_by.is_none()).count();
         if !args.dry_run {
             let lanes = lanes.clone();
-            // Readers and gates that nobody is in go too, and so does the trash.
+            // Unused readers and gates go too, and so does the trash.
             let sweeping = tokio::task::spawn_blocking(move || {
                 lanes.sweep(regatta_engine::clock::now())?;
                 lanes.trim_pool(0)
@@ -88,7 +88,7 @@ async fn one(
     Ok(match retire(lanes, id, mode(Some(&task)), &alone).await {
         Ok(Retired::Removed { .. } | Retired::NoLane) => goes(format!("{state}, and nothing in it was lost")),
         Ok(Retired::Kept(why)) => stays(why.to_string()),
-        // One that cannot be taken away keeps no other one.
+        // A lane that cannot be removed does not keep the others.
         Err(error) => stays(error.message),
     })
 }

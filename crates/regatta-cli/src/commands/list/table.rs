@@ -1,4 +1,4 @@
-//! The list as a table that fits the terminal: columns that say nothing for any task are left out.
+//! The list as a table that fits the terminal. Columns that are empty for all tasks are left out.
 
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, human};
@@ -11,16 +11,16 @@ use crate::render::state::mark;
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
 
-/// From this width on, the agent is shown too.
+/// From this width on, the agent is shown.
 const WIDE: usize = 100;
-/// Widest title and reason where there is no terminal to fit.
+/// Maximum width of title and reason without a terminal to fit.
 const WIDEST: (usize, usize) = (50, 90);
-/// Narrowest that is worth showing.
+/// Minimum width worth showing.
 const NARROWEST: usize = 8;
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// One column: its heading, and what it says of a task.
+/// One column: its heading, and its text for a task.
 struct Column {
     heading: &'static str,
     cells: Vec<String>,
@@ -42,7 +42,7 @@ impl Column {
     }
 }
 
-/// At most `lines` of them, where that is given; a last line says how many more there are.
+/// Draws the table, with at most `lines` tasks if given; a last line says how many more there are.
 pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>) -> String {
     let all = &seen.tasks;
     if all.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
     let mut title = Column::new("TITLE", tasks, |task| task.title.clone());
     let mut why = Column::new("NOW", tasks, |task| seen.why(task, now));
     if let Some(columns) = columns {
-        // Ids give way last, and never wholly.
+        // Ids are shortened last, and never completely.
         shown[0].fit((columns / 3).max(NARROWEST));
     }
     let (for_title, for_why) = match columns {
@@ -77,7 +77,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
         Some(columns) => {
             let used: usize = shown.iter().map(|column| column.width() + GAP).sum();
             let left = columns.saturating_sub(used + GAP);
-            // What happens is worth more than what it is called; what is not used of one goes to the other.
+            // The reason matters more than the title; space that one does not use goes to the other.
             let for_title = (left * 2 / 5).max(left.saturating_sub(why.width())).max(NARROWEST);
             let for_title = for_title.min(title.width());
             (for_title, left.saturating_sub(for_title).max(NARROWEST))
@@ -91,7 +91,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
         (0..tasks.len()).map(|n| shown.iter().map(|column| column.cells[n].clone()).collect()).collect();
     let mut text = table(&headings, &rows);
     if ui.color {
-        // Painted by line, so that the columns are counted without colours.
+        // Coloured line by line, so that column widths are computed without colour codes.
         let styles = std::iter::once(Style::Strong).chain(tasks.iter().map(|task| mark(task.state.kind()).1));
         text = text.lines().zip(styles).map(|(line, style)| ui.paint(style, line) + "\n").collect();
     }
@@ -101,7 +101,7 @@ pub(super) fn draw(seen: &Listed, ui: &Ui, now: Timestamp, lines: Option<usize>)
     text
 }
 
-/// How long it has been at what it does, or how long ago it ended.
+/// How long the task has been in its state, or how long ago it ended.
 fn time(task: &TaskBrief, now: Timestamp) -> String {
     match task.state {
         TaskState::Claimed { .. }

@@ -1,4 +1,4 @@
-//! What stands above each attempt in a task's whole transcript: which it is, and what its agent was told.
+//! The heading of each attempt in a task's transcript: its number, and the prompts its agent got.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::prompt::Prompt;
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
 
-/// So many lines of what was told are shown to people; all of it is in `--json`.
+/// The most lines of a prompt shown to people; `--json` has all of it.
 const MOST_LINES: usize = 12;
 
-/// What an attempt was told.
+/// The prompts of one attempt.
 pub(super) struct Heading<'a> {
     attempt: &'a Attempt,
     told: Vec<Told>,
 }
 
-/// One thing that was told, and what it was.
+/// One prompt and its kind.
 struct Told {
     kind: &'static str,
     label: String,
@@ -27,7 +27,7 @@ struct Told {
 }
 
 impl<'a> Heading<'a> {
-    /// Of `attempt`, which came after `earlier`.
+    /// The heading of `attempt`, which came after `earlier`.
     pub(super) fn new(
         attempt: &'a Attempt,
         earlier: &[Attempt],
@@ -60,7 +60,7 @@ impl<'a> Heading<'a> {
         Self { attempt, told: told.collect() }
     }
 
-    /// For people.
+    /// The heading for people.
     pub(super) fn lines(&self, ui: &Ui) -> Vec<String> {
         let (n, agent) = (self.attempt.n, &self.attempt.agent);
         let labels: Vec<&str> = self.told.iter().map(|told| told.label.as_str()).collect();
@@ -78,7 +78,7 @@ impl<'a> Heading<'a> {
         lines
     }
 
-    /// For programs.
+    /// The heading for programs.
     pub(super) fn object(&self) -> Value {
         let told: Vec<Value> =
             self.told.iter().map(|told| json!({ "kind": told.kind, "text": told.text })).collect();

@@ -1,4 +1,4 @@
-//! Where an HTTP server listens, and the token that opens it.
+//! The address an HTTP server listens on, and its token.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,10 +9,10 @@ use regatta_engine::tokens::fresh_token;
 
 use crate::error::CliError;
 
-/// A token that somebody made up has at least so many characters.
+/// The minimum length of a token that the user chose.
 const SHORTEST: usize = 16;
 
-/// The address that `text` means: a port of the loopback, or an address with a port.
+/// Parses `text`: a port on the loopback interface, or an address with a port.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
     if let Ok(port) = text.parse::<u16>() {
@@ -23,7 +23,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "is neither a port nor an address with a port, such as 127.0.0.1:7420".to_owned())
 }
 
-/// Whether other machines reach an address, which has to be wanted.
+/// Refuses an address that other machines can reach, unless --host asks for it.
 pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), CliError> {
     if address.ip().is_loopback() || !hosts.is_empty() {
         return Ok(());
@@ -34,7 +34,7 @@ pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), C
     .hinted("listen on 127.0.0.1, or say --host NAME, by which they reach this machine"))
 }
 
-/// The token in a file of one's own; it is made where it is not there yet.
+/// The token from a file that only the user can read; created if missing.
 pub(crate) fn token(path: &Path) -> Result<String, CliError> {
     let failed = |error: std::io::Error| CliError::io("reading the token in", path, &error);
     let file = match std::fs::File::open(path) {

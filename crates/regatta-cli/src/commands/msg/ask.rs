@@ -1,4 +1,4 @@
-//! `regatta msg ask`: a question to everybody.
+//! `regatta msg ask`: asks the whole crew.
 
 use regatta_core::crew::Role;
 use regatta_ops::crew::{AskRequest, InboxRequest};
@@ -13,24 +13,24 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Ask everybody for help. Whoever knows answers with `regatta msg reply`.
+/// Ask the whole crew for help. Members answer with `regatta msg reply`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The question; `-` reads it from standard input.
     #[arg(value_name = "QUESTION")]
     pub(crate) question: String,
-    /// What one has to know to answer it.
+    /// Background needed to answer it.
     #[arg(long, value_name = "TEXT")]
     pub(crate) context: Option<String>,
     #[command(flatten)]
     pub(crate) who: As,
-    /// Only those of this role are asked.
+    /// Ask only members with this role.
     #[arg(long, value_name = "ROLE", value_parser = role)]
     pub(crate) role: Option<Role>,
     /// Wait for the first answer and print it.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Wait no longer than this: seconds, or 5m, 1h30m.
+    /// Wait at most this long: seconds, or 5m, 1h30m.
     #[arg(long, value_name = "S", requires = "wait")]
     pub(crate) timeout: Option<String>,
 }
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let question = text(&args.question)?;
     let patience = patience(args.timeout.as_deref())?;
     let (crew, from) = (open(global).await?, args.who.speaker());
-    // Who waits has an inbox for the answer.
+    // A sender that waits needs an inbox for the answer.
     let reader = if args.wait { Some(crew.reader(&from).await?) } else { None };
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
     let posted = crew.ask(AskRequest { from, to, question, context: args.context }).await?;

@@ -1,4 +1,4 @@
-//! `regatta msg broadcast`: a message to everybody.
+//! `regatta msg broadcast`: a message to the whole crew.
 
 use regatta_core::crew::Role;
 use regatta_ops::crew::PostRequest;
@@ -12,15 +12,15 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Send a message to every member that is there and every agent at work.
+/// Send a message to every member and every running agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to say; `-` reads it from standard input.
+    /// The message; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) who: As,
-    /// Only to those of this role; `agent` is every agent at work.
+    /// Only to members with this role; `agent` is every running agent.
     #[arg(long, value_name = "ROLE", value_parser = role)]
     pub(crate) role: Option<Role>,
 }

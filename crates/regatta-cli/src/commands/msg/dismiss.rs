@@ -1,4 +1,4 @@
-//! `regatta msg dismiss`: takes messages out of the inbox.
+//! `regatta msg dismiss`: removes messages from the inbox.
 
 use regatta_ops::crew::{MarkRequest, Which};
 use regatta_store::Mark;
@@ -10,13 +10,13 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Take messages out of your inbox.
+/// Remove messages from your inbox.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Their numbers.
+    /// Message numbers.
     #[arg(value_name = "N", required_unless_present = "read")]
     pub(crate) messages: Vec<u64>,
-    /// Every message that was shown.
+    /// Every message that has been shown.
     #[arg(long, conflicts_with = "messages")]
     pub(crate) read: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `regatta msg inbox`: what was written to you.
+//! `regatta msg inbox`: your messages.
 
 use regatta_ops::crew::InboxRequest;
 
@@ -14,10 +14,10 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) who: As,
-    /// Those that were shown before, too.
+    /// Include messages that were shown before.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Leave new ones new.
+    /// Do not mark new messages as shown.
     #[arg(long)]
     pub(crate) peek: bool,
 }

@@ -1,4 +1,4 @@
-//! Sending, as every command that sends does it.
+//! Sending, shared by all commands that send.
 
 use std::io::Read as _;
 
@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// A text of the command line; `-` is what comes on standard input.
+/// A text from the command line; `-` reads standard input.
 pub(crate) fn given(text: &str) -> Result<String, CliError> {
     if text != "-" {
         return Ok(text.to_owned());
@@ -21,7 +21,7 @@ pub(crate) fn given(text: &str) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// The same, of a message: it says something.
+/// The same for a message, which must not be empty.
 pub(crate) fn text(text: &str) -> Result<String, CliError> {
     let text = given(text)?;
     match text.trim().is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn text(text: &str) -> Result<String, CliError> {
     }
 }
 
-/// Says what was sent, and to whom.
+/// Reports what was sent, and to whom.
 pub(crate) fn tell(posted: &Posted, ui: &Ui) -> Exit {
     if ui.json {
         ui.document(&PostedDocument::from(posted));

@@ -7,10 +7,10 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Show messages of your inbox by their numbers; they are not new any more afterwards.
+/// Show messages of your inbox by number, and mark them as read.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Their numbers.
+    /// Message numbers.
     #[arg(value_name = "N", required = true)]
     pub(crate) messages: Vec<u64>,
     #[command(flatten)]

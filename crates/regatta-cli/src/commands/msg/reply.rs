@@ -1,4 +1,4 @@
-//! `regatta msg reply`: an answer to whoever wrote.
+//! `regatta msg reply`: answers a message.
 
 use regatta_ops::crew::ReplyRequest;
 
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// The message's number.
     #[arg(value_name = "N")]
     pub(crate) message: u64,
-    /// What to say; `-` reads it from standard input.
+    /// The answer; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `regatta msg send`: a message to one.
+//! `regatta msg send`: a message to one member or agent.
 
 use regatta_core::crew::MemberName;
 use regatta_ops::crew::PostRequest;
@@ -13,22 +13,22 @@ use crate::ui::Ui;
 
 /// Send a message to a member, or to the agent of a task.
 ///
-/// It is kept until it is read: one who has left finds it on coming back, and an agent is told when its next attempt
-/// begins.
+/// It is kept until it is read: a member who has left finds it on coming back, and an agent gets it when its next
+/// attempt starts.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The member's name, or the task's id.
     #[arg(value_name = "NAME", value_parser = member_name)]
     pub(crate) to: MemberName,
-    /// What to say; `-` reads it from standard input.
+    /// The message; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     #[command(flatten)]
     pub(crate) who: As,
-    /// The message it answers.
+    /// The number of the message it answers.
     #[arg(long, value_name = "N")]
     pub(crate) reply_to: Option<u64>,
-    /// To the agent of a task: it is its next prompt. One that has ended is started again for it, and goes on with its
+    /// For the agent of a task: make it the next prompt. An agent that has ended is started again and continues its
     /// conversation; see `regatta send`.
     #[arg(long)]
     pub(crate) wake: bool,

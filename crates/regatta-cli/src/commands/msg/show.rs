@@ -1,4 +1,4 @@
-//! Messages as they are shown.
+//! Prints messages.
 
 use regatta_ops::documents::crew::MessageDocument;
 use regatta_store::{Message, MessageKind};
@@ -6,7 +6,7 @@ use regatta_store::{Message, MessageKind};
 use crate::render::shown::{clean, clean_line};
 use crate::ui::{Style, Ui};
 
-/// One message for people.
+/// Prints one message for people.
 fn line(message: &Message, ui: &Ui) {
     let kind = match message.kind {
         MessageKind::Direct => "",
@@ -22,7 +22,7 @@ fn line(message: &Message, ui: &Ui) {
     }
 }
 
-/// One message, for people or on a line of its own.
+/// Prints one message, for people or as one line of JSON.
 pub(crate) fn one(message: &Message, ui: &Ui) {
     match ui.json {
         true => ui.object(&MessageDocument::from(message)),
@@ -30,7 +30,7 @@ pub(crate) fn one(message: &Message, ui: &Ui) {
     }
 }
 
-/// Messages, for people or as one document.
+/// Prints messages, for people or as one JSON document.
 pub(crate) fn all(messages: &[Message], ui: &Ui) {
     match ui.json {
         true => ui.document(&messages.iter().map(MessageDocument::from).collect::<Vec<_>>()),

@@ -14,13 +14,13 @@ use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Wait until there is a new message, and show it: all that are new by then, an object per line with --json. Exits with 5
-/// if the time ran out.
+/// Wait for a new message, then show all that are new; with --json one object per line. Exits with 5 if the time runs
+/// out.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) who: As,
-    /// Wait no longer than this: seconds, or 5m, 1h30m.
+    /// Wait at most this long: seconds, or 5m, 1h30m.
     #[arg(long, value_name = "S")]
     pub(crate) timeout: Option<String>,
     /// Only messages from this member.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only answers to this message.
     #[arg(long, value_name = "N")]
     pub(crate) reply_to: Option<u64>,
-    /// Go on waiting after that, until it is interrupted.
+    /// Keep waiting for more, until interrupted.
     #[arg(long, short = 'f')]
     pub(crate) follow: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     until(&crew, inbox, patience, args.follow, ui).await
 }
 
-/// Waits for messages, and shows them; goes on with that where `follow` says so.
+/// Waits for messages and shows them; with `follow`, again and again.
 pub(super) async fn until(
     crew: &Crew,
     inbox: InboxRequest,
@@ -63,7 +63,7 @@ pub(super) async fn until(
     Err(CliError::new(RefusalKind::TimedOut, why).hinted("`regatta msg inbox --all` shows what came before"))
 }
 
-/// How long somebody waits.
+/// How long to wait.
 pub(super) fn patience(text: Option<&str>) -> Result<Option<Duration>, CliError> {
     let Some(text) = text else { return Ok(None) };
     parse_duration(text).map_err(|why| {

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 
 /// Open a proposal in $VISUAL or $EDITOR, and check it again afterwards.
 ///
-/// The file may also be edited without this command: `regatta approve` checks it in any case.
+/// You can also edit the file without this command: `regatta approve` always checks it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The proposal: PLAN-001, or its number.
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, C
     view::show(&project, store.as_ref(), &id, ui).await
 }
 
-/// Runs the editor on the file. Its words are split at white space, and no shell sees them.
+/// Runs the editor on the file. The editor command is split at white space; no shell reads it.
 fn open(editor: &str, file: &Path) -> Result<(), CliError> {
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or_default();

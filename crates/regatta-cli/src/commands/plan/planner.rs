@@ -1,4 +1,4 @@
-//! The planner's own task: how it is ordered, and how it is waited for.
+//! The planner's own task: how it is queued, and how to wait for it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::project::Project;
 use crate::queue::Operator;
 use crate::ui::Ui;
 
-/// The task, as far as it is known before it has a number. What would make it fail is said before anything is written.
+/// The task before it has a number. Reports what would make it fail before anything is written.
 pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<TaskSpec, CliError> {
     let config = &project.config;
     let mut chosen = config.clone();
@@ -55,7 +55,7 @@ pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<Ta
     Ok(spec)
 }
 
-/// The same with its number, and in the words of the project.
+/// The same with its number, and with the project's prompt template.
 pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -> Result<TaskSpec, CliError> {
     let template = Text::Plan.load(&project.repo.state_dir).map_err(|fault| {
         CliError::usage(fault.to_string())
@@ -71,8 +71,8 @@ pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -
     Ok(TaskSpec { id, prompt, ..spec })
 }
 
-/// Has the planner work, here or in the daemon, until it has ended, and shows what came of it. `known` is one that was
-/// there before, and has been told something more.
+/// Runs the planner, here or in the daemon, until it has ended, and shows the result. `known` is an existing proposal
+/// that got a follow-up prompt.
 pub(crate) async fn work(
     project: &Project,
     store: Arc<dyn Store>,
@@ -106,7 +106,7 @@ pub(crate) async fn work(
     view::show(project, store.as_ref(), &id, ui).await
 }
 
-/// Waits until a task moves no more by itself.
+/// Waits until a task no longer changes by itself.
 async fn ended(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
     let mut changes = store.subscribe().await?;
     loop {

@@ -1,4 +1,4 @@
-//! A proposal as it is: its state, and the plan as a graph.
+//! A proposal's state, and its plan as a graph.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(crate) fn find(project: &Project, text: &str) -> Result<TaskId, CliError> {
     })
 }
 
-/// Where a proposal is in its life, and why.
+/// The state of a proposal, and why.
 pub(crate) async fn state(
     project: &Project,
     store: &dyn Store,
@@ -63,7 +63,7 @@ pub(crate) async fn state(
     })
 }
 
-/// Reads the plan of a proposal, as it is now or as it was approved. `None` where there is none yet.
+/// Reads the plan of a proposal, as it is now or as it was approved. `None` if it has no plan yet.
 pub(crate) async fn load(
     project: &Project,
     store: &dyn Store,
@@ -79,7 +79,7 @@ pub(crate) async fn load(
     Ok(Some(parse_for_daemon(project, &files, &known)))
 }
 
-/// All that there is to know.
+/// Everything about a proposal, for JSON.
 pub(crate) async fn document(
     project: &Project,
     store: &dyn Store,
@@ -104,7 +104,7 @@ pub(crate) async fn document(
     Ok((document, loaded))
 }
 
-/// Shows a proposal, and what can be done with it. One that cannot be used is an error.
+/// Shows a proposal and what to do with it. An unusable proposal is an error.
 pub(crate) async fn show(
     project: &Project,
     store: &dyn Store,
@@ -171,7 +171,7 @@ fn file(document: &PlanDocument) -> String {
     document.file.as_ref().map_or_else(String::new, |file| format!("the plan is {}", shown(file.as_ref())))
 }
 
-/// The first line that says something, short enough for a list.
+/// The first line that is not empty, short enough for a list.
 pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line = line.trim_start_matches('#').trim();

@@ -1,4 +1,4 @@
-//! `regatta task attach`: how to go on with a task's conversation by hand, whichever repository it is in.
+//! `regatta task attach`: how to continue a task's conversation by hand, in any registered repository.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::parallel::registry::Registry;
 use crate::parallel::{Repositories, session_name};
 use crate::ui::Ui;
 
-/// Show the command that goes on with a task's conversation, as `regatta attach --restore` does. Prints JSON.
+/// Show the command that continues a task's conversation, as `regatta attach --restore` does. Prints JSON.
 ///
 /// A conversation belongs to its directory: a worktree that is gone is made again, with the task's last commit in it.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `regatta task block`: says that a task waits for somebody.
+//! `regatta task block`: reports that a task needs help.
 
 use regatta_ops::crew::ReasonRequest;
 
@@ -9,13 +9,13 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Say that a task you hold cannot go on without somebody's help. Nothing is charged. `regatta task complete` goes on with
-/// it, `regatta task claim ID` takes it up again, `regatta task retry ID` gives it back to the board.
+/// Report that a task you hold cannot continue without help. Nothing is charged. `regatta task complete` hands it in
+/// after all, `regatta task claim ID` takes it again, and `regatta task retry ID` gives it back to the board.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) held: Held,
-    /// What it waits for.
+    /// What it needs.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 }

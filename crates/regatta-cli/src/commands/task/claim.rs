@@ -11,12 +11,12 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Take a task from the board: the next one, or the one that is named.
+/// Take a task from the board: the next one, or the one you name.
 ///
-/// Which is next: what is assigned to you, then what asks for your role, then what is for anybody; among these higher
-/// priority first, then age. What waits for something is not given. Exactly one member gets a task; when that member
-/// leaves, or its process ends, the task is back. A task that is named may be anybody's, also one of a daemon's queue
-/// that has not started, or a blocked one. Exits with 4 where there is nothing to take.
+/// The next one is a task assigned to you, else one for your role, else one for anyone; within each group the highest
+/// priority first, then the oldest. Tasks that wait for something are left out. Only one member gets a task; when that
+/// member leaves or its process ends, the task goes back. A task that you name may be for anyone, and may also be an
+/// unstarted task of the daemon's queue or a blocked one. Exits with 4 if there is nothing to take.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.
@@ -24,13 +24,13 @@ pub(crate) struct Args {
     pub(crate) task: Option<String>,
     #[command(flatten)]
     pub(crate) who: As,
-    /// Make a lane for it: a git worktree of its own, whose work is checked and landed when it is completed.
+    /// Make a lane for it: its own git worktree, whose work is checked and landed when you complete the task.
     #[arg(long)]
     pub(crate) lane: bool,
     /// Wait until there is one.
     #[arg(long, conflicts_with = "task")]
     pub(crate) wait: bool,
-    /// Wait no longer than this: seconds, or 5m, 1h30m.
+    /// Wait at most this long: seconds, or 5m, 1h30m.
     #[arg(long, value_name = "S", requires = "wait")]
     pub(crate) timeout: Option<String>,
 }

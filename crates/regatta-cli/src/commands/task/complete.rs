@@ -1,4 +1,4 @@
-//! `regatta task complete`: hands a task in.
+//! `regatta task complete`: hands in a task.
 
 use regatta_core::crew::MemberName;
 use regatta_core::state::StateName;
@@ -12,22 +12,22 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Say that a task you hold is done, with what came of it.
+/// Report that a task you hold is done, with its result.
 ///
-/// What was made in its lane (`task claim --lane`) is committed, checked and put into the train like the work of any agent;
-/// where that fails you keep the task, mend it and complete it again. Without a lane it is done. With the verdict block or
-/// unknown it waits for a person instead. What you blocked yourself you may complete as well.
+/// Work in its lane (`task claim --lane`) is committed, checked and put into the train like any agent's work; if that
+/// fails you keep the task, can fix it and complete it again. Without a lane it is simply done. With the verdict block
+/// or unknown it waits for a person instead. You may also complete a task that you blocked yourself.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) held: Held,
-    /// What came of it.
+    /// The result.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) result: String,
     /// pass, warn, block or unknown (and the words other tools use for them).
     #[arg(long, value_name = "VERDICT", default_value = "pass", value_parser = crate::commands::worker::parse_verdict)]
     pub(crate) verdict: Verdict,
-    /// Send what came of it to this member, in the words of the template `report`.
+    /// Send the result to this member, using the template `report`.
     #[arg(long, value_name = "NAME", value_parser = member_name)]
     pub(crate) tell: Option<MemberName>,
 }

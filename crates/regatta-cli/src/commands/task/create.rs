@@ -1,4 +1,4 @@
-//! `regatta task create`: a task in one of the project's repositories, which waits for its start.
+//! `regatta task create`: makes a task in a registered repository, to be started later.
 
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
@@ -17,16 +17,16 @@ use crate::ui::Ui;
 use regatta_ops::tasks::FOREVER;
 use regatta_ops::tasks::{generic, plain_order};
 
-/// Numbers that others take meanwhile.
+/// How many numbers to try while other processes take them.
 const TRIES: u64 = 1000;
 
 /// Make a task in a registered repository; `regatta task start` gives it its prompt. Prints JSON.
 ///
-/// Ids are PRD-N, which are given, and GEN-NNN, which are counted over all registered repositories. Its work will be on
-/// branch regatta/ID.
+/// Ids are PRD-N, which you choose, and GEN-NNN, counted over all registered repositories. Its work will be on branch
+/// regatta/ID.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A requirement document's task, or any other.
+    /// prd for a requirement document's task, generic for any other.
     #[arg(long = "type", value_name = "TYPE", value_parser = ["prd", "generic"])]
     kind: String,
     /// The repository, by its registered name.
@@ -35,13 +35,13 @@ pub(crate) struct Args {
     /// Its id: PRD-N, which a prd task needs, or GEN-N.
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
-    /// What it is, in one line.
+    /// One line that describes it.
     #[arg(long, value_name = "TEXT")]
     description: String,
-    /// As parallel-agents has it, and refused: the branch is regatta/ID.
+    /// As in parallel-agents, and refused: the branch is regatta/ID.
     #[arg(long, value_name = "SLUG", hide = true)]
     slug: Option<String>,
-    /// What people should know it waits for: ids with commas between them. Nobody enforces it.
+    /// Tasks it waits for, as a note for people: comma-separated ids. This is not enforced.
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     blocked_by: Vec<String>,
 }
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// The id that was asked for, if one was.
+/// The requested id, if any.
 fn wanted(args: &Args) -> Result<Option<TaskId>, CliError> {
     let (prefix, word) = if args.kind == "prd" { ("PRD-", "PRD") } else { ("GEN-", "generic") };
     let Some(text) = &args.task_id else {
@@ -136,7 +136,7 @@ fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(),
     Ok(())
 }
 
-/// Under the next free number. Whoever is faster gets that one, and this one the next.
+/// Adds the task under the next free number. If another process takes that number first, the next one is tried.
 async fn put_numbered(
     repository: &Repository,
     store: &dyn Store,
@@ -145,7 +145,7 @@ async fn put_numbered(
 ) -> Result<(TaskId, u64), CliError> {
     for n in last + 1..=last.saturating_add(TRIES) {
         let id = generic(n);
-        // A branch of that name is somebody's work, though the store has forgotten whose.
+        // A branch of that name holds a task's work, even if the store no longer knows the task.
         if repository.project.repo.branch_tip(&id.branch())?.is_some() {
             continue;
         }
@@ -159,18 +159,18 @@ async fn put_numbered(
     Err(CliError::refused("no name was free for long enough").hinted("name it yourself: --task-id GEN-N"))
 }
 
-/// Where nobody takes it.
+/// Adds the task to a queue that no engine takes from.
 async fn put(store: &dyn Store, spec: &TaskSpec, if_present: IfPresent) -> Result<(), CliError> {
     let new = [NewTask { spec: spec.clone(), queue: UNSTARTED_QUEUE.to_owned(), if_present }];
     Ok(store.enqueue(&new, &RequestId::fresh(), clock::now()).await?)
 }
 
-/// So that whoever looks at it sees for what it waits.
+/// Parks the task, so that its status says what it waits for.
 async fn park(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
     let detail = format!("waits for its start: regatta task start --task-id {id} --prompt \"…\"");
     let operation = Operation::Park { until: FOREVER, detail };
     match store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
-        // Nobody takes it from there anyway.
+        // No engine takes it from that queue anyway.
         Ok(()) | Err(StoreError::Refused(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `regatta task destroy` and `cleanup`: takes tasks' worktrees away, never their work.
+//! `regatta task destroy` and `cleanup`: remove tasks' worktrees, never their work.
 
 use regatta_core::event::EventBody;
 use regatta_core::state::TaskState;
@@ -18,29 +18,29 @@ use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, kind};
 use crate::ui::Ui;
 
-/// End a task's agent with everything it started, and take its worktree away. Prints JSON.
+/// Stop a task's agent with everything it started, and remove its worktree. Prints JSON.
 ///
-/// Commits that no branch holds are saved under refs/regatta/salvage/ first (`regatta salvage list`). Uncommitted work
-/// keeps the worktree, unless --force is given: then it is saved there, too.
+/// Commits that are on no branch are first saved under refs/regatta/salvage/ (`regatta salvage list`). A worktree with
+/// uncommitted work stays, unless --force is given: then that work is saved there too.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// Delete its branch. What nothing else holds of it is saved first.
+    /// Delete its branch. Commits that are on no other branch are saved first.
     #[arg(long)]
     delete_branch: bool,
-    /// Also where the worktree has uncommitted changes: they are saved first.
+    /// Remove a worktree with uncommitted changes too; they are saved first.
     #[arg(long)]
     force: bool,
 }
 
-/// Destroy all PRD tasks whose pull request is merged, as `gh` says, with their branches. Prints JSON.
+/// Destroy all PRD tasks whose pull request is merged according to `gh`, with their branches. Prints JSON.
 ///
 /// Generic tasks are never touched. A worktree with uncommitted changes stays.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CleanupArgs {
-    /// Show what would be destroyed.
+    /// Only show what would be destroyed.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ async fn destroy(
     }))
 }
 
-/// Takes the lane away; whether there was one, and where work went that was only there.
+/// Removes the lane. Returns whether there was one, and where work that existed only there was saved.
 async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), CliError> {
     let id = &found.task.spec.id;
     let Some(lanes) = found.repository.project.lanes()? else { return Ok((false, Vec::new())) };
@@ -116,7 +116,7 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
         );
     }
     let mut retired = retire(&lanes, id, mode(Some(&task)), &alone).await?;
-    // Commits are saved without asking; files that were never committed only where that is wanted.
+    // Commits are always saved; uncommitted files only with --force.
     if let Retired::Kept(why) = &retired
         && (force || *why == KeptBecause::Unreferenced)
     {

@@ -1,4 +1,4 @@
-//! `regatta task fail`: gives a task up.
+//! `regatta task fail`: reports that a task failed.
 
 use regatta_ops::crew::ReasonRequest;
 
@@ -9,8 +9,8 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Say that a task you hold failed. One attempt is charged; `regatta task retry ID` gives it back to the board, as often as
-/// attempts are left. What depends on it is skipped until then.
+/// Report that a task you hold failed. One attempt is charged. `regatta task retry ID` gives it back to the board while
+/// it has attempts left; until then tasks that depend on it are skipped.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! A task that a member holds, on the command line.
+//! The arguments for a task that a member holds.
 
 use regatta_ops::crew;
 use regatta_ops::documents::crew::BoardTaskDocument;
@@ -7,7 +7,7 @@ use crate::crew::As;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// The task and by what right it is changed.
+/// The task, and the right to change it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Held {
     /// The task, or the beginning of its id.
@@ -15,7 +15,7 @@ pub(crate) struct Held {
     pub(crate) task: String,
     #[command(flatten)]
     pub(crate) who: As,
-    /// The token that `task claim` printed: refused if the task has changed hands since.
+    /// The token that `task claim` printed: refused if another member has taken the task since.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }
@@ -26,7 +26,7 @@ impl From<Held> for crew::Held {
     }
 }
 
-/// Shows what became of a task.
+/// Shows the new state of a task.
 pub(crate) fn tell(task: &BoardTaskDocument, text: &str, ui: &Ui) -> Exit {
     if ui.json {
         ui.document(task);

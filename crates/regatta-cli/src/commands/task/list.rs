@@ -17,16 +17,16 @@ use crate::render::state::mark;
 use crate::render::text::{fit, table};
 use crate::ui::Ui;
 
-/// List the tasks of the board: state, whom each is for and who holds it. `regatta list` lists all tasks there are.
+/// List the tasks of the board: state, who each is for, and who holds it. `regatta list` lists all tasks.
 ///
 /// In a directory with registered repositories (`regatta repo`) it prints their PRD and GEN tasks as JSON, and the
-/// board of the repository it is typed in, if that is one.
+/// board of the current repository, if there is one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only tasks in this state; in_progress is running, completed is done or landed.
     #[arg(long, value_name = "STATE", value_parser = words())]
     pub(crate) status: Option<String>,
-    /// Of registered repositories: destroyed tasks too.
+    /// With registered repositories: include destroyed tasks.
     #[arg(long)]
     pub(crate) include_history: bool,
 }

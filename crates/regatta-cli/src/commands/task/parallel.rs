@@ -11,13 +11,13 @@ use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// The registry, where one is there or what only it knows is asked for.
+/// The registry, if one exists or an option needs it.
 pub(super) fn registered(asked: bool, global: &Global) -> Result<Option<Registry>, CliError> {
     let registry = Registry::load(global)?;
     Ok((registry.exists || asked || global.root.is_some()).then_some(registry))
 }
 
-/// One document: the tasks of all registered repositories, and the board of the one it is typed in.
+/// One document: the tasks of all registered repositories, and the board of the current one.
 pub(super) async fn list(
     registry: &Registry,
     include_history: bool,

@@ -1,4 +1,4 @@
-//! `regatta task pr-check`: what `gh` says of a task's pull request.
+//! `regatta task pr-check`: the state of a task's pull request, from `gh`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::ui::Ui;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Look a task's pull request up with `gh`, and remember its state. Prints JSON.
+/// Look up a task's pull request with `gh`, and record its state. Prints JSON.
 ///
-/// Asked for is the one whose head is branch regatta/ID, or the branch that the agent made in its lane.
+/// It looks for the pull request from branch regatta/ID, or from the branch that the agent made in its lane.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     gh: Gh,
 }
 
-/// The program that is asked.
+/// The program to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Gh {
     /// The program to ask instead of `gh`.
@@ -36,11 +36,11 @@ pub(crate) struct Gh {
     gh_bin: String,
 }
 
-/// What was found.
+/// The result of a lookup.
 pub(crate) struct Checked {
     pub(crate) branch: String,
     pub(crate) pr: Option<PullRequestDocument>,
-    /// Why nothing could be found.
+    /// Why nothing was found.
     pub(crate) error: Option<String>,
 }
 
@@ -65,7 +65,7 @@ fn document(registry: &Registry, found: &Found<'_>, checked: &Checked) -> Value 
     })
 }
 
-/// Keeps what was found: what is not found now was there before.
+/// Records the result. A pull request that is not found now keeps its earlier record.
 pub(crate) async fn remember(
     registry: &mut Registry,
     found: &Found<'_>,
@@ -81,7 +81,7 @@ pub(crate) async fn remember(
     registry.save_state(&lock)
 }
 
-/// Asks for the branches in turn.
+/// Asks for each branch in turn.
 pub(crate) async fn check(found: &Found<'_>, gh: &Gh) -> Result<Checked, CliError> {
     let id = &found.task.spec.id;
     let mut branches = vec![id.branch()];
@@ -89,7 +89,7 @@ pub(crate) async fn check(found: &Found<'_>, gh: &Gh) -> Result<Checked, CliErro
         && let Some(lane) = lanes.find(id)?
         && let Ok(Some(own)) = lane.branch()
     {
-        // What an agent called its branch is a name, not an option.
+        // The agent chose the branch's name; it must not be read as an option.
         branches
             .extend(own.strip_prefix("refs/heads/").map(str::to_owned).filter(|name| !name.starts_with('-')));
     }

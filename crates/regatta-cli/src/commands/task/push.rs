@@ -1,4 +1,4 @@
-//! `regatta task push`: puts a task on the board.
+//! `regatta task push`: adds a task to the board.
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
@@ -13,39 +13,39 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Put a task on the board, for whoever claims it, for a role, or for one member.
+/// Add a task to the board, for any member, for a role, or for one member.
 ///
-/// It is named TASK-001, TASK-002 and so on, unless --id says otherwise. No daemon takes it.
+/// Its id is TASK-001, TASK-002 and so on, unless you give --id. No daemon takes it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What it is, in one line.
+    /// One line that describes it.
     #[arg(value_name = "TITLE")]
     pub(crate) title: String,
-    /// What is to be done, at length.
+    /// What to do, in full.
     #[arg(long, short = 'd', value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Its id.
+    /// The task's id.
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<TaskId>,
-    /// Only members of this role take it, and general ones.
+    /// Only members with this role, or the role general, may take it.
     #[arg(long, value_name = "ROLE", value_parser = role)]
     pub(crate) role: Option<Role>,
-    /// Only this member takes it, until it has left the crew.
+    /// Only this member may take it, until the member leaves the crew.
     #[arg(long, visible_alias = "assignee", value_name = "NAME", value_parser = member_name)]
     pub(crate) assign: Option<MemberName>,
-    /// Higher is taken first.
+    /// Higher numbers are taken first.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-9999..=9999))]
     pub(crate) priority: i32,
-    /// What it depends on: ids with commas between them.
+    /// Tasks it depends on: comma-separated ids.
     #[arg(long, value_name = "IDS")]
     pub(crate) deps: Option<String>,
-    /// Failures allowed, the last one included.
+    /// How many times it may fail in all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_attempts: Option<u32>,
-    /// Commands that Regatta runs on what was made in a lane before it believes that it is done; may be repeated.
+    /// A command that must pass on the work of a lane before the task counts as done; may be repeated.
     #[arg(long = "check", value_name = "COMMAND")]
     pub(crate) checks: Vec<String>,
-    /// Land what was made in a lane, also where regatta.yaml does not say so.
+    /// Land the work of a lane, even if regatta.yaml does not say so.
     #[arg(long)]
     pub(crate) land: bool,
 }

@@ -7,8 +7,8 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
 
-/// Give a failed or blocked task back to the board. Refused once it has failed as often as it may: `regatta requeue ID`
-/// forgets its failures.
+/// Give a failed or blocked task back to the board. Refused once it has failed as often as it may; `regatta requeue ID`
+/// resets its failures.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task, or the beginning of its id.

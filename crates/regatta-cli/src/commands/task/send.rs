@@ -1,4 +1,4 @@
-//! `regatta task send` and `broadcast`: more prompts for tasks of the project's repositories.
+//! `regatta task send` and `broadcast`: follow-up prompts for tasks in registered repositories.
 
 use regatta_core::prompt::PromptState;
 use regatta_store::MAIN_QUEUE;
@@ -13,28 +13,28 @@ use crate::parallel::{ClaudeBin, Found, Repositories};
 use crate::ui::Ui;
 use regatta_ops::tasks::{SendRequest, When};
 
-/// Say something more to a task's agent, as `regatta send` does. Prints JSON.
+/// Send a task's agent a message, as `regatta send` does. Prints JSON.
 ///
-/// `dispatched` is true where it was idle and goes on at once; else the prompt waits, and is told when what runs has
-/// ended. A task that was never started is started with it.
+/// `dispatched` is true if the agent was idle and continues at once; otherwise the message waits until the running
+/// attempt has ended. A task that was never started is started with it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// What its agent is told.
+    /// The message for its agent.
     #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
     prompt: String,
     #[command(flatten)]
     claude: ClaudeBin,
 }
 
-/// Say something more to every task's agent, in all registered repositories. Prints JSON.
+/// Send every task's agent a message, in all registered repositories. Prints JSON.
 ///
-/// Tasks that were never started keep it until then; those that have landed, failed or were destroyed are left alone.
+/// Tasks that were never started get it when they start; tasks that landed, failed or were destroyed are left out.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BroadcastArgs {
-    /// What the agents are told.
+    /// The message for the agents.
     #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
     prompt: String,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// Tells one task; what came of it.
+/// Sends the prompt to one task; returns the result.
 async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
     let id = found.task.spec.id.clone();
     if found.is_unstarted() {
@@ -71,7 +71,7 @@ async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result
     add(found, prompt, claude).await
 }
 
-/// Puts it behind what waits already, with somebody there to tell it.
+/// Queues the prompt, and starts a daemon if none runs.
 async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
     let queue = found.repository.queue().await?;
     let request =
@@ -82,7 +82,7 @@ async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<
     let daemon = if served { found.repository.serve(claude).await? } else { None };
     let dispatched =
         sent.dispatched || (daemon.is_some() && sent.position == 1 && !found.task.state.is_claimed());
-    // The daemon may have taken it already.
+    // The daemon may have delivered it already.
     let prompts = found.store.prompts(&sent.task_id).await?;
     let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued);
     let waiting = queued.filter(|prompt| !dispatched || prompt.n != sent.prompt).count();

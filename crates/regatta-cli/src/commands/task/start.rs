@@ -1,4 +1,4 @@
-//! `regatta task start`: gives a task its prompt, and has it run.
+//! `regatta task start`: gives a task its prompt and starts it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,22 +20,22 @@ use regatta_ops::taskfiles::{missing_hint, missing_program};
 use regatta_ops::tasks::plain_order;
 use regatta_ops::tasks::{SendRequest, When};
 
-/// How long its process is waited for; preparing its lane may take longer.
+/// How long to wait for its process; preparing the lane may take longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Start a task that `regatta task create` made, with this prompt. Prints JSON.
 ///
-/// Where no daemon serves its repository, one is started in the background. A task that has ended goes on with the
+/// If no daemon runs for its repository, one is started in the background. A task that has ended continues with the
 /// prompt, as with `regatta task send`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// What its agent is told; for a requirement document's task `/implement-prd PRD-N`.
+    /// The prompt for its agent; for a requirement document's task `/implement-prd PRD-N`.
     #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
     prompt: String,
-    /// Start nothing: show what would be started.
+    /// Start nothing; show what would be started.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -86,7 +86,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// Refuses to start what cannot start. A daemon that is there already may know other programs, and is left to say so.
+/// Fails if the agent's program is missing. A daemon that already runs may find other programs, so it is left to report
+/// that.
 async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), CliError> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let exe = claude.program().map(PathBuf::from);
@@ -98,7 +99,7 @@ async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), Cl
     Err(CliError::new(RefusalKind::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
 }
 
-/// Program and arguments, as they would be now. The prompt goes to standard input.
+/// The program and arguments that would be started now. The prompt goes to standard input.
 fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<String>, CliError> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let Some(agent) = project.config.agents.get(&spec.agent) else { return Ok(Vec::new()) };
@@ -131,7 +132,7 @@ fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<
     Ok(invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect())
 }
 
-/// Has it run with this prompt; the daemon that was started for it, if one was.
+/// Runs the task with this prompt. Returns the daemon that was started for it, if one was.
 pub(crate) async fn begin(
     found: &mut Found<'_>,
     prompt: &str,
@@ -175,14 +176,14 @@ async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
         .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` tells it more")))
 }
 
-/// Whether there is room for one more agent in its repository.
+/// Whether its repository has room for one more agent.
 async fn has_turn(found: &Found<'_>) -> Result<bool, CliError> {
     let counts = found.store.counts(None).await?;
     let busy = counts.iter().filter(|(state, _)| state.is_claimed());
     Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
 }
 
-/// Until its agent runs, or it has come to rest, or there is no turn for it yet.
+/// Waits until its agent runs, it is settled, or it has to wait its turn.
 pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliError> {
     let store = found.store.clone();
     let mut changes = store.subscribe().await?;
@@ -192,7 +193,7 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
             found.reload().await?;
             match found.task.state {
                 TaskState::Claimed { .. } => {}
-                // Its agent could not be started: what follows from that is about to be known.
+                // Its agent could not be started; the next state will show what follows.
                 TaskState::Running { attempt, .. } | TaskState::Judging { attempt, .. }
                     if started_pid(store.as_ref(), &found.task.spec.id, attempt).await?.is_none() => {}
                 TaskState::Pending { .. } if has_turn(found).await? => {}

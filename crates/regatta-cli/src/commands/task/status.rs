@@ -1,4 +1,4 @@
-//! `regatta task status`: one task, and the end of what its agent wrote.
+//! `regatta task status`: one task, and the last lines of its log.
 
 use regatta_core::prompt::PromptState;
 use serde_json::json;
@@ -11,19 +11,19 @@ use crate::parallel::registry::Registry;
 use crate::render::shown::redactor;
 use crate::ui::Ui;
 
-/// No more of a log is read for its last lines.
+/// The most bytes of a log to read for its last lines.
 const MOST: u64 = 1 << 20;
 
-/// Show one task of the project's repositories, and the last lines of its log. Prints JSON.
+/// Show one task of a registered repository, and the last lines of its log. Prints JSON.
 ///
-/// What waits is told by its daemon, without anybody asking; where that is gone although there is work for it, it is
-/// started again, and `reaped` or `drained` say so. `regatta status` tells more.
+/// Waiting prompts are delivered by the task's daemon. If the daemon is gone while there is work for it, it is started
+/// again, and `reaped` or `drained` say so. `regatta status` shows more.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// So many lines of its log.
+    /// How many lines of its log to show.
     #[arg(long, value_name = "N", default_value_t = 20)]
     tail: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-/// The last lines of a file that may be long; none where it is gone.
+/// The last lines of a file that may be long; none if the file is gone.
 fn last_lines(path: &std::path::Path, n: usize) -> std::io::Result<Vec<String>> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut file = match std::fs::File::open(path) {

@@ -14,25 +14,25 @@ use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, started_pid};
 use crate::ui::Ui;
 
-/// Wait until a task has come to rest, and tell what happens meanwhile, a line at a time.
+/// Wait until a task is settled, and print what happens meanwhile, one line at a time.
 ///
 /// WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME, LOG task=ID: LINE, EXITED task=ID, TIMEOUT task=ID,
-/// ERROR task=ID reason=WHY. The pid is - where no process came. Follow-ups and further attempts belong to it: EXITED comes when nothing goes on by itself.
-/// Exits with 0, or 2 for a granularity that is none, 3 for no such task, 4 for one that was never started, 5 when the
-/// time ran out. `regatta wait` waits for many tasks and tells how they ended.
+/// ERROR task=ID reason=WHY. The pid is - if there is no process. Follow-ups and further attempts belong to the task:
+/// EXITED comes when nothing more starts by itself. Exits with 0, or with 2 for an unknown granularity, 3 for an
+/// unknown task, 4 for a task that was never started, and 5 if the time runs out. `regatta wait` waits for many tasks
+/// and reports how they ended.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     #[arg(long, value_name = "ID")]
     task_id: String,
-    /// What is told: exit, tool, or all.
-    /// Without it, `monitoring.event_granularity` of the registry.
+    /// What to print: exit, tool, or all. By default `monitoring.event_granularity` of the registry.
     #[arg(long, value_name = "MODE")]
     granularity: Option<String>,
     /// Give up after this long: seconds, or 5m, 1h30m.
     #[arg(long, value_name = "S")]
     timeout: Option<String>,
-    /// The longest that an end may go unnoticed, in seconds. Nothing is polled: it is noticed at once.
+    /// The longest that an exit may go unnoticed, in seconds. It has no effect: exits are noticed at once.
     #[arg(long, value_name = "S", hide = true)]
     poll_interval: Option<String>,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if interval.is_some_and(|parsed| !parsed.is_ok_and(|seconds| seconds.is_finite() && seconds > 0.0)) {
         return Err(CliError::usage("--poll-interval is no number of seconds").hinted("for example: 1.0"));
     }
-    // Lines are what a monitor reads, whatever else was asked for.
+    // Monitors read lines, so --json is ignored.
     let ui = &Ui { json: false, ..ui.clone() };
     let id = &args.task_id;
     let error = |reason: &str| ui.line(format!("ERROR task={id} reason={reason}"));
@@ -80,9 +80,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-/// The number parallel-agents has for a task that is not there.
+/// The exit code of parallel-agents for an unknown task.
 const NOT_FOUND: Exit = Exit::CannotWork;
-/// And for one without a process.
+/// The exit code of parallel-agents for a task without a process.
 const NO_PROCESS: Exit = Exit::NotFound;
 
 async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, CliError> {
@@ -91,7 +91,7 @@ async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Resul
         ui.line(format!("ERROR task={id} reason=no_process"));
         return Ok(NO_PROCESS);
     }
-    // It was started a moment ago, and its process is about to come.
+    // It was started a moment ago, and its process is about to appear.
     let seen = found.task.clone();
     wait_for_process(&mut found).await?;
     let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;

@@ -1,4 +1,4 @@
-//! `regatta task watch`: what happens on the board, as it happens.
+//! `regatta task watch`: follows the board.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
 
-/// Who watches looks for members who have left this often.
+/// How often to check for members who have left.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Follow the board: a line, or with --json an object, for every task as it is now and whenever it changes.
+/// Follow the board: print a line, or with --json an object, for every task as it is now and after every change.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what changes from now on.
+    /// Only changes from now on.
     #[arg(long)]
     pub(crate) new: bool,
     /// End after the first change.
