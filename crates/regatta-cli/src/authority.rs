@@ -1,8 +1,8 @@
-//! Whose command it is: a person's, or an agent's. An agent reports on its own task, writes to the crew and looks; what
-//! else changes anything belongs to people (`docs/guide/mcp.md` has the same table for tools).
+//! Whether a person or an agent runs a command. An agent may report on its own task, write to the crew and read; all
+//! other changes are reserved for people (`docs/guide/mcp.md` has the same table for the tools).
 //!
-//! An agent is known by the variables of its attempt, and, where it took them out of its environment, by its ancestors:
-//! every process of an attempt descends from the attempt's shim, also one that has left its session.
+//! An agent is recognized by the variables of its attempt. If it removed them from its environment, it is recognized by
+//! its ancestors: every process of an attempt descends from the attempt's shim, even one that left its session.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::error::CliError;
 use crate::project::Project;
 pub(crate) use regatta_ops::project::claims_attempt;
 
-/// Nobody has more ancestors than this.
+/// No process has more ancestors than this.
 const MOST_ANCESTORS: usize = 256;
 
-/// Refuses an agent a command that is not its own.
+/// Refuses a command that an agent may not use.
 pub(crate) fn check(command: &Command, global: &Global) -> Result<(), CliError> {
     if is_for_agents(command) || !(claims_attempt() || descends_from_attempt(global)) {
         return Ok(());
@@ -24,7 +24,8 @@ pub(crate) fn check(command: &Command, global: &Global) -> Result<(), CliError> 
         .hinted("`regatta stuck \"…\"` asks a person; `regatta msg send` writes to the crew"))
 }
 
-/// Whether an agent may use a command: its own report, its own messages, the shared context, and looking.
+/// Whether an agent may use a command: its own report, its own messages, the shared context, and commands that only
+/// read.
 fn is_for_agents(command: &Command) -> bool {
     match command {
         Command::Done(_) | Command::Progress(_) | Command::Stuck(_) | Command::Mcp(_) => true,
@@ -79,7 +80,7 @@ pub(crate) fn descends_from_attempt(global: &Global) -> bool {
     if shims.is_empty() {
         return false;
     }
-    // Where the project cannot be opened the command fails for that.
+    // If the project cannot be opened, the command itself fails with that error.
     let Ok(project) = Project::look(&global.options()) else { return false };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut places = vec![real(&project.repo.state_dir)];
@@ -89,11 +90,11 @@ pub(crate) fn descends_from_attempt(global: &Global) -> bool {
     shims.iter().any(|run_dir| places.iter().any(|place| real(run_dir).starts_with(place)))
 }
 
-/// The processes above this one.
+/// The ancestors of this process, parent first.
 fn ancestors() -> impl Iterator<Item = u32> {
     let parent = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything.
+        // The process name in parentheses may contain anything, even a `)`.
         let rest = stat.rsplit_once(')')?.1;
         rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
     };

@@ -1,4 +1,4 @@
-//! The command line as a whole: global options, the list of commands, and how an error leaves.
+//! The whole command line: global options, the list of commands, and how errors are printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
 
-/// Runs coding agents side by side, each in its own git worktree, and lands what they made.
+/// Runs coding agents side by side, each in its own git worktree, and lands their work.
 #[derive(Debug, Parser)]
 #[command(name = "regatta", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -22,7 +22,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options of every command.
+/// Options that every command accepts.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -38,13 +38,13 @@ pub(crate) struct Global {
     /// Use this store: a path, or sqlite:PATH.
     #[arg(long, alias = "db", global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Where the registry of repositories is kept, as parallel-agents has it.
+    /// Directory of the registry of repositories, as in parallel-agents.
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Where claude-orchestrator had its state. There is no server here.
+    /// Where claude-orchestrator kept its state. Regatta has no such server.
     #[arg(long, short = 'z', global = true, hide = true, value_name = "HOSTS")]
     pub(crate) zookeeper: Option<String>,
-    /// Trust what this repository's settings run, and record that. For scripts; `regatta trust` shows it first.
+    /// Trust what this repository's settings run, and record that. Meant for scripts; `regatta trust` shows it first.
     #[arg(long, global = true, env = "REGATTA_TRUST", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) trust: bool,
     /// Print less.
@@ -66,14 +66,14 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Parses, runs, and turns what came of it into an exit code.
+/// Parses the arguments, runs the command and turns its result into an exit code.
 pub(crate) fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let mut cli = match parsed.or_else(other_tool) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    // Under that name all that can be JSON is, as there.
+    // Called as `claude-orchestrator`, every command that can print JSON does, as in that tool.
     let called = std::env::args_os().next().map(PathBuf::from);
     let is_other_tool = called.as_deref().and_then(Path::file_name) == Some("claude-orchestrator".as_ref());
     cli.global.json |= is_other_tool && matches!(cli.command, Command::Status(_) | Command::Config(_));
@@ -87,7 +87,7 @@ pub(crate) fn main() -> ExitCode {
         .build()
         .expect("a runtime can be made");
     let result = runtime.block_on(commands::run(cli.command, &cli.global, &ui));
-    // Blocking threads may still tidy up; they must not hold the end back.
+    // Blocking threads may still be cleaning up; they must not delay the exit.
     runtime.shutdown_background();
     match result {
         Ok(exit) => exit.into(),
@@ -98,7 +98,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// The commands of claude-orchestrator, by their own names. They are asked last, so that no help and no suggestion names them.
+/// The commands of claude-orchestrator, by their own names. They are tried last, so that no help text and no suggestion
+/// names them.
 #[derive(Debug, Parser)]
 #[command(name = "regatta", version, disable_help_subcommand = true, max_term_width = 110)]
 struct OtherTool {
@@ -132,7 +133,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     if asked_for_help { Exit::Ok.into() } else { Exit::Usage.into() }
 }
 
-/// The whole of what clap says in one line, and its tips and the usage as the next step.
+/// Clap's whole message on one line, and its tips and usage as the hint.
 fn spoken(text: &str) -> (String, String) {
     let (mut message, mut hint) = (Vec::new(), Vec::new());
     for paragraph in text.split("\n\n") {
@@ -170,7 +171,7 @@ fn eprint_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", crate::ui::escaped(text));
 }
 
-/// The command line as clap sees it, for completions and the reference.
+/// The command line as clap defines it, for completions and the reference page.
 pub(crate) fn definition() -> clap::Command {
     crate::help::arrange(Cli::command())
 }

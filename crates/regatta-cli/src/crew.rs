@@ -1,4 +1,4 @@
-//! Who of the crew a command speaks for, and what every command of the crew needs.
+//! The member that a command acts for, and what all crew commands share.
 
 use regatta_core::crew::MemberName;
 use regatta_ops::crew::{Crew, Speaker};
@@ -7,11 +7,11 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::project::Project;
 
-/// Who speaks.
+/// The member that acts.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct As {
-    /// Speak for this member. Where it is left out: the agent of the task that is worked on here, or the member whose
-    /// process this one descends from.
+    /// Act as this member. By default the agent whose attempt this command runs in, or the member whose process it
+    /// descends from.
     #[arg(id = "as", long, value_name = "NAME", env = "REGATTA_MEMBER", value_parser = member_name)]
     pub(crate) name: Option<MemberName>,
 }

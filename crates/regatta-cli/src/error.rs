@@ -1,3 +1,3 @@
-//! What a command ends with when it cannot do what it was asked.
+//! The error that a command ends with.
 
 pub(crate) use regatta_ops::refusal::{Refusal as CliError, RefusalKind};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use regatta_ops::RefusalKind;
 
-/// Why the program ends.
+/// Why the program exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -20,7 +20,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// All codes with their meaning, as the reference has them.
+    /// All codes with their meaning, as in the reference.
     #[cfg(test)]
     pub(crate) const ALL: [(Exit, &'static str); 9] = [
         (Exit::Ok, "ok"),
@@ -34,7 +34,7 @@ impl Exit {
         (Exit::Interrupted, "interrupted"),
     ];
 
-    /// The number.
+    /// The numeric exit code.
     pub(crate) fn code(self) -> u8 {
         self as u8
     }

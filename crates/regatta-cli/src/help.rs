@@ -8,7 +8,7 @@ struct Group {
     commands: &'static [(&'static str, &'static str)],
 }
 
-/// Every command that is shown, in the order of the help.
+/// Every visible command, in the order of the help.
 const GROUPS: &[Group] = &[
     Group {
         heading: "Start",
@@ -98,10 +98,10 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// The widest line of the list of commands.
+/// The maximum line width of the command list.
 const WIDTH: usize = 100;
 
-/// Puts the commands into groups, and an example behind the help of each.
+/// Puts the commands into groups, and appends an example to the help of each.
 pub(crate) fn arrange(mut command: Command) -> Command {
     let groups = groups(&command);
     for (name, example) in GROUPS.iter().flat_map(|group| group.commands) {

@@ -1,5 +1,5 @@
-//! `regatta`: the one binary. Two hidden commands come before everything else, because they have to be small and
-//! quick: the shim that supervises one attempt, and the simulated agent.
+//! `regatta`: the only binary. Two hidden commands are handled before everything else, because they have to be small
+//! and fast: the shim that supervises one attempt, and the simulated agent.
 
 mod authority;
 mod cli;

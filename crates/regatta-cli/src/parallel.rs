@@ -1,5 +1,5 @@
-//! A project whose tasks go to several repositories, as parallel-agents has it: each repository with its own store and
-//! its own daemon, and one command for all of them.
+//! A project with tasks in several repositories, as in parallel-agents: each repository has its own store and daemon,
+//! and one command works on all of them.
 
 pub(crate) mod registry;
 
@@ -24,16 +24,16 @@ use crate::queue::Operator;
 use crate::render::shown::redactor;
 use registry::Registry;
 
-/// The program that parallel-agents starts in claude's place.
+/// The program that parallel-agents starts instead of claude.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ClaudeBin {
-    /// Start this program in claude's place. Heard by the daemon that is started with it.
+    /// Start this program instead of claude. Only the daemon that is started with it uses it.
     #[arg(long, value_name = "PROGRAM", env = CLAUDE_BIN, hide = true, hide_env = true)]
     claude_bin: Option<String>,
 }
 
 impl ClaudeBin {
-    /// Where it is, also for a daemon that stands somewhere else.
+    /// The program; a path is made absolute, because the daemon may run in another directory.
     pub(crate) fn program(&self) -> Option<String> {
         let named = self.claude_bin.as_ref().filter(|program| !program.is_empty() && *program != "claude")?;
         let whole = std::path::absolute(named).ok().filter(|_| named.contains('/'));
@@ -41,18 +41,18 @@ impl ClaudeBin {
     }
 }
 
-/// A repository of the project, opened.
+/// An opened repository of the project.
 pub(crate) struct Repository {
     pub(crate) name: String,
     pub(crate) project: Project,
-    /// None where nothing was ever stored.
+    /// `None` if nothing was ever stored.
     pub(crate) store: Option<Arc<dyn Store>>,
     global: Global,
-    /// The branch that it was registered with, where its own settings name none.
+    /// The branch it was registered with, if its own settings name none.
     target: Option<String>,
 }
 
-/// All of them.
+/// All repositories of the project.
 pub(crate) struct Repositories {
     all: Vec<Repository>,
     /// Those that could not be opened.
@@ -67,7 +67,7 @@ pub(crate) struct Found<'a> {
 }
 
 impl Repositories {
-    /// The registered ones, or the one that the command was typed in, where none is registered.
+    /// Opens the registered repositories, or the current one if none is registered.
     pub(crate) async fn open(registry: &Registry, global: &Global) -> Result<Self, CliError> {
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         if registry.entries.is_empty() {
@@ -94,7 +94,7 @@ impl Repositories {
         Ok(Self { all, unreadable })
     }
 
-    /// The repository of that name.
+    /// The repository with this name.
     pub(crate) fn named(&self, name: &str) -> Result<&Repository, CliError> {
         if let Some(found) = self.all.iter().find(|repository| repository.name == name) {
             return Ok(found);
@@ -107,7 +107,7 @@ impl Repositories {
             .hinted(format!("registered are: {}; `regatta repo add` registers another", names.join(", "))))
     }
 
-    /// The task of that id, whichever repository it is in.
+    /// The task with this id, in any repository.
     pub(crate) async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, CliError> {
         let id = TaskId::parse(text).map_err(|why| CliError::usage(format!("the task id {text:?} {why}")))?;
         match self.look(registry, &id).await? {
@@ -123,7 +123,7 @@ impl Repositories {
         }
     }
 
-    /// The same, where it may be missing. An id that was destroyed in one repository may live on in another.
+    /// The same for a task that may be missing. An id destroyed in one repository may still exist in another.
     pub(crate) async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, CliError> {
         let mut gone = None;
         for repository in &self.all {
@@ -143,7 +143,7 @@ impl Repositories {
         Ok(gone)
     }
 
-    /// Every task of theirs that parallel-agents would have made, in order of arrival.
+    /// Every task that parallel-agents would have made, in order of arrival.
     pub(crate) async fn tasks(&self) -> Result<Vec<Found<'_>>, CliError> {
         let mut all = Vec::new();
         for repository in &self.all {
@@ -161,7 +161,7 @@ impl Repositories {
     }
 }
 
-/// `prd` or `generic`, for ids that are one.
+/// `prd` or `generic`; `None` for other ids.
 pub(crate) fn kind(id: &TaskId) -> Option<&'static str> {
     if id.is_prd() {
         return Some("prd");
@@ -185,7 +185,7 @@ impl Repository {
         Ok(Self { name, project, store, global, target })
     }
 
-    /// Its store, made if it was not there.
+    /// Its store, created if missing.
     pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
         match &self.store {
             Some(store) => Ok(store.clone()),
@@ -193,7 +193,7 @@ impl Repository {
         }
     }
 
-    /// Starts its daemon if none is there, with the branch it was registered with; what was started.
+    /// Starts its daemon if none runs, with the branch it was registered with. Returns what was started.
     pub(crate) async fn serve(&self, claude: &ClaudeBin) -> Result<Option<Value>, CliError> {
         let dir = &self.project.repo.state_dir;
         let found =
@@ -209,14 +209,14 @@ impl Repository {
         Ok(Some(json!({ "state": "started", "pid": pid, "log": log, "repo": self.name })))
     }
 
-    /// Its queue, with whoever serves it now.
+    /// Its queue, with the processes that serve it now.
     pub(crate) async fn queue(&self) -> Result<Operator, CliError> {
         Operator::of(&self.project, self.create_store().await?).await
     }
 }
 
 impl Found<'_> {
-    /// As it is now.
+    /// Reads the task again.
     pub(crate) async fn reload(&mut self) -> Result<(), CliError> {
         self.task = self.store.task(&self.task.spec.id).await?;
         Ok(())
@@ -230,7 +230,7 @@ impl Found<'_> {
         status(&self.task, destroyed, self.usual_lane().is_dir())
     }
 
-    /// Starts the daemon again where that is gone although this task goes on.
+    /// Starts the daemon again if it is gone while this task is in progress.
     pub(crate) async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<Value>, CliError> {
         let moving = ["running", "awaiting-merge"].contains(&self.status(registry));
         match moving && self.task.queue == MAIN_QUEUE {
@@ -239,7 +239,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether it was made and never started.
+    /// Whether it was created and never started.
     pub(crate) fn is_unstarted(&self) -> bool {
         self.task.queue == UNSTARTED_QUEUE && !self.task.state.is_terminal()
     }
@@ -248,7 +248,7 @@ impl Found<'_> {
         self.repository.project.lanes_root().join(self.task.spec.id.as_str())
     }
 
-    /// Everything that parallel-agents says of a task.
+    /// Everything that parallel-agents reports about a task.
     pub(crate) async fn document(&self, registry: &Registry) -> Result<ParallelTaskDocument, CliError> {
         let (task, id) = (&self.task, &self.task.spec.id);
         let redactor = redactor(&self.repository.project.config);
@@ -296,12 +296,12 @@ impl Found<'_> {
     }
 }
 
-/// What people call its conversation.
+/// The name of its conversation, for people.
 pub(crate) fn session_name(task: &TaskRecord) -> String {
     format!("{}: {}", task.spec.id, task.spec.title)
 }
 
-/// The process that was started for an attempt.
+/// The process id that was started for an attempt.
 pub(crate) async fn started_pid(
     store: &dyn Store,
     id: &TaskId,
@@ -320,7 +320,7 @@ pub(crate) async fn started_pid(
     Ok(pid)
 }
 
-/// Directories beside `start` that hold a repository, sorted.
+/// Directories beside `start` that contain a repository, sorted.
 pub(crate) fn siblings(start: &Path) -> Result<Vec<std::path::PathBuf>, CliError> {
     let start = std::fs::canonicalize(start).map_err(|error| CliError::io("reading", start, &error))?;
     let Some(parent) = start.parent() else { return Ok(Vec::new()) };

@@ -1,11 +1,11 @@
-//! A repository with its settings and its store, as the options of every command name it.
+//! A repository with its settings and its store, selected by the global options.
 
 pub(crate) use regatta_ops::project::*;
 
 use crate::cli::Global;
 
 impl Global {
-    /// What the options say about the project.
+    /// The project options among the global options.
     pub(crate) fn options(&self) -> ProjectOptions {
         ProjectOptions {
             project: self.project.clone(),

@@ -1,4 +1,4 @@
-//! Which tasks a command means, and what it prints about what came of them.
+//! Selects the tasks of a command, and prints the results.
 
 use regatta_ops::operator::Takers;
 use regatta_ops::tasks::Changes;
@@ -10,10 +10,10 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// More refusals than this are not named one by one.
+/// More refusals than this are not listed one by one.
 const MANY: usize = 20;
 
-/// Which tasks a command is for.
+/// The tasks that a command applies to.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Which {
     /// The tasks, or the beginnings of their ids.
@@ -25,23 +25,23 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    /// What was typed.
+    /// The ids as typed.
     pub(crate) fn names(&self) -> &[String] {
         &self.tasks
     }
 
-    /// As operations take it.
+    /// The same, as operations take it.
     pub(crate) fn selection(&self) -> Selection {
         if self.all { Selection::All } else { Selection::Named(self.tasks.clone()) }
     }
 }
 
-/// Opens the store of the project for somebody who changes its tasks. Runs no git.
+/// Opens the project's store for a command that changes tasks. Runs no git.
 pub(crate) async fn operator(global: &Global) -> Result<Operator, CliError> {
     Operator::open(&Project::look(&global.options())?).await
 }
 
-/// Prints what was done; what was refused is the error. `taken` says whether somebody has to take the tasks now.
+/// Prints the changes; refusals become the error. `taken` says whether an engine has to pick up the tasks now.
 pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui) -> Result<Exit, CliError> {
     let (n_changed, n_refused) = (changes.changed.len(), changes.refused.len());
     if !ui.json {

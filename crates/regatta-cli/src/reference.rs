@@ -1,5 +1,5 @@
-//! The reference pages are what the code says: written from it, compared with it, rewritten by
-//! `REGATTA_ACCEPT=1 cargo test -p regatta-cli`.
+//! The reference pages are generated from the code and compared with it; `REGATTA_ACCEPT=1 cargo test -p regatta-cli`
+//! rewrites them.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn the_command_line_page_is_the_help_of_every_command() {
 }
 
 fn write_command(text: &mut String, command: &mut clap::Command, name: &str) {
-    // The global options are the same everywhere: the first command lists them.
+    // The global options are the same everywhere, so only the first command lists them.
     let is_first = name == "regatta";
     let shown = command.clone().mut_args(|arg| match arg.is_global_set() && !is_first {
         true => arg.hide(true),

@@ -1,4 +1,4 @@
-//! What Regatta puts where an agent of a person's looks for skills, commands and servers.
+//! The files that Regatta installs where the user's own agent looks for skills, commands and servers.
 
 pub(crate) mod files;
 pub(crate) mod json_servers;

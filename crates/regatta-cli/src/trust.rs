@@ -1,4 +1,4 @@
-//! Asking a person whether they trust what a repository runs.
+//! Asks the user whether to trust what a repository runs.
 
 use std::io::IsTerminal;
 
@@ -8,8 +8,7 @@ use crate::error::CliError;
 use crate::project::Project;
 use crate::ui::Ui;
 
-/// Refuses to go on where something of the repository would run that its user has not agreed to, and asks a person who
-/// sits in front of a terminal.
+/// Fails if something would run that the user has not agreed to; on a terminal the user is asked first.
 pub(crate) async fn require_trust_asking(project: &Project, ui: &Ui) -> Result<(), CliError> {
     for note in project.require_trust_or(|question| agreed(question, ui)).await? {
         if !ui.quiet {
@@ -30,7 +29,7 @@ fn agreed(question: &TrustQuestion, ui: &Ui) -> bool {
     ask(ui, "Do you trust it?")
 }
 
-/// Asks a person; anything but yes is no.
+/// Asks the user; anything but yes is no.
 pub(crate) fn ask(ui: &Ui, question: &str) -> bool {
     ui.out(&format!("{question} [y/N] "));
     let mut answer = String::new();

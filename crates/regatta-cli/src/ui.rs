@@ -1,4 +1,4 @@
-//! Where everything is printed. A reader that went away is no error.
+//! All output goes through here. A reader that went away is no error.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
@@ -9,22 +9,22 @@ use serde::Serialize;
 
 use crate::cli::{Color, Global};
 
-/// How a person, or a program, wants to be talked to.
+/// How to print, for a person or a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Ui {
-    /// One JSON document instead of text.
+    /// Print JSON instead of text.
     pub(crate) json: bool,
-    /// Colours on standard output.
+    /// Use colours on standard output.
     pub(crate) color: bool,
-    /// Only what was asked for.
+    /// Print only what was requested.
     pub(crate) quiet: bool,
-    /// More than was asked for.
+    /// Print more than the default.
     pub(crate) verbose: bool,
     /// Standard output is a terminal.
     pub(crate) terminal: bool,
-    /// There is work to go on with when nobody reads any more: a run is not ended by `| head`.
+    /// The work continues when no one reads the output any more: `| head` does not end a run.
     pub(crate) outlives_reader: bool,
-    /// What is printed goes here instead, for whoever shows it in a place of its own.
+    /// Output is collected here instead, for a view that shows it itself.
     pub(crate) kept: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
@@ -34,7 +34,7 @@ impl Ui {
         let color = match global.color {
             Color::Always => true,
             Color::Never => false,
-            // Errors go to the other stream: no colours there if somebody keeps them in a file.
+            // Errors go to standard error: no colours if that is a file.
             Color::Auto => {
                 terminal
                     && std::io::stderr().is_terminal()
@@ -52,7 +52,7 @@ impl Ui {
         }
     }
 
-    /// For a text that is not shown here: no colours, no width.
+    /// For text that is not shown here: no colours, no width.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self {
@@ -66,24 +66,24 @@ impl Ui {
         }
     }
 
-    /// A line on standard output.
+    /// Prints a line on standard output.
     pub(crate) fn line(&self, text: impl AsRef<str>) {
         self.out(&format!("{}\n", text.as_ref()));
     }
 
-    /// Text on standard output. A terminal obeys nothing in it but our own colours, whatever the text came from.
+    /// Prints text on standard output. Only our own colours reach a terminal, whatever the source of the text.
     pub(crate) fn out(&self, text: &str) {
         self.bytes(guarded(text).as_bytes());
     }
 
-    /// A terminal's whole page, line by line over what is there; the first one clears the screen.
+    /// Draws a whole page on a terminal, line by line over the old one; the first page clears the screen.
     pub(crate) fn page(&self, text: &str, first: bool) {
         let begin = if first { "\x1b[H\x1b[2J" } else { "\x1b[H" };
         let text = guarded(text).replace('\n', "\x1b[K\n");
         self.bytes(format!("{begin}{text}\x1b[J").as_bytes());
     }
 
-    /// What others wrote, byte for byte into a pipe or a file; on a terminal as text.
+    /// Prints text from others: byte for byte into a pipe or a file, cleaned on a terminal.
     pub(crate) fn foreign(&self, bytes: &[u8]) {
         match self.terminal || self.kept.is_some() {
             true => self.out(&clean(&String::from_utf8_lossy(bytes))),
@@ -91,7 +91,7 @@ impl Ui {
         }
     }
 
-    /// Bytes on standard output, as they are.
+    /// Prints bytes on standard output, unchanged.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         if let Some(kept) = &self.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
@@ -99,32 +99,32 @@ impl Ui {
         }
         let mut out = std::io::stdout().lock();
         if out.write_all(bytes).and_then(|()| out.flush()).is_err() && !self.outlives_reader {
-            // The reader is gone (`regatta list | head`): nothing is left to do for it.
+            // The reader is gone (`regatta list | head`): there is nothing left to do.
             std::process::exit(0);
         }
     }
 
-    /// A line on standard error, for people.
+    /// Prints a line on standard error, for people.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         let _ = writeln!(std::io::stderr(), "{}", guarded(text.as_ref()));
     }
 
-    /// One JSON document on standard output.
+    /// Prints one JSON document on standard output.
     pub(crate) fn document(&self, value: &impl Serialize) {
         self.line(escaped(&serde_json::to_string_pretty(value).expect("our own values serialise")));
     }
 
-    /// One JSON document that is an array, printed in parts.
+    /// Prints one JSON array in parts.
     pub(crate) fn array(&self) -> Array<'_> {
         Array { ui: self, begun: false }
     }
 
-    /// One JSON object on a line of its own.
+    /// Prints one JSON object on its own line.
     pub(crate) fn object(&self, value: &impl Serialize) {
         self.line(escaped(&serde_json::to_string(value).expect("our own values serialise")));
     }
 
-    /// How wide the terminal is; `None` where there is none.
+    /// The width of the terminal; `None` without one.
     pub(crate) fn columns(&self) -> Option<usize> {
         if !self.terminal {
             return None;
@@ -134,13 +134,13 @@ impl Ui {
             .map(|columns| if columns == 0 { 80 } else { columns })
     }
 
-    /// How many lines the terminal has; `None` where there is none.
+    /// The height of the terminal; `None` without one.
     pub(crate) fn rows(&self) -> Option<usize> {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok().filter(|_| self.terminal)?;
         Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
     }
 
-    /// `text` in a colour, where colours are wanted.
+    /// `text` in a style's colour, if colours are on.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         match self.color {
             true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
@@ -149,9 +149,9 @@ impl Ui {
     }
 }
 
-/// `text` without anything that a terminal would obey, save the colours of [`Style`].
+/// `text` without control characters, except the colours of [`Style`].
 ///
-/// Foreign text is cleaned where it is put into a sentence; this is for what was forgotten there.
+/// Foreign text is cleaned where it becomes part of a sentence; this catches what was missed there.
 fn guarded(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| c == '\n' || c == '\t' || !c.is_control() && !turns_writing(c);
     if text.chars().all(harmless) {
@@ -174,10 +174,10 @@ fn guarded(text: &str) -> Cow<'_, str> {
     Cow::Owned(guarded)
 }
 
-/// JSON leaves some characters as they are that a terminal obeys or that turn what is read; here they are written out.
+/// Escapes characters that JSON leaves as they are but that control a terminal or change the reading direction.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     let odd = |c: char| matches!(c, '\u{7f}'..='\u{9f}') || turns_writing(c);
-    // Most documents are plain, which is quickly seen.
+    // Most documents are plain, which is quick to check.
     if json.bytes().all(|byte| byte < 0x7f) || !json.contains(odd) {
         return Cow::Borrowed(json);
     }
@@ -205,7 +205,7 @@ impl Array<'_> {
         }
         let text = serde_json::to_string_pretty(values).expect("our own values serialise");
         let text = escaped(&text);
-        // The part is an array of its own; what is inside its brackets is a piece of the whole.
+        // Each part is serialized as an array; what is inside its brackets is a piece of the whole.
         let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix("\n]")).unwrap_or(&text);
         let before = if self.begun { "," } else { "[" };
         self.begun = true;
@@ -218,7 +218,7 @@ impl Array<'_> {
     }
 }
 
-/// The few styles there are. Nothing is told by colour alone.
+/// All styles. Colour never carries meaning alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Good,
@@ -234,7 +234,7 @@ impl Style {
     const ALL: [Style; 7] =
         [Style::Good, Style::Bad, Style::Wait, Style::Busy, Style::Dim, Style::Strong, Style::Plain];
 
-    /// The sequence that turns it on, where `text` begins with that.
+    /// The sequence that turns the style on, if `text` starts with it.
     fn sequence(self, text: &str) -> Option<&str> {
         let code = text.strip_prefix("\x1b[")?.strip_prefix(self.code())?;
         code.starts_with('m').then(|| &text[..self.code().len() + 3])

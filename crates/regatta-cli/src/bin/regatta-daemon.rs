@@ -1,4 +1,4 @@
-//! `regatta-daemon`: the same as `regatta daemon`, under the name that rookery's users type.
+//! `regatta-daemon`: the same as `regatta daemon`, under the name that rookery's users know.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 fn main() -> ExitCode {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("regatta"));
     let regatta = beside.filter(|path| path.exists()).unwrap_or_else(|| "regatta".into());
-    // The process stays the same one: whoever supervises it sees the daemon itself.
+    // `exec` keeps the process id, so a supervisor sees the daemon itself.
     let error = Command::new(&regatta).arg("daemon").args(std::env::args_os().skip(1)).exec();
     use std::io::Write;
     let _ = writeln!(

@@ -1,8 +1,8 @@
-//! The registry of a project: the repositories its tasks go to, and what is remembered of tasks beside their stores.
+//! The registry of a project: its repositories, and facts about tasks that are not in their stores.
 //!
-//! Two files, `config.json` and `state.json`, in the form in which parallel-agents has them: its users' own are read as
-//! they are, and what Regatta does not know in them stays. Whoever changes one holds the lock beside them; a file is
-//! replaced whole or not at all. Nothing that matters for the work is kept here: tasks are in their repository's store.
+//! Two files, `config.json` and `state.json`, in the format of parallel-agents: its users' files are read as they are,
+//! and fields that Regatta does not know are kept. A process that changes one holds the lock beside them, and replaces
+//! the file atomically. Nothing here matters for the work itself: tasks are in their repository's store.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,23 +20,23 @@ use crate::cli::Global;
 use crate::error::{CliError, RefusalKind};
 use crate::project::start_dir;
 
-/// Where parallel-agents keeps them, below its project.
+/// Where parallel-agents keeps the files, below its project.
 const OTHERS: &str = ".claude/parallel-agents";
-/// Where Regatta does.
+/// Where Regatta keeps them.
 const OURS: &str = ".regatta/parallel-agents";
-/// Where our own notes are in `state.json`.
+/// The key of our own notes in `state.json`.
 const NOTES: &str = "regatta";
-/// Worktrees per repository, where the file does not say.
+/// Worktrees per repository, if the file does not say.
 const CAP: u64 = 4;
 
 /// A registered repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// What people call it.
+    /// Its name.
     pub(crate) name: String,
-    /// Its checkout.
+    /// The path of its checkout.
     pub(crate) path: PathBuf,
-    /// Where lanes start from.
+    /// The branch that lanes start from.
     #[serde(default = "main_branch")]
     pub(crate) default_branch: String,
     /// Kept for parallel-agents; Regatta's branches are `regatta/<id>`.
@@ -51,15 +51,15 @@ fn main_branch() -> String {
     "main".to_owned()
 }
 
-/// What is remembered of a task and is no business of its store.
+/// Facts about a task that do not belong in its store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The name of its repository.
     pub(crate) repo: String,
-    /// What its todo says that it waits for; nobody enforces it.
+    /// What the task waits for, as a note for people; this is not enforced.
     #[serde(default)]
     pub(crate) blocked_by: Vec<String>,
-    /// Its pull request, as it was seen last.
+    /// Its pull request, as last seen.
     #[serde(default)]
     pub(crate) pr: Option<PullRequestDocument>,
     /// When it was destroyed.
@@ -67,13 +67,13 @@ pub(crate) struct Note {
     pub(crate) destroyed_at: Option<Timestamp>,
 }
 
-/// The two files, read.
+/// The contents of the two files.
 pub(crate) struct Registry {
-    /// Where they are, or would be.
+    /// Where the files are, or would be.
     pub(crate) dir: PathBuf,
-    /// Whether `config.json` is there.
+    /// Whether `config.json` exists.
     pub(crate) exists: bool,
-    /// Whether `state.json` is there.
+    /// Whether `state.json` exists.
     pub(crate) has_state: bool,
     pub(crate) config: Map<String, Value>,
     pub(crate) state: Map<String, Value>,
@@ -87,8 +87,8 @@ pub(crate) struct Lock {
 }
 
 impl Registry {
-    /// Of `--root`, or of the directory a command starts from: where parallel-agents has it, if it is there, else in
-    /// `.regatta` of the repository, else in that of the directory.
+    /// Loads the registry of `--root` or of the current directory: from the location of parallel-agents if it exists,
+    /// else from `.regatta` of the repository, else from `.regatta` of the directory.
     pub(crate) fn load(global: &Global) -> Result<Self, CliError> {
         let dir = match &global.root {
             Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
@@ -113,14 +113,14 @@ impl Registry {
         Ok(registry)
     }
 
-    /// What a watcher tells, where nobody says otherwise.
+    /// What a watcher prints by default.
     pub(crate) fn granularity(&self) -> String {
         let said =
             self.config.get("monitoring").and_then(|monitoring| monitoring["event_granularity"].as_str());
         said.unwrap_or("exit").to_owned()
     }
 
-    /// What is in the file and means nothing here, in a sentence.
+    /// A setting in the file that has no effect here, as a sentence.
     pub(crate) fn ignored(&self) -> Option<&'static str> {
         let root = self.config.get("worktree_root").and_then(Value::as_str)?;
         (root != ".claude/worktrees").then_some(
@@ -128,7 +128,7 @@ impl Registry {
         )
     }
 
-    /// The same, with the lock that allows to change it.
+    /// The same, with the lock that permits changes.
     pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), CliError> {
         let dir = Self::load(global)?.dir;
         let at = dir.clone();
@@ -136,7 +136,7 @@ impl Registry {
         Ok((Self::load_from(dir)?, locked))
     }
 
-    /// What the skill of parallel-agents asks for, where the files do not say.
+    /// Adds the defaults of the parallel-agents skill where the files have no value.
     fn fill_in(&mut self) {
         let defaults = [
             ("version", json!(1)),
@@ -161,17 +161,17 @@ impl Registry {
         self.config.get("max_worktrees_per_repo").and_then(Value::as_u64).unwrap_or(CAP)
     }
 
-    /// The last number that was given to a generic task.
+    /// The last number given to a generic task.
     pub(crate) fn last_number(&self) -> u64 {
         self.state.get("gen_seq").and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// What is remembered of a task: an id may have been destroyed in one repository and live in another.
+    /// The note on a task. An id destroyed in one repository may still exist in another.
     pub(crate) fn note(&self, id: &TaskId, repo: &str) -> Option<&Note> {
         self.notes.get(&format!("{repo}/{id}"))
     }
 
-    /// Changes what is remembered of a task.
+    /// The note on a task, for changing it.
     pub(crate) fn note_mut(&mut self, id: &TaskId, repo: &str) -> &mut Note {
         let note = self.notes.entry(format!("{repo}/{id}")).or_default();
         note.repo = repo.to_owned();
@@ -231,7 +231,7 @@ fn wrong(path: &Path, why: &str) -> CliError {
         .hinted("put it right, or move it away and register the repositories anew: regatta repo add --help")
 }
 
-/// In a repository the files are part of Regatta's state, which has to be the user's own.
+/// In a repository the files are part of Regatta's state, which must belong to the user.
 fn make_state_dir(dir: &Path) -> Result<(), CliError> {
     let Some(state) = dir.parent() else { return Ok(()) };
     match state.parent().map(|root| Repo::discover(root, None)) {
@@ -255,7 +255,7 @@ fn lock(dir: &Path) -> Result<Lock, CliError> {
     }
 }
 
-/// On disk before it is said; the lock keeps others away from the file beside it.
+/// Synced to disk before it returns; the lock keeps others away from the temporary file.
 fn replace(path: &Path, value: &Map<String, Value>) -> Result<(), CliError> {
     let failed = |error: std::io::Error| CliError::io("writing", path, &error);
     let aside = path.with_extension("json.tmp");

@@ -17,7 +17,7 @@ use super::state::mark;
 use super::text::{fit, pad};
 use crate::ui::{Style, Ui};
 
-/// Clears what an earlier picture left behind a line, and goes to the next.
+/// Clears the rest of the line from an earlier frame, and moves to the next.
 const END_OF_LINE: &str = "\x1b[K\n";
 
 /// What is shown of one task.
@@ -35,7 +35,7 @@ struct Row {
     deps: Vec<TaskId>,
 }
 
-/// The dashboard's picture of a run. `update` and `draw` are functions of what they are given.
+/// The dashboard of a run. `update` and `draw` depend only on their arguments.
 pub(crate) struct Dashboard {
     ui: Ui,
     title: String,
@@ -43,7 +43,7 @@ pub(crate) struct Dashboard {
     order: Vec<TaskId>,
     rows: BTreeMap<TaskId, Row>,
     drawn: usize,
-    /// Sentences to be printed above the picture before it is drawn again.
+    /// Sentences to print above the dashboard before it is drawn again.
     said: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Dashboard {
         }
     }
 
-    /// Takes a notice in.
+    /// Applies a notice.
     pub(crate) fn update(&mut self, notice: &Notice) {
         match notice {
             Notice::Event(event) => self.event(event),
@@ -156,7 +156,7 @@ impl Dashboard {
             _ => None,
         };
         match &event.body {
-            // What the agent is at may have been heard before its start was read back from the store.
+            // The agent's activity may arrive before its start has been read back from the store.
             EventBody::Started { .. } => {}
             EventBody::Enqueued { .. }
             | EventBody::Claimed { .. }
@@ -168,8 +168,8 @@ impl Dashboard {
         }
     }
 
-    /// The picture as text, over the one before: prints what was said, then draws. The screen is never cleared from its
-    /// top: terminals that keep a history would put every picture into it.
+    /// The frame as text, drawn over the last one, below any new sentences. The screen is never cleared from its top,
+    /// because terminals with a history would save every frame in it.
     pub(crate) fn draw(&mut self, now: Timestamp, columns: usize, lines: usize) -> String {
         let mut text = String::new();
         if self.drawn > 0 {
@@ -217,7 +217,7 @@ impl Dashboard {
         picture
     }
 
-    /// All tasks where there is room; else what moves or needs a person, then the rest in order.
+    /// All tasks if there is room; otherwise first those that are active or need a person, then the rest in order.
     fn shown(&self, room: usize) -> Vec<&TaskId> {
         if self.order.len() <= room {
             return self.order.iter().collect();
@@ -262,7 +262,7 @@ impl Dashboard {
         );
         let right = format!("{} {} ", pad(&time, 9), pad(&cost, 7));
         let used = name + 2 + 10 + 4 + 1 + 10 + 8;
-        // The words of agents, checks and git.
+        // Text from agents, checks and git.
         let rest = fit(&clean_line(&doing), columns.saturating_sub(used + 1));
         format!("{}{}{}", self.ui.paint(style, &left), right, self.ui.paint(Style::Dim, &rest))
             .trim_end()
@@ -305,7 +305,7 @@ mod tests {
         ] {
             board.update(&notice);
             let shown = board.draw(start, 100, 20);
-            // Its own: up, clear the line, clear what is below.
+            // Our own sequences: move up, clear the line, clear what is below.
             let own = shown.replace("\x1b[K", "").replace("\x1b[J", "");
             let own = own
                 .split_once("A\r")

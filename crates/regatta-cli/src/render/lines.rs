@@ -1,4 +1,4 @@
-//! The live view where there is no terminal: one plain line for each thing worth knowing.
+//! The live view without a terminal: one plain line per notable event.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use regatta_engine::notice::Notice;
 use crate::render::shown::{clean, clean_line};
 use crate::ui::{Style, Ui};
 
-/// How much is worth a line.
+/// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// Shown even when quiet.
+    /// Shown even with `--quiet`.
     Trouble,
-    /// Shown usually.
+    /// Shown by default.
     News,
-    /// Shown when more is asked for.
+    /// Shown with `--verbose`.
     Detail,
 }
 
@@ -27,7 +27,7 @@ enum Weight {
 pub(crate) struct Lines {
     ui: Ui,
     start: Timestamp,
-    /// Whose lines are shown; everybody's if none are named.
+    /// The tasks whose lines are shown; `None` for all.
     only: Option<BTreeSet<TaskId>>,
 }
 
@@ -36,7 +36,7 @@ impl Lines {
         Self { ui: ui.clone(), start, only: None }
     }
 
-    /// Leaves out what other runs do: the store tells of everybody.
+    /// Leaves out the tasks of other runs, because the store reports every run.
     pub(crate) fn only(self, tasks: impl IntoIterator<Item = TaskId>) -> Self {
         Self { only: Some(tasks.into_iter().collect()), ..self }
     }
@@ -94,7 +94,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Retrying { .. } | EventBody::Salvaged { .. } | EventBody::ConflictAhead { .. } => {
             (Weight::Trouble, Style::Wait)
         }
-        // That a budget is spent is said where something is held back or stopped for it.
+        // A spent budget is shown by the event that holds back or stops a task.
         EventBody::BudgetWarned { .. } => (Weight::Trouble, Style::Wait),
         EventBody::Done { .. } | EventBody::Stands { .. } => (Weight::News, Style::Good),
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
@@ -112,7 +112,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
             LandStep::Tested { outcome: GateOutcome::Failed | GateOutcome::Flaky, .. } => {
                 (Weight::News, Style::Wait)
             }
-            // The Blocked event that follows says it.
+            // The Blocked event that follows shows it.
             LandStep::Reject { .. }
             | LandStep::Intend { .. }
             | LandStep::Gate { .. }

@@ -1,4 +1,4 @@
-//! How things look: live views, tables, words for states.
+//! Presentation: live views, tables, words for states.
 
 pub(crate) mod dashboard;
 pub(crate) mod lines;

@@ -1,4 +1,4 @@
-//! One attempt's log on its way to the screen, in bounded memory however long it is.
+//! Shows one attempt's log, in bounded memory whatever its length.
 
 use crate::render::when::stamp;
 use std::collections::VecDeque;
@@ -22,15 +22,15 @@ use crate::ui::{Style, Ui};
 
 const CHUNK: usize = 64 * 1024;
 
-/// How much of standard error is shown.
+/// How many bytes of standard error are shown.
 const STDERR_TAIL: u64 = 4096;
-/// Longest of its lines that is shown.
+/// The longest line of it that is shown.
 const LONGEST_STDERR_LINE: usize = 4096;
 
-/// How a log is wanted.
+/// How to show a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// As it was recorded.
+    /// As recorded.
     Raw,
     /// One object per event.
     Objects,
@@ -47,17 +47,17 @@ pub(crate) struct Reading<'a> {
     decoder: Box<dyn Decoder>,
     transcript: Transcript,
     layout: Layout<'a>,
-    /// Since when lines are shown as they come.
+    /// Since when lines are shown as they arrive.
     live: Option<Instant>,
-    /// The last lines so far, while only the last are wanted.
+    /// The last lines so far, while only the last ones are wanted.
     held: Option<(usize, VecDeque<String>)>,
     file: File,
-    /// Up to where the file was copied, for `Mode::Raw`.
+    /// How far the file was copied, for `Mode::Raw`.
     copied: u64,
 }
 
 impl<'a> Reading<'a> {
-    /// Begins; `last` limits what is there already to its last lines.
+    /// Starts reading; `last` limits the existing log to its last lines.
     pub(crate) fn new(
         path: &Path,
         (attempt, kind, lane): (u32, Kind, Option<&Path>),
@@ -86,17 +86,17 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Where to begin reading: before it there is nothing that is wanted.
+    /// Where to start reading: nothing before it is wanted.
     pub(crate) fn begin(&self) -> u64 {
         self.copied
     }
 
-    /// Whether as many lines are there as are wanted.
+    /// Whether there are as many lines as wanted.
     pub(crate) fn is_full(&self) -> bool {
         self.held.as_ref().is_none_or(|(limit, held)| held.len() >= *limit)
     }
 
-    /// Some more lines of the log.
+    /// Shows more lines of the log.
     pub(crate) fn lines(&mut self, lines: &[Line]) -> io::Result<()> {
         if self.mode == Mode::Raw {
             let mut read = self.copied;
@@ -133,7 +133,7 @@ impl<'a> Reading<'a> {
         self.emit(lines);
     }
 
-    /// Some lines of standard error, as they come.
+    /// Shows lines of standard error as they arrive.
     pub(crate) fn stderr_lines(&mut self, lines: &[Line]) {
         for line in lines {
             let text = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(LONGEST_STDERR_LINE)]);
@@ -157,7 +157,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The log is whole: what was held back of it.
+    /// The log is complete: shows what was held back of it.
     pub(crate) fn finish(&mut self) {
         let entries = self.transcript.finish();
         if self.mode == Mode::People {
@@ -171,7 +171,7 @@ impl<'a> Reading<'a> {
         self.redactor.redact(&object.to_string()).into_owned()
     }
 
-    /// An event of the task between the agent's lines.
+    /// Shows an event of the task between the agent's lines.
     pub(crate) fn event(&mut self, event: &Event) {
         let line = match self.mode {
             Mode::People => {
@@ -186,7 +186,7 @@ impl<'a> Reading<'a> {
         self.emit(vec![line]);
     }
 
-    /// The end of what the agent wrote to standard error, if it wrote anything and it was not shown as it came.
+    /// Shows the end of the agent's standard error, if there is any and it was not shown as it arrived.
     pub(crate) fn stderr(&mut self, path: &Path) {
         let text = end_of(path, STDERR_TAIL).unwrap_or_default();
         if text.trim().is_empty() {
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
         self.finish();
     }
 
-    /// Prints what is held back; from now on everything is printed as it comes.
+    /// Prints what is held back; from now on everything is printed as it arrives.
     pub(crate) fn release(&mut self) {
         self.live = Some(Instant::now());
         if let Some((_, held)) = self.held.take() {
@@ -223,14 +223,14 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Says that everything up to `end` is missing.
+    /// Reports that everything up to `end` is missing.
     fn dropped(&mut self, end: u64) {
         let n_bytes = end.saturating_sub(self.copied);
         self.ui.foreign(format!("{}\n", dropped_line(n_bytes)).as_bytes());
         self.copied = end;
     }
 
-    /// Copies the file as it is, up to `end`.
+    /// Copies the file unchanged, up to `end`.
     fn copy_to(&mut self, end: u64) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         while self.copied < end {
@@ -251,8 +251,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// How far back in a log to begin where only its last lines are wanted: an agent's line may be none, one or many of
-/// those that are shown, and some are understood only after earlier ones.
+/// How far back to start in a log if only its last lines are wanted. An agent's line may become no line, one or many on
+/// screen, and some can be understood only after earlier ones.
 pub(crate) struct Back {
     file: File,
     size: u64,
@@ -260,7 +260,7 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    /// The first try reads this much.
+    /// How many bytes the first try reads.
     const FIRST: u64 = 4 << 20;
 
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
@@ -269,12 +269,12 @@ impl Back {
         Ok(Self { file, size, window: Self::FIRST })
     }
 
-    /// Reads more the next time.
+    /// Reads more with the next try.
     pub(crate) fn further(&mut self) {
         self.window = self.window.saturating_mul(8);
     }
 
-    /// Where the first whole line of what is to be read begins.
+    /// The start of the first whole line to read.
     pub(crate) fn begin(&self) -> io::Result<u64> {
         let mut at = self.size.saturating_sub(self.window);
         if at == 0 {
@@ -295,7 +295,7 @@ impl Back {
     }
 }
 
-/// Where the last `n` lines of a file begin. A torn last line counts as one.
+/// Where the last `n` lines of a file start. An incomplete last line counts as one.
 fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     if n == 0 {
@@ -307,7 +307,7 @@ fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
     while end > 0 {
         let whole = before_holes(file, end)?;
         if whole < end {
-            // The line that it cut off, on both sides of it, counts as one.
+            // The line that the hole cut off counts as one, on both sides of it.
             end = whole;
             continue;
         }
@@ -329,7 +329,7 @@ fn start_of_last(file: &File, n: usize) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The last `len` bytes of a file, from the first whole line on where something was left out.
+/// The last `len` bytes of a file; if it is longer, from the first whole line on.
 pub(crate) fn end_of(path: &Path, len: u64) -> io::Result<String> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -354,7 +354,7 @@ mod tests {
         file.write_all(b"one\ntwo\nthree\n").unwrap();
         let starts: Vec<u64> = [0, 1, 2, 3, 9].iter().map(|n| start_of_last(&file, *n).unwrap()).collect();
         assert_eq!(starts, [14, 8, 4, 0, 0]);
-        // Looking for holes moves the place at which a plain write would go on.
+        // Looking for holes moves the file position, where a plain write would continue.
         file.write_all_at(b"torn", 14).unwrap();
         assert_eq!(start_of_last(&file, 1).unwrap(), 14);
     }

@@ -1,4 +1,4 @@
-//! Text that others wrote, made fit to be shown: without secrets, and without anything a terminal would obey.
+//! Text from others, made safe to show: without secrets and without control characters.
 
 pub(crate) use regatta_core::plain::{clean, clean_line};
 pub(crate) use regatta_ops::secrets::redactor;

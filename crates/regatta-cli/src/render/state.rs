@@ -1,4 +1,4 @@
-//! The mark and the style of each state. Never by colour alone.
+//! The mark and the style of each state. Colour never carries meaning alone.
 
 use regatta_core::state::StateName;
 

@@ -3,7 +3,7 @@
 use regatta_core::plain::turns_writing;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// `text` on one line, at most `width` columns, without anything a terminal would obey.
+/// `text` on one line, at most `width` columns, without control characters.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     let clean = text.chars().filter(|c| !turns_writing(*c));
     let clean: String = clean.map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -24,8 +24,8 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
-/// One line of text as lines of at most `width` columns, broken between words where that can be. What it is moved in
-/// by holds for all of them.
+/// One line of text as lines of at most `width` columns, broken between words if possible. Its indentation applies to
+/// all of them.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let text = text.trim_end();
     if text.width() <= width {
@@ -57,7 +57,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines.iter().map(|line| format!("{indent}{}", line.trim_end())).collect()
 }
 
-/// `text` fitted and filled up to exactly `width` columns.
+/// `text` fitted and padded to exactly `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     let mut fitted = fit(text, width);
     let missing = width.saturating_sub(fitted.width());
@@ -65,7 +65,7 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
     fitted
 }
 
-/// A table with aligned columns; the last column is not filled up.
+/// A table with aligned columns; the last column is not padded.
 pub(crate) fn table<R: AsRef<[String]>>(header: &[&str], rows: &[R]) -> String {
     let columns = header.len();
     let mut widths: Vec<usize> = header.iter().map(|text| text.width()).collect();

@@ -1,7 +1,7 @@
-//! A transcript's entries on a screen, or in a pipe: masked, cleaned, wrapped and painted.
+//! A transcript's entries on a screen or in a pipe: masked, cleaned, wrapped and coloured.
 //!
-//! With a width nothing is wider than it, whatever the characters are; without one every entry is as long as it is, so
-//! that what goes into a file does not depend on who watches.
+//! With a width, no line is wider, whatever its characters; without one, entries are not wrapped, so that a file does
+//! not depend on the terminal.
 
 use regatta_core::time::counted;
 use regatta_engine::redact::Redactor;
@@ -12,16 +12,16 @@ use super::shown::{clean, clean_line};
 use super::text::{fit, wrap};
 use crate::ui::{Style, Ui};
 
-/// Narrower than this is treated as this.
+/// The minimum width; anything less is treated as this.
 const NARROWEST: usize = 20;
-/// A tab, where columns are counted.
+/// A tab, as spaces.
 const TAB: &str = "    ";
 
-/// How entries become lines.
+/// Turns entries into lines.
 pub(crate) struct Layout<'a> {
     ui: &'a Ui,
     redactor: &'a Redactor,
-    /// Columns, on a terminal.
+    /// Columns of the terminal, if there is one.
     width: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// `● Bash cargo test`, with what is known beside it behind it.
+    /// `● Bash cargo test`, followed by further details.
     fn marked(&self, entry: &Entry) -> Vec<String> {
         let indent = "  ".repeat(entry.indent);
         let shown = |text: &str| clean_line(&self.redactor.redact(text)).trim_end().to_owned();
@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
         if entry.shape == Shape::Line || text.width() <= room {
             return vec![parts(&fit(&text, room))];
         }
-        // What does not fit goes on below its beginning.
+        // The rest of a long entry continues below its start.
         let hanging = format!("{indent}  ");
         let mut pieces =
             wrap(&text, width.saturating_sub(hanging.len() + name.width() + 1).max(8)).into_iter();
@@ -83,7 +83,7 @@ impl<'a> Layout<'a> {
         lines
     }
 
-    /// What went wrong is read first; the lines of a tool are as bright as words.
+    /// Errors stand out; tool lines are as bright as text.
     fn paint_text(&self, entry: &Entry, text: &str) -> String {
         match entry.tone {
             Tone::Bad => self.ui.paint(Style::Bad, text),

@@ -1,7 +1,7 @@
-//! Files of ours among those of the user's.
+//! Regatta's files among the user's.
 //!
-//! Invariant: a file is replaced or removed only if it is, to the last byte, as Regatta wrote it: its last line has the hash
-//! of all above it. Everything else is the user's, and stays.
+//! Invariant: a file is replaced or removed only if it is byte for byte as Regatta wrote it: its last line has the hash
+//! of everything above. All other files are the user's, and stay.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -14,21 +14,21 @@ use crate::error::CliError;
 const BEGIN: &str = "<!-- written by `regatta setup`, which replaces it while nobody has edited it; sha256 ";
 const END: &str = " -->\n";
 
-/// What is done with a file, or was.
+/// What is done, or was done, with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Done {
-    /// It was not there.
+    /// It did not exist.
     Written,
-    /// It was an older one of ours.
+    /// It was an older version of ours.
     Replaced,
-    /// It is as it should be.
+    /// It is up to date.
     Current,
     /// It was ours.
     Removed,
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is the user's, or was edited by them.
+    /// It is the user's, or was edited by the user.
     Kept,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Done {
 pub(crate) struct Step {
     pub(crate) path: PathBuf,
     pub(crate) done: Done,
-    /// What is in the way, and what to do.
+    /// What is in the way, and what to do about it.
     pub(crate) why: Option<String>,
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn marked(text: &str) -> String {
     format!("{text}{BEGIN}{hash}{END}")
 }
 
-/// Whether a text is as we wrote it, whichever version of us.
+/// Whether a text is as some version of Regatta wrote it.
 pub(crate) fn is_ours(text: &str) -> bool {
     let Some((above, mark)) = text.rfind(BEGIN).map(|at| text.split_at(at)) else { return false };
     let hash = mark.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(END));
     hash.is_some_and(|hash| hash == sha256(above))
 }
 
-/// Puts a file of ours in its place.
+/// Writes one of our files.
 pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, CliError> {
     let text = marked(text);
     let done = match found(path)? {
@@ -80,7 +80,7 @@ pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, CliError> 
     Ok(Step::of(path, done))
 }
 
-/// Takes a file of ours away, and the directories that are empty then, up to `root`.
+/// Removes one of our files, and then empty directories up to `root`.
 pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, CliError> {
     match found(path)? {
         Found::Nothing => Ok(Step::of(path, Done::Absent)),
@@ -90,7 +90,7 @@ pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Cli
                 fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?;
                 let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(root) && *dir != root);
                 for dir in above {
-                    // One that is not empty is somebody's.
+                    // A directory that is not empty has other files in it.
                     if fs::remove_dir(dir).is_err() {
                         break;
                     }
@@ -112,7 +112,7 @@ enum Found {
 }
 
 fn found(path: &Path) -> Result<Found, CliError> {
-    // A link leads to a file of somebody else's.
+    // A symbolic link leads to a file that is not ours.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(CliError::io("looking at", path, &error)),
@@ -126,7 +126,7 @@ fn found(path: &Path) -> Result<Found, CliError> {
     })
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file atomically.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let failed = |error: std::io::Error| CliError::io("writing", path, &error);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -135,7 +135,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let aside = dir.join(format!(".{name}.{}", std::process::id()));
     let mut file = fs::File::create(&aside).map_err(failed)?;
     if let Ok(meta) = fs::metadata(path) {
-        // It may be private.
+        // The file may be private.
         file.set_permissions(meta.permissions()).map_err(failed)?;
     }
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;

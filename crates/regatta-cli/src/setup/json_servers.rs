@@ -1,4 +1,4 @@
-//! Regatta's server in a `.mcp.json`, beside those of the user's, which stay byte for byte as they are.
+//! Regatta's server in a `.mcp.json`, beside the user's servers, which stay byte for byte as they are.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use crate::error::CliError;
 const SERVERS: &str = "mcpServers";
 const NAME: &str = "regatta";
 
-/// An object whose values are not looked into, in its own order.
+/// An object in its own order, whose values are not parsed.
 #[derive(Default)]
 struct Object(Vec<(String, Box<RawValue>)>);
 
@@ -66,7 +66,7 @@ fn own() -> serde_json::Value {
     serde_json::json!({ "type": "stdio", "command": "regatta", "args": ["mcp"] })
 }
 
-/// Puts the server in, or takes it out.
+/// Adds the server, or removes it.
 pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => Some(text),
@@ -89,7 +89,7 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliEr
 
 enum Change {
     Nothing(Done),
-    /// A new text; none where nothing is left.
+    /// A new text; `None` if nothing is left.
     To(Option<String>, Done),
 }
 
@@ -119,7 +119,7 @@ fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
     if servers.0.is_empty() && file.0.iter().all(|(name, _)| name == SERVERS) {
         return Ok(Change::To(None, done));
     }
-    // Values that are not looked into keep their own layout; one on a line of its own is read best.
+    // Values that are not parsed keep their layout; one per line is easiest to read.
     let lines: Vec<String> = servers
         .0
         .iter()

@@ -1,8 +1,8 @@
-//! Which files of ours an agent looks for, and where.
+//! The files that an agent looks for, and where.
 
 use std::path::{Path, PathBuf};
 
-/// The agents that can be told about Regatta.
+/// The agents that Regatta can be added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Agent {
     /// Claude Code.
@@ -11,23 +11,23 @@ pub(crate) enum Agent {
     Codex,
 }
 
-/// For whom: everybody who works on this repository, or one user in every repository.
+/// Installed for everyone who works on this repository, or for one user in every repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Project,
     User,
 }
 
-/// A directory of the agent's, and what belongs into it.
+/// A directory of the agent, and our files in it.
 pub(crate) struct Place {
     pub(crate) root: PathBuf,
-    /// Paths below it, and texts.
+    /// Paths below it, and their texts.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
 const SKILL: &str = include_str!("texts/skill.md");
 
-/// Name, what it does, what it takes, and its text.
+/// Name, description, argument hint and text.
 const COMMANDS: [(&str, &str, &str, &str); 3] = [
     (
         "regatta-run",
@@ -65,7 +65,7 @@ pub(crate) fn place(
                 PathBuf::from(format!("commands/{name}.md")),
                 format!("---\ndescription: {what}\nargument-hint: \"[{takes}]\"\n---\n\n{text}"),
             ),
-            // Codex has no commands of one's own, but every skill can be called by its name: `$regatta-run …`.
+            // Codex has no custom commands, but every skill can be called by its name: `$regatta-run …`.
             Agent::Codex => (
                 PathBuf::from(format!("skills/{name}/SKILL.md")),
                 format!(

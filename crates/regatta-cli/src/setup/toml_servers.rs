@@ -1,4 +1,4 @@
-//! Regatta's server in codex's `config.toml`: a block of our own at its end, and nothing else of it touched.
+//! Regatta's server in codex's `config.toml`: our own block at its end; nothing else in it is changed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::files::{Done, Step, write};
 use crate::error::CliError;
 
-/// The block. It ends the file, so that it is no part of a table of the user's.
+/// The block. It is at the end of the file, so that it is not part of a table of the user's.
 const BLOCK: &str = "\
 # Written by `regatta setup codex`.
 [mcp_servers.regatta]
@@ -17,7 +17,7 @@ tool_timeout_sec = 660
 # End of what `regatta setup codex` wrote.
 ";
 
-/// Puts the server in, or takes it out.
+/// Adds the server, or removes it.
 pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -38,7 +38,7 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliEr
     Ok(Step::of(path, done))
 }
 
-/// The new text, where it is another one.
+/// The new text, if it differs.
 fn changed(text: &str, remove: bool) -> Result<(Option<String>, Done), String> {
     let has_block = text.contains(BLOCK);
     let rest = text.replacen(BLOCK, "", 1);

@@ -1,4 +1,4 @@
-//! What keys do to tasks: the very code of the commands, its answer in one line.
+//! What keys do to tasks: the same code as the commands, with the result in one line.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,10 +22,10 @@ use crate::queue::{Operator, Selection};
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
 
-/// More lines of a diff are not shown.
+/// The most lines of a diff to show.
 const MOST_LINES: usize = 20_000;
 
-/// Does it, and says what came of it.
+/// Makes the change and returns the result in one line.
 pub(super) async fn change(
     project: &Project,
     store: Arc<dyn Store>,
@@ -62,7 +62,7 @@ pub(super) async fn change(
     Ok(text)
 }
 
-/// Says something to a task's agent.
+/// Sends a follow-up prompt to a task's agent.
 pub(super) async fn send(
     project: &Project,
     store: Arc<dyn Store>,
@@ -76,7 +76,7 @@ pub(super) async fn send(
     Ok(format!("{}{hint}", line(&sent, When::Next)))
 }
 
-/// Writes a message to a member, or to whoever is at work on a task.
+/// Sends a message to a member, or to the agent or member that works on a task.
 pub(super) async fn message(
     project: &Project,
     store: Arc<dyn Store>,
@@ -87,7 +87,7 @@ pub(super) async fn message(
     let members = store.members().await?;
     let (mut to, mut then) = (name.clone(), String::new());
     if !members.iter().any(|member| member.name.is(name)) {
-        // It is no member, so it is a task; who reads for it is looked at now.
+        // Not a member, so it is a task; who reads for it is decided now.
         let task = store.task(name.as_task()).await?;
         let id = &task.spec.id;
         match members.iter().find(|member| task.session.as_ref() == Some(&member.session)) {
@@ -114,7 +114,7 @@ pub(super) async fn message(
     Ok(format!("{}{then}", sentence(&posted)))
 }
 
-/// Reads a page.
+/// Reads the text of a page.
 pub(super) async fn read(
     project: &Project,
     store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! To whom something is said, and why it cannot be said to them.
+//! The recipient of a message, and why one may not be reachable.
 
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
@@ -8,17 +8,17 @@ use super::crew::Seat;
 use super::model::{Group, Model};
 use super::screen::{Screen, View};
 
-/// Whom what is typed is for.
+/// The recipient of the typed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Addressee {
-    /// A task's agent: it is its next prompt.
+    /// A task's agent, as its next prompt.
     Agent(TaskId),
-    /// Whoever reads this inbox: a member, or the agent of the task of that name.
+    /// An inbox: of a member, or of the agent of the task with that name.
     Inbox(MemberName),
 }
 
 impl Addressee {
-    /// For people, before what is typed.
+    /// The label before the typed text.
     pub(super) fn question(&self, model: &Model) -> String {
         match self {
             Addressee::Agent(task) => format!("to the agent of {task}; Enter sends, Esc does not"),
@@ -35,14 +35,14 @@ impl Addressee {
 }
 
 impl Screen {
-    /// The member that is marked in the view of the crew.
+    /// The selected member in the crew view.
     pub(super) fn member<'a>(&self, model: &'a Model) -> Option<&'a Seat> {
         let chosen = self.member.as_ref();
         let named = model.crew.members.iter().find(|seat| chosen.is_some_and(|name| seat.name.is(name)));
         named.or_else(|| model.crew.members.first())
     }
 
-    /// To whom a message would go from here, or why to nobody.
+    /// The recipient of a message typed here, or why there is none.
     pub(super) fn addressee(&self, model: &Model) -> Result<Addressee, String> {
         if self.view == View::Crew && self.page.is_none() {
             return match self.member(model) {
@@ -64,7 +64,7 @@ impl Screen {
     }
 }
 
-/// Why nobody would read a message to the agent of a task, and what to do instead.
+/// Why a message to a task's agent would never be read, and what to do instead.
 pub(super) fn unread_for_ever(id: &TaskId, state: &TaskState, nobodys: bool) -> Option<(String, String)> {
     if nobodys {
         let why = format!("{id} is on the board and nobody holds it: nobody would read a message");

@@ -1,4 +1,4 @@
-//! The crew as it is shown: who is there, what they hold of the board, and what was written last.
+//! The crew as shown: its members, the tasks they hold, and the last messages.
 
 use regatta_core::time::counted;
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use super::model::{Model, Row};
 use crate::error::CliError;
 use crate::render::shown::{clean, clean_line};
 
-/// Messages that are shown; `regatta msg inbox` has each reader's own.
+/// How many messages are shown; `regatta msg inbox` has each reader's own.
 const MOST_LETTERS: usize = 50;
-/// Lines of one message that are shown.
+/// How many lines of one message are shown.
 const MOST_LINES: usize = 40;
-/// Tasks of the board that are known as such.
+/// How many tasks of the board are read at most.
 const MOST_POSTED: usize = 5000;
 
 /// A member of the crew.
@@ -30,18 +30,18 @@ pub(super) struct Seat {
     pub(super) tasks: Vec<TaskId>,
 }
 
-/// A message, and in whose inboxes it is.
+/// A message, and whose inboxes it is in.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
     pub(super) id: u64,
-    /// The time of day, where the person is.
+    /// The local time of day.
     pub(super) clock: String,
     pub(super) from: String,
-    /// To whom, and whether it was shown to them.
+    /// Its recipients, and whether it was shown to each.
     pub(super) to: Vec<(String, bool)>,
     pub(super) kind: MessageKind,
     pub(super) reply_to: Option<u64>,
-    /// What it says; without anything a terminal obeys.
+    /// Its text, without control characters.
     pub(super) lines: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Letter {
 #[derive(Debug, Default)]
 pub(crate) struct Crew {
     pub(super) members: Vec<Seat>,
-    /// Tasks on the board, and whom each is for.
+    /// Tasks on the board, and who each is for.
     pub(super) posted: HashMap<TaskId, Wanted>,
     /// Oldest first.
     pub(super) letters: Vec<Letter>,
@@ -61,7 +61,7 @@ impl Crew {
         self.members.iter().find(|seat| seat.tasks.contains(task))
     }
 
-    /// A task of the board, or one that a member holds, in a few words: who holds it, or whom it is for.
+    /// Who holds a task of the board, or who it is for, in a few words.
     pub(super) fn whose(&self, task: &TaskId) -> Option<String> {
         if let Some(seat) = self.holder(task) {
             return Some(format!("held by {}", seat.name));
@@ -73,7 +73,7 @@ impl Crew {
         })
     }
 
-    /// The same as a mark of a few letters: `@grace` holds it, `→grace` or `→tester` may take it.
+    /// The same as a short mark: `@grace` holds it, `→grace` or `→tester` may take it.
     pub(super) fn mark(&self, row: &Row) -> Option<String> {
         if let Some(seat) = self.holder(&row.id) {
             return Some(format!("@{}", seat.name));
@@ -99,7 +99,7 @@ impl Model {
 }
 
 impl Feed {
-    /// Who is there, and what they hold.
+    /// Reads the members and the tasks they hold.
     pub(super) async fn read_members(&mut self) -> Result<(), CliError> {
         let seat = |member: Member| Seat {
             role: clean_line(member.role.as_str()),
@@ -111,7 +111,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Which tasks are on the board, of these or of all.
+    /// Reads which tasks are on the board, of these or of all.
     pub(super) async fn read_board(&mut self, ids: Option<Vec<TaskId>>) -> Result<(), CliError> {
         let queue = Some(BOARD_QUEUE.to_owned());
         let query = TaskQuery { ids, queue, limit: MOST_POSTED, latest: true, ..TaskQuery::default() };
@@ -121,7 +121,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The last messages, if there are any after those that are known. Says whether there were.
+    /// Reads the last messages, if there are new ones. Returns whether there were.
     pub(super) async fn read_letters(&mut self) -> Result<bool, CliError> {
         let last = self.model.crew.letters.last().map_or(0, |letter| letter.id);
         if self.store.correspondence(last, 1).await?.is_empty() {
@@ -131,7 +131,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// The last messages, as they have been read by now.
+    /// Reads the last messages again, with who has read them by now.
     pub(super) async fn read_letters_again(&mut self) -> Result<(), CliError> {
         let mut letters: Vec<Letter> = Vec::new();
         for message in self.store.correspondence(0, MOST_LETTERS).await? {

@@ -1,4 +1,4 @@
-//! The same for programs: one document.
+//! The whole screen as one JSON document, for programs.
 
 use regatta_core::id::TaskId;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
-//! Keeps the model up to date: all of it is read once, then only what the events name.
+//! Keeps the model up to date: everything is read once, then only what the events name.
 //!
-//! Invariant: the cost of keeping up depends on what happened and on what is on the screen, not on how many tasks there
-//! are.
+//! Invariant: the cost of an update depends on what happened and on what is on the screen, not on the number of tasks.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -30,16 +29,16 @@ use crate::error::CliError;
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 
-/// Tasks that are shown of those that wait, and of those that are over; the others are only counted.
+/// How many waiting and how many ended tasks are shown; the others are only counted.
 const MOST_WAITING: usize = 3000;
 const MOST_OVER: usize = 2000;
-/// Events read at once.
+/// How many events are read at once.
 const PAGE: usize = 1000;
-/// Sessions come and go without an event, so they are looked at this often.
+/// Sessions start and end without an event, so they are read this often.
 const SESSIONS: Duration = Duration::from_secs(5);
-/// How often tasks are counted at most.
+/// Minimum time between two counts of the tasks.
 const COUNTS: Duration = Duration::from_secs(1);
-/// After a count, this many times as long as it took is waited before the next.
+/// After a count, the pause is this many times as long as the count took.
 const REST: u32 = 10;
 
 /// Reads the store for the model.
@@ -49,18 +48,18 @@ pub(crate) struct Feed {
     pub(super) redactor: Redactor,
     state_dir: PathBuf,
     deps: Deps,
-    /// The last event that was taken in.
+    /// The last event that was read.
     seen: u64,
     sessions_at: Option<Instant>,
     counted_at: Option<Instant>,
-    /// Tasks moved since they were counted.
+    /// Whether tasks changed state since they were counted.
     uncounted: bool,
-    /// When they were counted last, and how long that took.
+    /// When they were last counted, and how long that took.
     tasks_counted: Option<(Instant, Duration)>,
 }
 
 impl Feed {
-    /// Reads what there is, without what the attempts used.
+    /// Reads everything except what the attempts used.
     pub(crate) async fn open(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
         let name = project.repo.root.file_name().map(|name| clean_line(&name.to_string_lossy()));
         let model = Model {
@@ -86,7 +85,7 @@ impl Feed {
     }
 
     async fn load(&mut self) -> Result<(), CliError> {
-        // The place in the log is taken first: what happens while we read is read again.
+        // The position in the log is taken first, so that events during the reading are read again.
         let last = self.store.last_seq().await?;
         self.seen = last.saturating_sub(MOST_EVENTS as u64);
         let is_over = |name: StateName| name.is_terminal() && name != StateName::Failed;
@@ -115,7 +114,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What is suspected of a task's agent: all its events are asked, whenever they were.
+    /// Reads the suspicions about a task's agent from all its events.
     async fn read_suspicions(&mut self, task: &TaskId) -> Result<(), CliError> {
         let Some(row) = self.model.rows.get_mut(task) else { return Ok(()) };
         row.suspected.clear();
@@ -128,17 +127,17 @@ impl Feed {
         Ok(())
     }
 
-    /// Takes in what happened since, and looks again at those who wait among `visible`. Says whether anything changed.
+    /// Applies new events, and reads waiting tasks in `visible` again. Returns whether anything changed.
     pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, CliError> {
         let Told { mut changed, suspected, enqueued, met } = self.read_events().await?;
         let any = !changed.is_empty() | self.read_letters().await?;
         if met {
-            // Whom a dependency has let go is told by no event of its own.
+            // A task whose dependency was met has no event of its own.
             let waits =
                 |task: &&TaskId| self.model.rows.get(*task).is_some_and(|row| row.group() == Group::Waiting);
             changed.extend(visible.iter().filter(waits).cloned());
         }
-        // Members and their messages change without an event: looked at with the next tick.
+        // Members and messages change without an event; they are read with the next tick.
         self.sessions_at = None;
         if !changed.is_empty() {
             self.uncounted = true;
@@ -151,21 +150,21 @@ impl Feed {
             }
             self.count_tasks().await?;
             if ended {
-                // What an agent said of its cost is gone now, and has to be in the sum.
+                // The cost that an agent reported itself is gone now, so it has to be in the sum.
                 self.sum_up().await?;
             }
         }
         if !enqueued.is_empty() {
             self.read_board(Some(enqueued)).await?;
         }
-        // Behind the tasks: an attempt may have begun and be suspected in one go.
+        // After the tasks, because an attempt may start and be suspected in one batch.
         for task in &suspected {
             self.read_suspicions(task).await?;
         }
         Ok(any)
     }
 
-    /// What needs no event: the clock has moved on. Says whether anything changed.
+    /// Updates that need no event, because the clock has moved on. Returns whether anything changed.
     pub(super) async fn tick(&mut self) -> Result<bool, CliError> {
         let mut changed = false;
         if self.uncounted && self.counted_at.is_none_or(|at| at.elapsed() >= COUNTS) {
@@ -200,7 +199,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Who works, and where the train is.
+    /// Reads the engines, and the state of the train.
     pub(super) async fn look_around(&mut self) -> Result<(), CliError> {
         let sessions = self.store.sessions().await?;
         let alive = |session: &str| {
@@ -216,7 +215,7 @@ impl Feed {
             pid: info.node.pid,
             dead: is_certainly_dead(&info.node),
         };
-        // Members have sessions too, and lines of their own.
+        // Members have sessions too, but are shown elsewhere.
         let works = |info: &&SessionInfo| !info.node.what.starts_with("member ");
         self.model.workers = sessions.iter().filter(works).map(worker).collect();
         self.read_members().await?;
@@ -253,7 +252,7 @@ impl Feed {
         Ok(found)
     }
 
-    /// Takes the events in that came after the last one.
+    /// Applies the events after the last one that was read.
     async fn read_events(&mut self) -> Result<Told, CliError> {
         let (mut told, mut around) = (Told::default(), false);
         loop {
@@ -283,13 +282,13 @@ impl Feed {
             }
         }
         if around {
-            // Looked at with the next tick, not with every step of every car.
+            // Read with the next tick, not with every step of every car.
             self.sessions_at = None;
         }
         Ok(told)
     }
 
-    /// Tasks whose attempts were not read since they began or ended, those that are live first.
+    /// Tasks whose attempts were not read since they started or ended, live ones first.
     pub(super) fn unread_attempts(&self) -> Vec<TaskId> {
         let mut rows: Vec<_> =
             self.model.rows.values().filter(|row| row.read_attempts < row.attempts).collect();
@@ -305,7 +304,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Reads what the attempts of one task used, and where its log is.
+    /// Reads what one task's attempts used, and where its log is.
     pub(super) async fn read_attempts(&mut self, task: &TaskId) -> Result<(), CliError> {
         let attempts = self.store.attempts(task).await?;
         self.model.put_attempts(task, &attempts);
@@ -313,13 +312,13 @@ impl Feed {
     }
 }
 
-/// What the events of a while were about.
+/// What a batch of events was about.
 #[derive(Default)]
 struct Told {
     changed: BTreeSet<TaskId>,
     suspected: BTreeSet<TaskId>,
     enqueued: Vec<TaskId>,
-    /// A dependency may be met or unmet by one of them.
+    /// Whether one of them may have met or unmet a dependency.
     met: bool,
 }
 
@@ -338,7 +337,7 @@ fn moves_dependents(event: &Event) -> bool {
     )
 }
 
-/// The time of day, where the person is.
+/// The local time of day.
 pub(super) fn clock_of(at: Timestamp) -> String {
     let here = jiff::Timestamp::from_millisecond(at.millis()).map(|at| at.to_zoned(TimeZone::system()));
     here.map_or_else(|_| String::new(), |at| at.strftime("%H:%M:%S").to_string())
@@ -354,7 +353,7 @@ mod tests {
 
     use super::*;
 
-    /// What the header counts is what the rows are.
+    /// Asserts that the header's counts agree with the rows.
     #[track_caller]
     fn agrees(model: &Model, expected: &[(StateName, u64)]) {
         let mut rows = std::collections::BTreeMap::new();
@@ -392,7 +391,7 @@ mod tests {
         assert!(feed.keep_up(&[]).await.unwrap());
         agrees(&feed.model, &[(StateName::Cancelled, 1), (StateName::Pending, 2)]);
 
-        // A member has no event: the next look after any change shows it, however short ago the last one was.
+        // A member has no event: the next look after any change shows it, however recent the last one was.
         let member = NewMember {
             name: MemberName::parse("Jerry").unwrap(),
             role: Role::parse("developer").unwrap(),

@@ -1,4 +1,4 @@
-//! What agents say, read from their logs while they grow: the selected one's in full, the others' last words.
+//! What agents say, read from their growing logs: the selected one in full, of the others the last message.
 
 use std::fs::File;
 use std::io;
@@ -19,37 +19,37 @@ use crate::render::shown::clean_line;
 use crate::render::transcript::Layout;
 use crate::ui::{Style, Ui};
 
-/// How much of a log that is there already is read: enough for any screen.
+/// How many bytes of an existing log are read: enough for any screen.
 const BACK: u64 = 512 * 1024;
-/// So much may wait to be read; of more the end is shown, and how much was left out.
+/// How many bytes may wait to be read; if there are more, only the end is shown, with the number of bytes left out.
 const BEHIND: u64 = 4 * 1024 * 1024;
-/// The end that is shown then.
+/// How many bytes are shown then.
 const CAUGHT_UP: u64 = 64 * 1024;
-/// So many bytes a second are read for good: nobody reads faster, and reading them is work.
+/// How many bytes per second are read in the long run: no one reads faster, and reading costs time.
 const PACE: u64 = 2 * 1024 * 1024;
-/// And after each reading it rests so many times as long as that took, on a slow machine too.
+/// After each read, the pause is this many times as long as the read took, for slow machines.
 const REST: u32 = 4;
-/// How much of its end is looked at for an agent's last word.
+/// How many bytes at the end of a log are searched for an agent's last message.
 const GLANCE: u64 = 8 * 1024;
-/// How much of standard error is shown.
+/// How many bytes of standard error are shown.
 const STDERR: u64 = 4096;
 
 /// Follows one attempt's log.
 pub(super) struct Follow<'a> {
     pub(super) task: TaskId,
     pub(super) attempt: u32,
-    /// The attempt is over: nothing more comes.
+    /// Whether the attempt is over, so that nothing more comes.
     pub(super) over: bool,
-    /// Bytes that were left out because it wrote too fast.
+    /// Bytes that were left out because the log grew too fast.
     pub(super) skipped: u64,
     path: PathBuf,
     tail: Tail,
-    /// Nothing is read before that.
+    /// Nothing is read before this time.
     rests_until: Option<Instant>,
     decoder: Box<dyn Decoder>,
     transcript: Transcript,
     layout: Layout<'a>,
-    /// The first line is the rest of one.
+    /// Whether the first line is incomplete.
     torn: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Everything that is there now; of a log that goes on growing, what was there when it was asked.
+    /// Reads everything up to now; of a log that keeps growing, up to its size at the call.
     pub(super) fn catch_up(&mut self) -> io::Result<Vec<(Style, String)>> {
         let mut text = Vec::new();
         let size = self.size();
@@ -94,8 +94,8 @@ impl<'a> Follow<'a> {
 
     /// Waits for more. May be dropped half-way.
     ///
-    /// However fast the log grows, no more than about [`PACE`] is read of it: whoever falls too far behind goes on at
-    /// its end, and a line says how much that left out.
+    /// However fast the log grows, at most about [`PACE`] is read of it. A reader that falls too far behind continues
+    /// at the end, and a line says how much was left out.
     pub(super) async fn more(&mut self) -> io::Result<Vec<(Style, String)>> {
         if let Some(at) = self.rests_until {
             sleep_until(at).await;
@@ -119,10 +119,10 @@ impl<'a> Follow<'a> {
         std::fs::metadata(&self.path).map_or(0, |data| data.len())
     }
 
-    /// Goes on at the end of a log that is too far ahead, and says so.
+    /// Continues at the end of a log that is too far ahead, and says so.
     fn skip_ahead(&mut self) -> io::Result<Option<(Style, String)>> {
         let size = self.size();
-        // What was read of a line that is not complete is no backlog: lines of megabytes come in pieces.
+        // The part already read of an incomplete line is no backlog: lines of megabytes arrive in pieces.
         let read = self.tail.offset() + self.tail.unfinished().len() as u64;
         if size.saturating_sub(read) <= BEHIND {
             return Ok(None);
@@ -151,7 +151,7 @@ impl<'a> Follow<'a> {
         self.shown(&entries)
     }
 
-    /// What is still to be said of an attempt that is over: the end of what it wrote to standard error, too.
+    /// What is left to show of an attempt that is over, including the end of its standard error.
     pub(super) fn finish(&mut self, log: &Path) -> Vec<(Style, String)> {
         let mut entries = self.transcript.finish();
         let text = end_of(&log.with_extension("stderr"), STDERR).unwrap_or_default();
@@ -178,7 +178,7 @@ pub(super) fn megabytes(n_bytes: u64) -> String {
 
 fn style(entry: &Entry) -> Style {
     match (entry.shape, entry.tone) {
-        // What it says itself is what is read.
+        // The agent's own words are the main text.
         (Shape::Words, _) | (_, Tone::Plain) => Style::Plain,
         (_, Tone::Dim) => Style::Dim,
         (_, Tone::Good) => Style::Good,
@@ -197,14 +197,14 @@ fn diff_style(entry: &Entry, line: &str) -> Option<Style> {
     }
 }
 
-/// What was at the end of a log when it was last looked at.
+/// What was at the end of each log at the last look.
 #[derive(Default)]
 pub(super) struct Glances {
     sizes: std::collections::HashMap<PathBuf, u64>,
 }
 
 impl Glances {
-    /// Looks at the end of a live agent's log, if it has grown. Says whether anything new was there.
+    /// Reads the end of a live agent's log, if it has grown. Returns whether there was anything new.
     pub(super) fn glance(&mut self, row: &mut Row, kind: Kind, redactor: &Redactor) -> bool {
         let Some(path) = row.log.clone() else { return false };
         let Ok(file) = File::open(&path) else { return false };
@@ -226,13 +226,13 @@ impl Glances {
         changed
     }
 
-    /// Forgets logs that nobody writes any more.
+    /// Forgets logs that are no longer written.
     pub(super) fn keep(&mut self, live: impl Fn(&Path) -> bool) {
         self.sizes.retain(|path, _| live(path));
     }
 }
 
-/// What one event says about what the agent is at and what it costs.
+/// Applies one event to what the agent is doing and what it costs.
 fn hear(row: &mut Row, event: &AgentEvent, redactor: &Redactor) -> bool {
     let doing = match event {
         AgentEvent::ToolStarted { name, summary, .. } => format!("{name} {summary}"),
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Writes numbered lines; gives the number of the next.
+    /// Writes numbered lines; returns the number of the next.
     fn numbered(file: &mut File, from: u64, n_bytes: u64) -> u64 {
         let (mut n, mut written, mut text) = (from, 0, Vec::new());
         while written < n_bytes {
@@ -301,7 +301,7 @@ mod tests {
         let mut follow = Follow::open((&task, 1), &path, Kind::Command, (&ui, &redactor)).unwrap();
         let text = |lines: Vec<(Style, String)>| lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
         assert_eq!(text(follow.catch_up().unwrap()), ["first"]);
-        // A little more is all shown, and read without delay.
+        // A small addition is shown completely, and read without delay.
         let n = numbered(&mut file, 0, 1000);
         assert_eq!(text(follow.more().await.unwrap()).len() as u64, n);
         let n = numbered(&mut file, n, 8 * BEHIND);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(shown.last(), Some(&format!("line {} of a flood that nobody can read", n - 1)));
         let n_bytes: usize = shown.iter().map(|line| line.len() + 1).sum();
         assert!(n_bytes as u64 <= CAUGHT_UP + 100, "{n_bytes} bytes were read");
-        // It rests for as long as it takes a reader, and then goes on where it was.
+        // It pauses for as long as a reader needs, and then continues where it was.
         let rest = Duration::from_millis((CAUGHT_UP - 100) * 1000 / PACE);
         assert!(follow.rests_until.is_some_and(|at| at >= before + rest));
         numbered(&mut file, n, 10);

@@ -1,43 +1,43 @@
-//! Which key does what: a pure function, and the table that `?` and the last line show.
+//! Maps keys to actions: a pure function, and the table that `?` and the last line show.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screen::{Change, Mode, View};
 
-/// What a key asks for.
+/// The action that a key requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
     Suspend,
     Redraw,
-    /// By so many lines.
+    /// By this many lines.
     Move(i32),
     /// By half a screen, up or down.
     Page(i32),
     First,
     Last,
-    /// The next pane, or column; backwards.
+    /// To the next or previous pane or column.
     Pane(i32),
     Show(View),
     Detail,
     Diff,
     Logs,
-    /// Out of what is open, or out of the filter.
+    /// Closes what is open, or clears the filter.
     Back,
-    /// On to the next task that a person has to look at.
+    /// To the next task that needs a person.
     NextNeeded,
     Help,
-    /// What is typed begins, or goes on.
+    /// Starts or continues typing.
     Filter,
     Type(char),
     Rub,
     RubWord,
     Accept,
-    /// Something is to be said to the task's agent.
+    /// Type a prompt for the task's agent.
     Prompt,
-    /// A message is to be written to a member or an agent.
+    /// Type a message to a member or an agent.
     Message,
-    /// Something that changes a task.
+    /// Change a task.
     Change(Change),
     Yes,
     No,
@@ -59,7 +59,7 @@ const fn change(keys: &'static str, what: &'static str) -> Key {
     Key { keys, what, changes: true }
 }
 
-/// Every key there is, in the order of the help.
+/// All keys, in the order of the help.
 pub(super) const KEYS: &[Key] = &[
     key("j k ↓ ↑", "next and previous line"),
     key("g G Home End", "first and last line"),
@@ -84,7 +84,7 @@ pub(super) const KEYS: &[Key] = &[
     key("q ^c", "quit; agents go on"),
 ];
 
-/// The keys that the last line names, with one word each: first those that look, then those that change.
+/// The keys in the last line, with one word each: first those that only show, then those that change.
 pub(super) const LOOKING: [(&str, &str); 4] =
     [("Enter", "detail"), ("l", "logs"), ("d", "diff"), ("/", "filter")];
 pub(super) const CHANGING: [(&str, &str, Change); 6] = [
@@ -96,7 +96,7 @@ pub(super) const CHANGING: [(&str, &str, Change); 6] = [
     ("p", "park", Change::Park),
 ];
 
-/// The keys that were pressed. Esc and the key behind it may come as one over a slow line, and nothing here has Alt.
+/// The pressed keys. Over a slow line Esc and the next key may arrive as one; no key here uses Alt.
 pub(super) fn presses(key: KeyEvent) -> Vec<KeyEvent> {
     match key.modifiers.contains(KeyModifiers::ALT) {
         true => vec![KeyCode::Esc.into(), KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..key }],
@@ -104,7 +104,7 @@ pub(super) fn presses(key: KeyEvent) -> Vec<KeyEvent> {
     }
 }
 
-/// What a key does in this mode. Where nothing may be changed, keys that would do nothing.
+/// What a key does in this mode. In read-only mode, keys that would change something do nothing.
 pub(super) fn action(mode: &Mode, key: KeyEvent, read_only: bool) -> Option<Action> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     if control {
@@ -188,7 +188,7 @@ fn changing(code: KeyCode, control: bool, read_only: bool) -> Option<Action> {
 }
 
 fn confirm(code: KeyCode) -> Option<Action> {
-    // Only a plain yes is a yes: Enter may have been meant for something else.
+    // Only a plain yes counts: Enter may have been meant for something else.
     match code {
         KeyCode::Char('y' | 'Y') => Some(Action::Yes),
         KeyCode::Char(_) | KeyCode::Esc | KeyCode::Enter => Some(Action::No),

@@ -1,9 +1,9 @@
 //! `regatta top`: the whole project on one screen.
 //!
-//! Invariant: what is drawn is a function of a [`model::Model`], which is what the store said, and of a
-//! [`screen::Screen`], which is where the person is looking. Keys become [`keys::Action`]s, actions change the screen or
-//! become [`screen::Wish`]es, and only [`run()`] carries wishes out. Nothing here has rules of its own: what changes a
-//! task is the code of the command of the same name.
+//! Invariant: a frame is a function of a [`model::Model`], which holds what the store reported, and of a
+//! [`screen::Screen`], which holds what the user is looking at. Keys become [`keys::Action`]s, actions change the
+//! screen or become [`screen::Wish`]es, and only [`run()`] carries out wishes. There are no separate rules here: a task
+//! is changed by the code of the command of the same name.
 
 mod act;
 mod addressee;

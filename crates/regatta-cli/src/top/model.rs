@@ -1,4 +1,4 @@
-//! What there is to be shown: the tasks, the train, who works, what happened. Read once, then kept up with the events.
+//! What is shown: tasks, train, engines, events. Read once, then updated by events.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use regatta_store::TaskBrief;
 use super::crew::Crew;
 use super::spending::Today;
 
-/// Events that are kept to be looked at; `regatta events` has them all.
+/// How many events are kept; `regatta events` has them all.
 pub(super) const MOST_EVENTS: usize = 1000;
 
-/// The project as it is shown.
+/// The project as shown.
 #[derive(Default)]
 pub(crate) struct Model {
     /// The repository's name.
@@ -27,17 +27,17 @@ pub(crate) struct Model {
     /// The branch that work lands on.
     pub(super) target: String,
     pub(super) rows: HashMap<TaskId, Row>,
-    /// Tasks by state, those among them that are not in `rows`.
+    /// Number of tasks by state, including those that are not in `rows`.
     pub(super) counts: BTreeMap<StateName, u64>,
     /// Oldest first.
     pub(super) events: VecDeque<Told>,
     pub(super) cars: Vec<Car>,
-    /// Why nothing lands until somebody decides.
+    /// Why nothing lands until a person decides.
     pub(super) stopped: Option<Stopped>,
     pub(super) tests: Vec<TestNow>,
     pub(super) workers: Vec<Worker>,
     pub(super) crew: Crew,
-    /// Why engines do not start what is ready, by task.
+    /// Why engines hold back tasks that are ready, by task.
     pub(super) held: BTreeMap<TaskId, String>,
     /// Dollars that may be used in a day.
     pub(super) day_usd: Option<f64>,
@@ -52,14 +52,14 @@ pub(crate) struct Model {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: TaskId,
-    /// On one line, without secrets, without anything a terminal obeys; so are all texts here.
+    /// On one line, without secrets and control characters, like all texts here.
     pub(super) title: String,
     pub(super) agent: String,
     pub(super) priority: i32,
     pub(super) state: TaskState,
-    /// Why it is where it is, or what it waits for.
+    /// Why it is in its state, or what it waits for.
     pub(super) why: String,
-    /// What its agent is at.
+    /// What its agent is doing.
     pub(super) doing: String,
     pub(super) attempts: u32,
     pub(super) since: Timestamp,
@@ -69,11 +69,11 @@ pub(super) struct Row {
     pub(super) log: Option<PathBuf>,
     /// What its attempts used, as far as that was read.
     pub(super) spent: Vec<Spent>,
-    /// What its agent at work says that it has used, which the store is told when it ends.
+    /// What its running agent says it has used, which the store learns when it ends.
     pub(super) heard: Option<Spent>,
-    /// What looks as if its agent needed a person; nobody is stopped for it.
+    /// Signs that its agent may need a person; the agent is never stopped for them.
     pub(super) suspected: Vec<String>,
-    /// Brought up to date with the attempts as of this many.
+    /// For how many attempts `spent` has been read.
     pub(super) read_attempts: u32,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Spent {
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) seq: u64,
-    /// The time of day, where the person is.
+    /// The local time of day.
     pub(super) clock: String,
     pub(super) task: Option<TaskId>,
     pub(super) attempt: Option<u32>,
@@ -99,7 +99,7 @@ pub(super) struct Told {
     pub(super) weight: Weight,
 }
 
-/// How an event looks.
+/// The importance of an event, which decides its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Good,
@@ -146,22 +146,22 @@ pub(super) struct Waiting {
     /// The profile and the kind of agent.
     pub(super) who: String,
     pub(super) why: String,
-    /// None: until a person says so.
+    /// `None`: until a person makes it available again.
     pub(super) until: Option<Timestamp>,
 }
 
-/// Where a task is, as coarse as a person thinks of it.
+/// The state of a task, in coarse groups for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Something happens to it now.
+    /// It is in progress.
     Live,
-    /// A person has to do something.
+    /// It needs a person.
     Needs,
     /// It waits for a time.
     Parked,
     /// It waits for its turn.
     Waiting,
-    /// Nothing happens to it any more.
+    /// It has ended.
     Over,
 }
 
@@ -188,12 +188,12 @@ fn has_agent(state: &TaskState) -> bool {
 }
 
 impl Row {
-    /// How many dollars its attempts cost.
+    /// The cost of its attempts in dollars.
     pub(super) fn usd(&self) -> f64 {
         self.used().map(|spent| spent.usd).sum::<f64>() + 0.0
     }
 
-    /// What each attempt used, the one at work as its agent says.
+    /// What each attempt used; for the running one, what its agent reports.
     pub(super) fn used(&self) -> impl Iterator<Item = &Spent> {
         let live = self.heard.as_ref().map(|heard| heard.n);
         self.spent.iter().filter(move |spent| Some(spent.n) != live).chain(&self.heard)
@@ -208,12 +208,12 @@ impl Row {
         self.group() == Group::Needs || !self.suspected.is_empty()
     }
 
-    /// Whether an agent is at work on it.
+    /// Whether it has a running agent.
     pub(super) fn has_agent(&self) -> bool {
         has_agent(&self.state)
     }
 
-    /// Whether what was typed is in its id, title, state or agent.
+    /// Whether its id, title, state or agent contains the typed words.
     pub(super) fn matches(&self, folded: &str) -> bool {
         folded.split_whitespace().all(|word| {
             self.state.name().contains(word)
@@ -225,7 +225,7 @@ impl Row {
 }
 
 impl Model {
-    /// Takes a task in as the store has it now. `clean` makes text fit to be shown.
+    /// Adds or updates a task from the store. `clean` makes text safe to show.
     pub(super) fn put(&mut self, brief: TaskBrief, clean: impl Fn(&str) -> String) {
         let why = clean(&regatta_ops::look::tasks::why(&brief.state, &brief.waiting_on));
         let known = self.rows.remove(&brief.id);
@@ -276,7 +276,7 @@ impl Model {
         self.rows.insert(brief.id, row);
     }
 
-    /// Takes in what is known of a task's attempts.
+    /// Applies what is known of a task's attempts.
     pub(super) fn put_attempts(&mut self, task: &TaskId, attempts: &[Attempt]) {
         let Some(row) = self.rows.get_mut(task) else { return };
         row.read_attempts = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
@@ -284,7 +284,7 @@ impl Model {
         row.spent = attempts.iter().map(Spent::of).collect();
     }
 
-    /// Takes an event in, as `text`.
+    /// Adds an event, shown as `text`.
     pub(super) fn tell(&mut self, event: &Event, text: String, clock: String) {
         if let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task))
             && row.has_agent()
@@ -311,12 +311,12 @@ impl Model {
         states.iter().filter_map(|state| self.counts.get(state)).sum()
     }
 
-    /// All tasks there are, shown or not.
+    /// The number of all tasks, shown or not.
     pub(super) fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// Whether something on the screen counts seconds.
+    /// Whether anything on the screen counts seconds.
     pub(super) fn counts_seconds(&self) -> bool {
         !self.tests.is_empty()
             || self.rows.values().any(|row| matches!(row.group(), Group::Live | Group::Parked))

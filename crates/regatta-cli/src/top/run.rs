@@ -1,5 +1,5 @@
-//! The loop: keys, changes of the store, the followed log, finished jobs, signals and a clock that ticks once a second
-//! while something counts seconds. Draws when something changed, and then at most every [`FRAME`].
+//! The loop: keys, changes of the store, the followed log, finished jobs, signals, and a clock that ticks once a second
+//! while something on screen counts seconds. Draws when something changed, at most every [`FRAME`].
 
 use std::io;
 use std::sync::Arc;
@@ -29,36 +29,36 @@ use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::{Style, Ui};
 
-/// The least time between two pictures that nobody asked for by a key.
+/// Minimum time between two frames, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(100);
-/// The store's changes are taken in so long after the first of them: many come at once.
+/// Changes of the store are read this long after the first of them, because many come at once.
 const GATHER: Duration = Duration::from_millis(150);
-/// A selection that moves on is not followed at once.
+/// The transcript follows a moved selection after this pause.
 const SETTLED: Duration = Duration::from_millis(60);
-/// A page about a live agent's work is read again this long after it was read.
+/// A page about a live agent's work is read again after this time.
 const REREAD: Duration = Duration::from_secs(2);
-/// Attempts read in one go, so that keys are answered in between.
+/// How many attempts are read in one go, so that keys are handled in between.
 const SOME: usize = 50;
 
-/// What a job that ran beside the loop came to.
+/// The result of a job that ran beside the loop.
 enum Finished {
     Read(PageKind, TaskId, Result<Vec<(Style, String)>, CliError>),
     Changed(Result<String, CliError>),
-    /// Nothing: it had a defect, and the terminal was given back for its words.
+    /// The job panicked, and the terminal was restored for the panic message.
     Broken,
 }
 
-/// Everything the loop has.
+/// The state of the loop.
 struct Top<'a> {
     project: Arc<Project>,
     feed: Feed,
     screen: Screen,
     glances: Glances,
     ui: &'a Ui,
-    /// In whose name messages are written.
+    /// The sender of messages.
     who: As,
     finished: UnboundedSender<Finished>,
-    /// When the page on the screen is read again; `None` while it is being read, or where there is none.
+    /// When the page on the screen is read again; `None` while it is being read, or without a page.
     reread_at: Option<Instant>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn once(
     Ok(Exit::Ok)
 }
 
-/// One frame as lines of text, without what a terminal would obey.
+/// One frame as lines of text, without control characters.
 fn picture(feed: &Feed, screen: &mut Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a buffer cannot fail");
     let now = clock::now();
@@ -114,15 +114,15 @@ pub(super) fn text_of(buffer: &ratatui::buffer::Buffer) -> String {
     text
 }
 
-/// What keys may do, and in whose name.
+/// What keys may do, and as which member.
 pub(crate) struct How {
-    /// No key changes anything.
+    /// Whether keys that change something are disabled.
     pub(crate) read_only: bool,
-    /// Who writes messages.
+    /// The sender of messages.
     pub(crate) who: As,
 }
 
-/// Shows it until somebody quits.
+/// Runs the screen until the user quits.
 pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Result<Exit, CliError> {
     let (finished, jobs) = unbounded_channel();
     let plain = Ui { color: false, ..ui.clone() };
@@ -168,7 +168,7 @@ impl Signals {
     }
 }
 
-/// Keys and resizes, read on a thread of their own: it sleeps until there are some.
+/// Keys and resizes, read on a separate thread that sleeps until there are some.
 fn keyboard() -> UnboundedReceiver<io::Result<Event>> {
     let (sender, receiver) = unbounded_channel();
     std::thread::spawn(move || {
@@ -194,7 +194,7 @@ impl Top<'_> {
         let store = Arc::clone(&self.feed.store);
         let mut changes = store.subscribe().await?;
         changes.borrow_and_update();
-        // What happened between the first reading and the subscription.
+        // Reads what happened between the first reading and the subscription.
         self.feed.keep_up(&[]).await?;
         self.screen.settle(&self.feed.model);
         let mut keys = keyboard();
@@ -215,7 +215,7 @@ impl Top<'_> {
                     terminal.suspend().map_err(|error| lost(&error))?;
                     draw_at = Some(Instant::now());
                 }
-                // Somebody stopped us without a word: the screen may be anything by now.
+                // The process was stopped without notice: the screen may contain anything by now.
                 _ = signals.go_on.recv() => {
                     terminal.take_again().map_err(|error| lost(&error))?;
                     draw_at = Some(Instant::now());
@@ -234,7 +234,7 @@ impl Top<'_> {
                                     None => {}
                                 }
                             }
-                            // What came on the screen is looked at without waiting.
+                            // What has come onto the screen is read without delay.
                             clock.reset_immediately();
                             if follow_at.is_none() && self.is_elsewhere(followed.as_ref()) {
                                 follow_at = Some(Instant::now() + SETTLED);
@@ -314,7 +314,7 @@ impl Top<'_> {
                 () = std::future::ready(()), if !unread.is_empty() => {
                     let rest = unread.split_off(unread.len().min(SOME));
                     for task in std::mem::replace(&mut unread, rest) {
-                        // A task that cannot be read is read with its next event.
+                        // A task that cannot be read now is read with its next event.
                         let _ = self.feed.read_attempts(&task).await;
                     }
                     draw_at.get_or_insert_with(|| Instant::now() + FRAME);
@@ -323,7 +323,7 @@ impl Top<'_> {
         }
     }
 
-    /// Takes the changes in; a store that is away for a moment is told of, and asked again with the next change.
+    /// Reads the changes. If the store is unavailable for a moment, that is shown, and it is read with the next change.
     async fn keep_up(&mut self, visible: &[TaskId]) -> bool {
         match self.feed.keep_up(visible).await {
             Ok(changed) => {
@@ -339,13 +339,13 @@ impl Top<'_> {
         }
     }
 
-    /// The tasks on the screen, about.
+    /// Approximately the tasks on the screen.
     fn visible(&self) -> Vec<TaskId> {
         let from = self.screen.top.min(self.screen.list.len());
         self.screen.list[from..].iter().take(100).cloned().collect()
     }
 
-    /// Whether another transcript is wanted than the one that is followed.
+    /// Whether a different transcript is wanted than the followed one.
     fn is_elsewhere(&self, followed: Option<&Follow<'_>>) -> bool {
         let wanted = self.screen.wants_transcript().and_then(|task| self.feed.model.rows.get(task));
         match (wanted, followed) {
@@ -360,7 +360,7 @@ impl Top<'_> {
         }
     }
 
-    /// Reads the page on the screen again while its task's agent is at work.
+    /// Reads the page on the screen again while its task's agent runs.
     fn read_page_again(&mut self) {
         let Some((kind, task)) = self.screen.page.as_ref().map(|page| (page.kind, page.task.clone())) else {
             return;
@@ -371,7 +371,7 @@ impl Top<'_> {
         }
     }
 
-    /// Begins a job beside the loop.
+    /// Starts a job beside the loop.
     fn begin(&mut self, wish: Wish) {
         let (project, store) = (Arc::clone(&self.project), Arc::clone(&self.feed.store));
         if !matches!(wish, Wish::Read(..)) {
@@ -428,7 +428,7 @@ impl Top<'_> {
         }
     }
 
-    /// Runs a job beside the loop, and sees to it that something is heard of it whatever happens.
+    /// Runs a job beside the loop, and makes sure that it reports back even if it panics.
     fn spawn(&self, job: impl Future<Output = Finished> + Send + 'static) {
         let finished = self.finished.clone();
         let job = tokio::spawn(job);
@@ -438,7 +438,7 @@ impl Top<'_> {
     }
 }
 
-/// Lines of the followed log; waits for ever where none is followed or no more will come.
+/// Lines of the followed log; waits forever if none is followed or no more will come.
 async fn more(followed: Option<&mut Follow<'_>>) -> io::Result<Vec<(Style, String)>> {
     match followed {
         Some(follow) if !follow.over => follow.more().await,
@@ -446,7 +446,7 @@ async fn more(followed: Option<&mut Follow<'_>>) -> io::Result<Vec<(Style, Strin
     }
 }
 
-/// A defect here, where a test asked for one; debug builds only.
+/// Panics here if a test asked for it; debug builds only.
 fn failing(place: &str) {
     if cfg!(debug_assertions)
         && std::env::var("REGATTA_FAILPOINT").is_ok_and(|wanted| wanted == format!("panic@{place}"))
@@ -455,12 +455,12 @@ fn failing(place: &str) {
     }
 }
 
-/// An agent that is no longer configured is read as plain text.
+/// The output of an agent that is no longer configured is read as plain text.
 fn kind_of(config: &Config, name: &str) -> Kind {
     config.agents.get(name).map_or(Kind::Command, |agent| AgentProfile::of(name, agent).kind)
 }
 
-/// Looks at what the live agents among these are at.
+/// Reads what the live agents among these tasks are doing.
 fn glance_at_all(feed: &mut Feed, glances: &mut Glances, tasks: &[TaskId], config: &Config) -> bool {
     let mut changed = false;
     for task in tasks {
@@ -473,7 +473,7 @@ fn glance_at_all(feed: &mut Feed, glances: &mut Glances, tasks: &[TaskId], confi
     changed
 }
 
-/// Opens the log that is wanted, with what is in it already; where there is none, a line that says so.
+/// Opens the wanted log with its existing lines; without a log, a line that says so.
 async fn follow<'a>(
     feed: &mut Feed,
     screen: &Screen,

@@ -1,4 +1,4 @@
-//! Where the person is looking: view, selection, filter, what is open. Changed by actions alone; does nothing itself.
+//! What the user is looking at: view, selection, filter, open page. Changed only by actions; has no side effects.
 
 use std::collections::VecDeque;
 
@@ -13,15 +13,15 @@ use super::model::{Group, Model, Row};
 use crate::render::text::wrap;
 use crate::ui::Style;
 
-/// A tab, where columns are counted.
+/// A tab, as spaces.
 const TAB: &str = "    ";
-/// So much can be typed.
+/// The maximum length of typed text.
 const LONGEST_FILTER: usize = 200;
 const LONGEST_PROMPT: usize = 8000;
-/// Lines of a transcript that are kept; `regatta logs` has them all.
+/// How many lines of a transcript are kept; `regatta logs` has them all.
 const MOST_LINES: usize = 5000;
 
-/// One of the pictures, in the order of their numbers.
+/// The views, in the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Lanes,
@@ -48,18 +48,18 @@ impl View {
     }
 }
 
-/// What keys mean at the moment.
+/// What keys currently mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
-    /// Words are typed that tasks must have.
+    /// The user types words that shown tasks must contain.
     Filter,
     /// A page is open over the view.
     Page,
     Help,
-    /// Words are typed for somebody.
+    /// The user types a message.
     Prompt(Addressee),
-    /// Yes or no, about this task and no other.
+    /// A yes-or-no question about this task only.
     Confirm(Change, TaskId),
 }
 
@@ -76,12 +76,12 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Those that end something or move a branch are asked about first.
+    /// Whether to ask first: for changes that end something or move a branch.
     const fn is_asked_about(self) -> bool {
         matches!(self, Change::Cancel | Change::Requeue | Change::Land | Change::Retire)
     }
 
-    /// Whether it makes sense for a task in this state. The command knows it exactly; this is for what is offered.
+    /// Whether it makes sense for a task in this state. Decides what is offered; the command has the exact rule.
     pub(super) const fn fits(self, state: &TaskState) -> bool {
         use TaskState as S;
         match self {
@@ -108,7 +108,7 @@ impl Change {
         }
     }
 
-    /// What cannot be done to a task that it does not fit.
+    /// What a refusal says cannot be done to a task that it does not fit.
     const fn verb(self) -> &'static str {
         match self {
             Change::Cancel => "cancelled",
@@ -130,20 +130,20 @@ pub(super) enum PageKind {
     Logs,
 }
 
-/// Text to be leafed through.
+/// Text that can be scrolled.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) kind: PageKind,
     pub(super) task: TaskId,
-    /// None while it is being read.
+    /// `None` while it is being read.
     pub(super) lines: Option<Vec<(Style, String)>>,
-    /// The first line shown, counted in lines of the screen.
+    /// The first shown line, counted in screen lines.
     pub(super) top: usize,
     wrapped: Option<(usize, Vec<(Style, String)>)>,
 }
 
 impl Page {
-    /// The text on lines of this width.
+    /// The text wrapped to this width.
     pub(super) fn wrapped(&mut self, width: usize) -> &[(Style, String)] {
         let Some(lines) = &self.lines else { return &[] };
         if self.wrapped.as_ref().is_none_or(|(had, _)| *had != width) {
@@ -156,24 +156,24 @@ impl Page {
     }
 }
 
-/// What the selected task's agent said and did, the last of it.
+/// The last part of what the selected task's agent said and did.
 #[derive(Debug, Default)]
 pub(super) struct Reel {
-    /// Whose it is, and which attempt's.
+    /// Its task and attempt.
     pub(super) of: Option<(TaskId, u32)>,
     pub(super) lines: VecDeque<(Style, String)>,
-    /// How many lines of the screen are below the last that is shown; none: it follows.
+    /// How many screen lines are below the last shown one; 0 follows the end.
     pub(super) up: usize,
-    /// The width it was drawn with last.
+    /// The width of the last drawing.
     pub(super) width: usize,
-    /// How far up one can go, as of the last drawing.
+    /// How far up one can scroll, as of the last drawing.
     pub(super) most_up: usize,
     /// Bytes of the log that were left out because it grows too fast.
     pub(super) skipped: u64,
 }
 
 impl Reel {
-    /// Adds lines at its end. Somebody who reads further up keeps their place.
+    /// Appends lines. A reader who has scrolled up keeps the position.
     pub(super) fn push(&mut self, lines: impl IntoIterator<Item = (Style, String)>) {
         for (style, line) in lines {
             let line = line.replace('\t', TAB);
@@ -187,20 +187,20 @@ impl Reel {
         }
     }
 
-    /// Begins anew, for somebody.
+    /// Starts over with another transcript.
     pub(super) fn begin(&mut self, of: Option<(TaskId, u32)>) {
         *self = Self { of, width: self.width, ..Self::default() };
     }
 }
 
-/// A word to the person, until the next key.
+/// A message to the user, until the next key.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     pub(super) text: String,
     pub(super) style: Style,
 }
 
-/// Something that [`super::run()`] has to carry out.
+/// An action that [`super::run()`] has to carry out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Quit,
@@ -212,38 +212,38 @@ pub(super) enum Wish {
     Message(MemberName, String),
 }
 
-/// Where the person is looking.
+/// What the user is looking at.
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) view: View,
     pub(super) mode: Mode,
     pub(super) read_only: bool,
     pub(super) selected: Option<TaskId>,
-    /// The person has chosen it: it is kept wherever it goes. Else the first line is selected, whoever that is.
+    /// Whether the user chose the selection, which then stays on that task. Otherwise the first line is selected.
     pub(super) chosen: bool,
     /// Whether keys move the transcript instead of the selection.
     pub(super) in_transcript: bool,
     pub(super) filter: String,
-    /// What is being typed for an agent.
+    /// The text being typed for an agent.
     pub(super) typed: String,
-    /// The tasks in the order they are shown, as many as the filter lets through.
+    /// The tasks that pass the filter, in the order shown.
     pub(super) list: Vec<TaskId>,
     /// The first line of the list that is on the screen.
     pub(super) top: usize,
-    /// The event that is looked at; none: the newest.
+    /// The selected event; `None` for the newest.
     pub(super) event: Option<u64>,
     pub(super) page: Option<Page>,
     pub(super) reel: Reel,
     pub(super) said: Option<Said>,
-    /// Half of this is a page; as of the last drawing.
+    /// The height as of the last drawing; half of it is a page.
     pub(super) height: usize,
-    /// The first line shown of a view that has no marked line.
+    /// The first shown line of a view without a selection.
     pub(super) scroll: usize,
-    /// The member that was chosen in the view of the crew.
+    /// The selected member in the crew view.
     pub(super) member: Option<MemberName>,
-    /// How far up the messages were leafed through, and how far that goes.
+    /// How far up the messages are scrolled, and the maximum.
     pub(super) letters: (usize, usize),
-    /// The first line of the help that is shown.
+    /// The first shown line of the help.
     pub(super) help_top: usize,
 }
 
@@ -272,7 +272,7 @@ impl Screen {
         }
     }
 
-    /// Puts the list in order again, after the tasks or the filter have changed. The selection stays where it was.
+    /// Sorts the list again after the tasks or the filter changed. The selection stays where it was.
     pub(super) fn settle(&mut self, model: &Model) {
         let was_at = self.selected.as_ref().and_then(|task| self.list.iter().position(|id| id == task));
         let folded = self.filter.to_lowercase();
@@ -296,12 +296,12 @@ impl Screen {
         }
     }
 
-    /// Where the selection is in the list.
+    /// The position of the selection in the list.
     pub(super) fn place(&self) -> Option<usize> {
         self.selected.as_ref().and_then(|task| self.list.iter().position(|id| id == task))
     }
 
-    /// Whose transcript is on the screen.
+    /// The task whose transcript is on the screen.
     pub(super) fn wants_transcript(&self) -> Option<&TaskId> {
         match &self.page {
             Some(page) if page.kind == PageKind::Logs => Some(&page.task),
@@ -315,7 +315,7 @@ impl Screen {
         self.said = Some(Said { text: text.into(), style });
     }
 
-    /// Does what a key asked for; what it cannot do itself it wishes for.
+    /// Carries out the action of a key; returns a wish for what it cannot do itself.
     pub(super) fn act(&mut self, action: Action, model: &Model) -> Option<Wish> {
         self.said = None;
         match action {
@@ -390,7 +390,7 @@ impl Screen {
         None
     }
 
-    /// Text that was pasted is typed where something is typed; elsewhere it is not taken for keys.
+    /// Pasted text is added where text is typed; elsewhere it is ignored, not read as keys.
     pub(super) fn paste(&mut self, text: &str, model: &Model) {
         if matches!(self.mode, Mode::Filter | Mode::Prompt(_)) {
             for c in text.chars() {
@@ -399,7 +399,7 @@ impl Screen {
         }
     }
 
-    /// The task that keys are about: the one that is marked on the screen, and none where none is.
+    /// The task that keys apply to: the selected one on the screen, if there is one.
     pub(super) fn target(&self, model: &Model) -> Option<TaskId> {
         if let Some(page) = &self.page {
             return Some(page.task.clone());
@@ -431,7 +431,7 @@ impl Screen {
         };
         let task = found.id.clone();
         if change.is_asked_about() {
-            // A question whose yes would be refused is not asked. What needs no question is refused by the command.
+            // No question is asked if a yes would be refused. Changes without a question are refused by the command.
             if !change.fits(&found.state) {
                 let state = found.state.name();
                 self.say(Style::Wait, format!("{task} is {state}, so it cannot be {}", change.verb()));
@@ -455,7 +455,7 @@ impl Screen {
         (kind != PageKind::Logs).then_some(Wish::Read(kind, task))
     }
 
-    /// What was read for a page, if it is still open.
+    /// Fills a page with its text, if it is still open.
     pub(super) fn fill(&mut self, kind: PageKind, task: &TaskId, lines: Vec<(Style, String)>) {
         if let Some(page) = self.page.as_mut().filter(|page| page.kind == kind && page.task == *task) {
             page.lines =
@@ -535,7 +535,7 @@ impl Screen {
                 self.selected = step(&cars, self.selected.as_ref(), by).or(self.selected.take());
             }
             View::Lanes => self.selected = step(&self.list, self.selected.as_ref(), by),
-            // How far there is to go is known when it is drawn.
+            // The limit is known when it is drawn.
             View::Crew | View::Cost if !has_members => self.scroll = shift(self.scroll, usize::MAX),
             View::Crew | View::Cost => {
                 let members = &model.crew.members;
@@ -561,7 +561,7 @@ impl Screen {
     fn pane(&mut self, by: i32, model: &Model) {
         match self.view {
             View::Lanes => {
-                // Whoever reads wants to stay with what they read.
+                // A reader wants to stay with this task.
                 (self.in_transcript, self.chosen) = (!self.in_transcript, true);
                 self.reel.up = 0;
             }
@@ -592,7 +592,7 @@ impl Screen {
         }
     }
 
-    /// The question before a change, as it stands with the task now.
+    /// The question before a change, for the task's current state.
     pub(super) fn question(model: &Model, change: Change, task: &TaskId) -> String {
         let row = model.rows.get(task);
         let runs = row.is_some_and(Row::has_agent);
@@ -626,7 +626,7 @@ impl Reel {
     }
 }
 
-/// The task so many places on.
+/// The task that is `by` places further.
 fn step(list: &[TaskId], from: Option<&TaskId>, by: i32) -> Option<TaskId> {
     let last = list.len().checked_sub(1)?;
     let Some(at) = from.and_then(|task| list.iter().position(|id| id == task)) else {
@@ -636,7 +636,7 @@ fn step(list: &[TaskId], from: Option<&TaskId>, by: i32) -> Option<TaskId> {
     list.get(usize::try_from(to).unwrap_or(0).min(last)).cloned()
 }
 
-/// How long something lasts, or how long it is until then.
+/// How long a live task has been in its state, or how long until a waiting one continues.
 pub(super) fn span(row: &Row, now: Timestamp) -> String {
     use super::view::lasting;
     if let Some(until) = row.state.wakes_at() {

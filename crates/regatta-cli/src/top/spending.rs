@@ -1,4 +1,4 @@
-//! What today cost: the store's own sums, and on top what agents at work say that the store does not know yet.
+//! What today cost: the store's sums, plus what running agents report that the store does not have yet.
 
 use regatta_core::time::Timestamp;
 use regatta_engine::clock::{self, Day};
@@ -8,7 +8,7 @@ use super::feed::Feed;
 use super::model::{Model, Row, Spent};
 use crate::error::CliError;
 
-/// What was used today, where the person is.
+/// What was used today, in local time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Today {
     /// The first instant of the day.
@@ -20,7 +20,7 @@ pub(crate) struct Today {
 }
 
 impl Model {
-    /// All that was used today.
+    /// Everything that was used today.
     pub(super) fn spent_today(&self) -> Spending {
         let mut sum = self.today.all.clone();
         self.unrecorded().for_each(|(_, more)| add(&mut sum, &more));
@@ -52,7 +52,7 @@ impl Model {
         sums
     }
 
-    /// What agents at work have used beyond what the store's sum has of them.
+    /// What running agents have used beyond the store's sums.
     fn unrecorded(&self) -> impl Iterator<Item = (&Row, Spent)> {
         self.rows.values().filter_map(|row| {
             let heard = row.heard.as_ref()?;
@@ -76,7 +76,7 @@ fn add(sum: &mut Spending, more: &Spent) {
 }
 
 impl Feed {
-    /// Has the store add up what was used today.
+    /// Gets today's sums from the store.
     pub(super) async fn sum_up(&mut self) -> Result<(), CliError> {
         let begins = Some(Day::of(clock::now()).begins);
         let query = |by| SpendQuery { by, since: begins, ..SpendQuery::default() };

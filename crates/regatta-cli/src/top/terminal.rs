@@ -1,4 +1,4 @@
-//! The terminal, borrowed: whatever happens, it is given back as it was.
+//! The terminal while it is borrowed: it is restored in every case.
 
 use std::io::{self, Stdout, Write};
 
@@ -15,16 +15,16 @@ use ratatui::layout::Rect;
 /// What is drawn on.
 pub(super) type Drawing = Terminal<CrosstermBackend<io::BufWriter<Stdout>>>;
 
-/// The terminal while it is ours. Dropping it gives it back.
+/// The terminal while it is ours. Dropping it restores it.
 pub(super) struct Borrowed {
     pub(super) drawing: Drawing,
     pub(super) color: bool,
 }
 
 impl Borrowed {
-    /// Takes the terminal. A panic gives it back before it says anything.
+    /// Takes the terminal. A panic restores it before printing its message.
     pub(super) fn take(color: bool) -> io::Result<Self> {
-        // Colours are chosen here; a variable in the environment must not choose again, and half.
+        // Colours are decided here; a variable in the environment must not override some of them.
         style::force_color_output(color);
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -37,23 +37,23 @@ impl Borrowed {
         Ok(Self { drawing, color })
     }
 
-    /// Gives it back, stops this process as Ctrl-Z does, and takes it again when it goes on.
+    /// Restores the terminal, stops this process as Ctrl-Z does, and takes it again when continued.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back();
-        // STOP and not TSTP: the latter is caught here, so that it comes to this place.
+        // STOP and not TSTP, which is caught here and leads to this place.
         let own = rustix::process::getpid();
         rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
         self.take_again()
     }
 
-    /// Takes it once more, whatever others did to it meanwhile, and has all of it drawn.
+    /// Takes it again, whatever others did to it meanwhile, and redraws everything.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
         disable_raw_mode()?;
         enter()?;
         self.draw_anew()
     }
 
-    /// Has all of it drawn. The terminal is asked nothing: its answer would come between the keys.
+    /// Redraws everything. The terminal is not queried, because its answer would arrive among the keys.
     pub(super) fn draw_anew(&mut self) -> io::Result<()> {
         let size = self.drawing.size()?;
         self.drawing.resize(Rect::new(0, 0, size.width, size.height))

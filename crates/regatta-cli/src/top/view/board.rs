@@ -1,4 +1,4 @@
-//! The board: a column for each stage of a task's life, and below them the marked task in a line.
+//! The board: a column for each stage of a task's life, and below them one line about the selected task.
 
 use ratatui::layout::Rect;
 use regatta_core::id::TaskId;
@@ -22,7 +22,7 @@ const COLUMNS: [(&str, &[StateName]); 5] = [
     ("over", &[StateName::Landed, StateName::Done, StateName::Cancelled, StateName::Skipped]),
 ];
 
-/// From this width on a column has room for times.
+/// From this width on, a column shows times.
 const TIMED: u16 = 30;
 
 fn column(state: &TaskState) -> usize {
@@ -43,7 +43,7 @@ pub(in crate::top) fn column_of(screen: &Screen, model: &Model) -> Vec<TaskId> {
     tasks_of(screen, model, n).map(|found| found.id.clone()).collect()
 }
 
-/// The task in the next column that has any, as far down as the selected one.
+/// The task in the next column that is not empty, as far down as the selected one.
 pub(in crate::top) fn beside(screen: &Screen, model: &Model, by: i32) -> Option<TaskId> {
     let from = here(screen, model).unwrap_or(0);
     let depth = column_of(screen, model).iter().position(|task| Some(task) == screen.selected.as_ref());
@@ -88,7 +88,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
                 Some(whose) => {
                     let name = fit(found.id.as_str(), room.saturating_sub(2));
                     let whose = match room.saturating_sub(name.width() + 1) {
-                        // Of a name there is no room for, its sign is left: somebody holds it, or it is for somebody.
+                        // Without room for the name only its sign is left: held by a member, or meant for one.
                         0..=2 => whose.chars().take(1).collect(),
                         rest => fit(&whose, rest),
                     };

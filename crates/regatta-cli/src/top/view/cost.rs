@@ -1,4 +1,4 @@
-//! What today costs, and who waits for a limit to pass.
+//! What today costs, and which accounts wait for a limit to pass.
 
 use ratatui::layout::Rect;
 use regatta_core::state::TaskState;
@@ -12,7 +12,7 @@ use crate::top::model::{Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
 
-/// Tasks that are named.
+/// How many tasks are listed.
 const DEAREST: usize = 10;
 
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {
@@ -81,7 +81,7 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
     lines
 }
 
-/// Dollars: `~` where they were reckoned from tokens, `+?` where some are not known.
+/// Dollars: `~` if some were computed from tokens, `+?` if some are unknown.
 fn usd(sum: &Spending) -> String {
     let about = if sum.priced > 0 { "~" } else { "" };
     let more = if sum.unpriced > 0 { " +?" } else { "" };

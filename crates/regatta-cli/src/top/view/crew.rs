@@ -1,4 +1,4 @@
-//! Who works: the processes that take tasks, the members of the crew, and what they write.
+//! The engines, the crew's members, and their messages.
 
 use ratatui::layout::Rect;
 
@@ -32,7 +32,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     }
 }
 
-/// Messages have what the others leave, and half of it all where they want it.
+/// The engines and members get at most half of the area, the messages the rest; without messages they get all of it.
 fn split(area: Rect, n_lines: usize, silent: bool) -> (Rect, Rect) {
     if silent {
         return (area, Rect { height: 0, ..area });
@@ -42,7 +42,7 @@ fn split(area: Rect, n_lines: usize, silent: bool) -> (Rect, Rect) {
     (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// The lines, and which of them is the marked member's.
+/// The lines, and which of them is the selected member's.
 fn lines(model: &Model, screen: &Screen) -> (Vec<Vec<(Style, String)>>, Option<usize>) {
     let mut lines = Vec::new();
     if model.workers.is_empty() {

@@ -1,4 +1,4 @@
-//! What happened, the newest at the bottom.
+//! The events, newest at the bottom.
 
 use ratatui::layout::Rect;
 
@@ -8,7 +8,7 @@ use crate::top::model::{Model, Told, Weight};
 use crate::top::screen::Screen;
 use crate::ui::Style;
 
-/// The events that the filter lets through, oldest first.
+/// The events that pass the filter, oldest first.
 pub(in crate::top) fn shown<'a>(screen: &Screen, model: &'a Model) -> Vec<&'a Told> {
     let folded = screen.filter.to_lowercase();
     let wanted = |told: &&Told| {
@@ -23,7 +23,7 @@ pub(in crate::top) fn shown<'a>(screen: &Screen, model: &'a Model) -> Vec<&'a To
     model.events.iter().filter(wanted).collect()
 }
 
-/// The one that is marked: the newest, unless somebody went back.
+/// The selected event: the newest, unless the user went back.
 pub(in crate::top) fn marked<'a>(screen: &Screen, model: &'a Model) -> Option<&'a Told> {
     let events = shown(screen, model);
     let back = screen.event.and_then(|seq| events.iter().find(|told| told.seq >= seq));

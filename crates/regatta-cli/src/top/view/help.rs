@@ -1,4 +1,4 @@
-//! Every key, with what it does.
+//! All keys, with what each does.
 
 use ratatui::layout::Rect;
 

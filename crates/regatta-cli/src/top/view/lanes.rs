@@ -1,4 +1,4 @@
-//! The lanes, one line each, and what the selected one's agent says: below, or beside where there is room.
+//! The lanes, one line each, and the selected agent's transcript: below, or beside if there is room.
 
 use ratatui::layout::Rect;
 use regatta_core::time::{Timestamp, counted};
@@ -11,9 +11,9 @@ use crate::top::model::{Group, Model, Row};
 use crate::top::screen::{Screen, span};
 use crate::ui::Style;
 
-/// From this width of the list on it names the agents.
+/// From this list width on, agents are named.
 const ROOMY: u16 = 86;
-/// From here on the transcript stands beside the lanes.
+/// From this width on, the transcript is beside the lanes.
 const BESIDE: u16 = 140;
 
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {
@@ -28,7 +28,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     transcript::draw(pen, below, model, screen);
 }
 
-/// The list gets what it needs, but leaves the transcript its half.
+/// The list gets the space it needs, but leaves half to the transcript.
 fn split(area: Rect, n_rows: usize) -> (Rect, Rect) {
     if area.width >= BESIDE {
         let left = (area.width * 45 / 100).max(70);
@@ -101,7 +101,7 @@ fn line(
     pen.text(area, &[(style, &left), (Style::Dim, &right), (quiet, &doing)]);
 }
 
-/// What needs a look, what it waits for, who has it, what its agent is at, or else what it is.
+/// Why it needs a look, what it waits for, who holds it, what its agent is doing, or else its title.
 fn doing(found: &Row, model: &Model) -> String {
     if let Some(why) = found.suspected.first() {
         return format!("⚠ {why}");

@@ -1,4 +1,4 @@
-//! What members and agents wrote to each other, the newest at the bottom.
+//! The messages of members and agents, newest at the bottom.
 
 use ratatui::layout::Rect;
 use regatta_core::time::counted;

@@ -1,4 +1,4 @@
-//! One file per picture. Each is a function of the model, the screen and the time, and is tested as such.
+//! One file per view. Each is a function of the model, the screen and the time, and is tested as such.
 
 pub(super) mod board;
 mod cost;
@@ -29,7 +29,7 @@ use crate::render::text::{fit, wrap};
 use crate::ui::Style;
 pub(super) use pen::Pen;
 
-/// The smallest terminal in which anything can be told.
+/// The smallest usable terminal.
 const LEAST: (u16, u16) = (40, 8);
 
 /// Draws everything.
@@ -75,7 +75,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, screen: &mut Screen, co
     frame.set_cursor_position(Position::new(area.x + x, area.y + area.height - 1));
 }
 
-/// The line `n` of an area; an empty one below its end.
+/// Line `n` of an area; an empty area below its end.
 fn row(area: Rect, n: usize) -> Rect {
     let n = u16::try_from(n).unwrap_or(u16::MAX);
     match n < area.height {
@@ -159,7 +159,7 @@ fn tabs(pen: &mut Pen<'_>, area: Rect, screen: &Screen) {
     }
 }
 
-/// The last lines: a question, what is typed, what was said, or the keys.
+/// The last lines: a question, the typed text, a message, or the keys.
 fn foot(model: &Model, screen: &Screen, width: usize) -> Vec<Vec<(Style, String)>> {
     let said = |style: Style, text: &str| -> Vec<Vec<(Style, String)>> {
         let text = crate::render::shown::clean_line(text);
@@ -221,7 +221,7 @@ fn keys(model: &Model, screen: &Screen, width: usize) -> Vec<(Style, String)> {
     line
 }
 
-/// A line across that says what is below it.
+/// A horizontal rule with a title.
 fn rule(pen: &mut Pen<'_>, area: Rect, title: &str, strong: bool) {
     let width = usize::from(area.width);
     let title = fit(title, width.saturating_sub(6));
@@ -231,7 +231,7 @@ fn rule(pen: &mut Pen<'_>, area: Rect, title: &str, strong: bool) {
     pen.text(area, &[(Style::Dim, "── "), (style, &title), (Style::Dim, " "), (Style::Dim, &rest)]);
 }
 
-/// The end of what is typed, where all of it does not fit.
+/// The end of the typed text, if not all of it fits.
 fn end_of(text: &str, width: usize) -> &str {
     let mut begin = 0;
     while text[begin..].width() > width {
@@ -240,7 +240,7 @@ fn end_of(text: &str, width: usize) -> &str {
     &text[begin..]
 }
 
-/// How the first line of a list moves so that the selected one is on the screen.
+/// Scrolls a list just enough to keep the selected line on the screen.
 fn scrolled(top: usize, selected: usize, n_rows: usize, height: usize) -> usize {
     let most = n_rows.saturating_sub(height);
     let top = top.min(most);
@@ -253,7 +253,7 @@ fn scrolled(top: usize, selected: usize, n_rows: usize, height: usize) -> usize 
     }
 }
 
-/// `12s`, `3m 04s`, `1h 02m`, `3d 04h`: what counts seconds shows no less.
+/// `12s`, `3m 04s`, `1h 02m`, `3d 04h`.
 pub(super) fn lasting(span: std::time::Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -264,7 +264,7 @@ pub(super) fn lasting(span: std::time::Duration) -> String {
     }
 }
 
-/// `1.2k`, `3.4M`: tokens.
+/// A number of tokens: `1.2k`, `3.4M`.
 fn many(n: u64) -> String {
     match n {
         0..1000 => n.to_string(),

@@ -1,4 +1,4 @@
-//! Text into the buffer: cut by columns, in the few styles there are, with or without colours.
+//! Writes text into the buffer: cut by columns, in a few styles, with or without colours.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,14 +8,14 @@ use unicode_width::UnicodeWidthStr;
 use crate::render::text::fit;
 use crate::ui::Style;
 
-/// Writes.
+/// Writes styled text into a buffer.
 pub(crate) struct Pen<'a> {
     pub(super) buffer: &'a mut Buffer,
     pub(super) color: bool,
 }
 
 impl Pen<'_> {
-    /// Pieces behind each other on the first line of the area; what does not fit is cut with a mark.
+    /// Writes the spans one after another on the first line of the area; text that does not fit is cut with a mark.
     pub(super) fn text(&mut self, area: Rect, spans: &[(Style, &str)]) {
         let area = area.intersection(self.buffer.area);
         if area.is_empty() {
@@ -35,7 +35,7 @@ impl Pen<'_> {
         }
     }
 
-    /// The selected line, or the open tab: seen without colours too.
+    /// The selected line, or the open tab: visible without colours too.
     pub(super) fn chosen(&mut self, area: Rect, text: &str) {
         let area = area.intersection(self.buffer.area);
         if !area.is_empty() {
@@ -49,7 +49,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Turns a line that was written into the selected one.
+    /// Marks a written line as the selected one.
     pub(super) fn choose(&mut self, area: Rect) {
         let area = area.intersection(self.buffer.area);
         self.buffer.set_style(area, Look::new().add_modifier(Modifier::REVERSED));

@@ -1,4 +1,4 @@
-//! Pictures of a made-up project, at the sizes people have, with and without colours.
+//! Frames of a made-up project, at common sizes, with and without colours.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -359,7 +359,7 @@ fn nothing_is_told_by_colour_alone() {
                 buffer.content.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
             };
             assert!(!has_color(&plain), "{view:?} at {size:?}");
-            // What is too small has one sentence and no colours.
+            // A terminal that is too small gets one sentence without colours.
             assert_eq!(has_color(&colored), size.0 >= 40 && size.1 >= 8, "{view:?} at {size:?}");
         }
     }
@@ -412,7 +412,7 @@ fn a_yes_is_for_the_task_that_was_asked_about() {
     let mut screen = screen(&model);
     assert_eq!(screen.selected, Some(id("fix-login")));
     screen.act(Action::Change(Change::Cancel), &model);
-    // It ends while the question stands, and another is on the first line.
+    // The task ends while the question is open, and another is on the first line.
     model.put(
         brief("fix-login", "Fix the login", TaskState::Done { attempt: 2, head: None }, 300),
         clean_line,
@@ -525,13 +525,13 @@ fn what_an_agent_at_work_says_is_added_to_what_the_store_knows() {
     let mut model = model();
     let cents = |model: &Model| (model.spent_today().usd * 100.0).round();
     assert_eq!(cents(&model), 198.0);
-    // The store has heard a part of it, of an attempt of today.
+    // The store has a part of it, from one of today's attempts.
     let recorded = |at| Attempt { started_at: Some(at), cost_usd: Some(0.4), ..Attempt::new(2, "claude") };
     model.put_attempts(&id("fix-login"), &[recorded(at(100))]);
     assert_eq!(cents(&model), 158.0);
     model.put_attempts(&id("fix-login"), &[recorded(at(-100))]);
     assert_eq!(cents(&model), 198.0, "one that began yesterday is not in the sum yet");
-    // It ends: the store has it all.
+    // The attempt ends, and the store has everything.
     let done = TaskState::Done { attempt: 2, head: None };
     model.put(TaskBrief { attempts: 2, ..brief("fix-login", "Fix the login", done, 300) }, clean_line);
     assert_eq!(cents(&model), 156.0);

@@ -1,4 +1,4 @@
-//! The train: cars in order, candidates under test, what landed last.
+//! The train: cars in order, candidates under test, and the last landed tasks.
 
 use ratatui::layout::Rect;
 use regatta_core::state::TaskState;
@@ -12,7 +12,7 @@ use crate::top::model::{Model, Row};
 use crate::top::screen::Screen;
 use crate::ui::Style;
 
-/// Landed tasks that are shown.
+/// How many landed tasks are shown.
 const RECENT: usize = 100;
 
 pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, now: Timestamp) {

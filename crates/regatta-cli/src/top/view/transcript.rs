@@ -1,4 +1,4 @@
-//! What an agent said and did, the newest at the bottom.
+//! What an agent said and did, newest at the bottom.
 
 use ratatui::layout::Rect;
 
@@ -15,7 +15,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     screen.reel.width = width;
     let wanted = height + screen.reel.up;
-    // From the end backwards, so that a long transcript costs no more than what is seen of it.
+    // From the end backwards, so that a long transcript costs no more than its visible part.
     let mut lines: Vec<(Style, String)> = Vec::new();
     let mut read = 0;
     for (style, text) in screen.reel.lines.iter().rev() {
