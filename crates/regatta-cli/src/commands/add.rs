@@ -54,8 +54,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) land: bool,
     /// Implement the requirement document PRD-N*.md, found anywhere in the repository: with claude's own command
-    /// `/implement-prd PRD-N` if the repository has one, otherwise with the document as the prompt. The task waits for
-    /// the stored tasks that the document's line `Depends on:` names.
+    /// `/implement-prd PRD-N` if there is one, otherwise with the document as the prompt. The task waits for the stored
+    /// tasks that the document's line `Depends on:` names.
     #[arg(long, value_name = "N")]
     pub(crate) prd: Option<String>,
     /// Add it to this registered repository (`regatta repo list`) instead of the one you are in.

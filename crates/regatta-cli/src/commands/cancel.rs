@@ -16,7 +16,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Request the stop of running agents without waiting for it.
+    /// Do not wait until running agents have stopped.
     #[arg(long)]
     no_wait: bool,
 }

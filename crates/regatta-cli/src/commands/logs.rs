@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// Include the task's own events, such as progress reports: those up to the agent's start before the transcript,
-    /// later ones as they come, or after it. With --json every line is one object of the same form for all agents.
+    /// later ones as they come, or after it. With --json everything is one object per line, for every agent.
     #[arg(long, conflicts_with = "raw")]
     events: bool,
     /// Only the last N lines of the last attempt.
