@@ -12,10 +12,10 @@ use regatta_store::{SessionId, Store};
 use crate::project::{Project, require_writable, this_program};
 use crate::refusal::Refusal;
 
-/// The variable that names claude's program, as parallel-agents has it.
+/// The variable that names claude's program, as in parallel-agents.
 pub const CLAUDE_BIN: &str = "PARALLEL_AGENTS_CLAUDE_BIN";
 
-/// The engine's context for work that goes on with what is there.
+/// The engine's context, starting without any memory of an earlier one.
 pub async fn assemble(
     project: &Project,
     store: Arc<dyn Store>,

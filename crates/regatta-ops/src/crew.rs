@@ -1,4 +1,4 @@
-//! The crew: who speaks, and what members can do.
+//! The crew: which member acts, and what members can do.
 
 mod claim;
 mod complete;
@@ -33,7 +33,7 @@ use crate::operator::user;
 use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
 
-/// Does what members of the crew may do, on one project and one store.
+/// The operations of crew members on one project and its store.
 #[derive(Clone)]
 pub struct Crew {
     /// The project.
@@ -43,9 +43,9 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Opens the store; one is made where there is none.
+    /// Opens the store, creating it if missing.
     pub async fn open(project: &Project) -> Result<Self, Refusal> {
-        // Making one asks git what is tracked; looking at one that is there does not.
+        // Creating a store asks git what is tracked; opening an existing one does not.
         let store = match project.has_store() {
             true => project.store().await?,
             false => project.create_store().await?,
@@ -53,7 +53,7 @@ impl Crew {
         Ok(Self::of(project, store))
     }
 
-    /// On a store that is open already.
+    /// Uses a store that is already open.
     pub fn of(project: &Project, store: Arc<dyn Store>) -> Self {
         Self { project: project.clone(), store }
     }
@@ -63,21 +63,21 @@ impl Crew {
     }
 }
 
-/// Nobody is woken any more.
+/// The error for a store that sends no more wake-ups.
 fn deaf() -> Refusal {
     Refusal::new(RefusalKind::CannotWork, "the store stopped telling of changes")
 }
 
-/// For whom somebody speaks: a member by name, or whoever this process speaks for.
+/// Who acts: a member by name, or the one that this process belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Speaker {
-    /// The member. Without one: the agent of the task that is worked on here, or the member whose process this one
+    /// The member. Without one: the agent whose attempt this process runs in, or the member whose process this one
     /// descends from.
     pub name: Option<MemberName>,
 }
 
 impl Speaker {
-    /// The member that speaks; it has to be there.
+    /// The acting member, who must not have left.
     pub async fn member(&self, store: &dyn Store) -> Result<Member, Refusal> {
         let members = store.members().await?;
         match &self.name {
@@ -95,7 +95,7 @@ impl Speaker {
         }
     }
 
-    /// Whoever speaks: a member, the agent of a task, or a person outside of the crew.
+    /// The author of a message: a member, the agent of a task, or a person outside the crew.
     pub async fn author(&self, store: &dyn Store) -> Result<Author, Refusal> {
         if self.name.is_none() {
             if let Some(agent) = agent_here()? {
@@ -111,7 +111,7 @@ impl Speaker {
         Ok(Author { name: member.name, authority: Authority::Member(member.session) })
     }
 
-    /// Whose inbox is meant: that of whoever speaks. One who has left may still read.
+    /// The owner of the inbox: the one who acts. A member who has left may still read.
     pub async fn reader(&self, store: &dyn Store) -> Result<MemberName, Refusal> {
         match &self.name {
             Some(name) => {
@@ -133,7 +133,7 @@ impl Speaker {
     }
 }
 
-/// The agent whose environment this is, if it is one's.
+/// The agent whose environment this process has, if any.
 fn agent_here() -> Result<Option<Author>, Refusal> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(task), Some(attempt), Some(token)) =
@@ -148,7 +148,7 @@ fn agent_here() -> Result<Option<Author>, Refusal> {
     Ok(Some(Author { name: MemberName::from(task), authority }))
 }
 
-/// The member of that name, if it is there.
+/// The member with that name, if it has not left.
 pub fn there(members: &[Member], name: &MemberName) -> Result<Member, Refusal> {
     match members.iter().find(|member| member.name.is(name)) {
         Some(member) if member.is_there => Ok(member.clone()),

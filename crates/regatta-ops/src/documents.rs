@@ -1,4 +1,4 @@
-//! Tasks and attempts as documents. The names of their fields are published; see the test at the end.
+//! Tasks and attempts as JSON documents. Their field names are published; see the test at the end.
 
 pub mod crew;
 mod parallel;
@@ -32,18 +32,18 @@ use serde_json::Value;
 
 pub use cost::{BudgetDocument, CostDocument, CostRow};
 
-/// One task, as `list --json` has it.
+/// One task, as in `list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskDocument {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
     /// The state's name.
     pub state: StateName,
-    /// The reason that goes with it.
+    /// The reason for the state.
     pub reason: Option<String>,
-    /// Higher first.
+    /// Higher numbers start first.
     pub priority: i32,
     /// Attempts so far.
     pub attempts: u32,
@@ -51,45 +51,45 @@ pub struct TaskDocument {
     pub waiting_on: Vec<TaskId>,
     /// The agent that does the work.
     pub agent: String,
-    /// What kind of work it is.
+    /// The kinds of work.
     pub labels: Vec<String>,
-    /// Who plays its part, where it plans or is a link of a chain (`planner`, `builder`, `reviewer`), or is for members
-    /// of that role.
+    /// The role of its agent if it plans or belongs to a chain (`planner`, `builder`, `reviewer`), or the role of the
+    /// members it is for.
     pub role: Option<String>,
     /// The chain it belongs to, by the id of its build.
     pub chain: Option<TaskId>,
-    /// Which link of that: `build`, `verify`, `review` or `accept`.
+    /// Its link in the chain: `build`, `verify`, `review` or `accept`.
     pub link: Option<&'static str>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
     pub updated_at: Timestamp,
-    /// Why it is ready and yet not started.
+    /// Why it is ready but not started.
     pub held: Option<String>,
-    /// Whose work its own meets, as it was seen last.
+    /// Tasks and branches that its work conflicts or overlaps with, as last seen.
     pub radar: Vec<MarkDocument>,
-    /// Why its agent, which runs, may need a person.
+    /// Why its running agent may need a person.
     pub suspicions: Vec<Suspicion>,
-    /// What its agent, which runs, is doing: its last tool or words.
+    /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
-    /// What its attempts have cost so far, as far as that is known.
+    /// What its attempts have cost so far, as far as known.
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
     pub under_test_since: Option<Timestamp>,
 }
 
-/// One task with everything about it, as `status --json` has it.
+/// One task with all details, as in `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusDocument {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
     /// The state's name.
     pub state: StateName,
-    /// The reason that goes with it.
+    /// The reason for the state.
     pub reason: Option<String>,
-    /// Higher first.
+    /// Higher numbers start first.
     pub priority: i32,
     /// Every attempt, oldest first.
     pub attempts: Vec<AttemptDocument>,
@@ -97,26 +97,26 @@ pub struct StatusDocument {
     pub waiting_on: Vec<TaskId>,
     /// The agent that does the work.
     pub agent: String,
-    /// What kind of work it is.
+    /// The kinds of work.
     pub labels: Vec<String>,
-    /// Who plays its part, where it plans or is a link of a chain (`planner`, `builder`, `reviewer`), or is for members
-    /// of that role.
+    /// The role of its agent if it plans or belongs to a chain (`planner`, `builder`, `reviewer`), or the role of the
+    /// members it is for.
     pub role: Option<String>,
     /// The chain it belongs to, by the id of its build.
     pub chain: Option<TaskId>,
-    /// Which link of that: `build`, `verify`, `review` or `accept`.
+    /// Its link in the chain: `build`, `verify`, `review` or `accept`.
     pub link: Option<&'static str>,
     /// The branch that holds, or would hold, its work.
     pub branch: Option<String>,
     /// When its state last changed.
     pub updated_at: Timestamp,
-    /// The commit on the target.
+    /// The landed commit on the target.
     pub landed_commit: Option<String>,
-    /// Every time its work landed, oldest first.
+    /// Every landing of its work, oldest first.
     pub landings: Vec<Landing>,
-    /// Where the last attempt worked, while it is there.
+    /// The lane of the last attempt, if it exists.
     pub lane: Option<PathBuf>,
-    /// Work that was rescued.
+    /// Its saved work.
     pub salvage: Vec<SalvageDocument>,
     /// What it depends on.
     pub deps: Vec<TaskId>,
@@ -124,71 +124,71 @@ pub struct StatusDocument {
     pub plan: Option<String>,
     /// `file:line` of its definition.
     pub source: String,
-    /// Work failures allowed.
+    /// How many work failures are allowed.
     pub max_attempts: u32,
     /// Work failures so far.
     pub charged: u32,
     /// When it entered the queue.
     pub created_at: Timestamp,
-    /// Why it is ready and yet not started.
+    /// Why it is ready but not started.
     pub held: Option<String>,
-    /// Whose work its own meets, as it was seen last.
+    /// Tasks and branches that its work conflicts or overlaps with, as last seen.
     pub radar: Vec<MarkDocument>,
-    /// What was said to its agent after it was ordered, in that order.
+    /// Its follow-up prompts, in order.
     pub prompts: Vec<PromptDocument>,
-    /// Why its agent, which runs, may need a person.
+    /// Why its running agent may need a person.
     pub suspicions: Vec<Suspicion>,
-    /// What it may use and has used, where that is limited.
+    /// Its budget and what it has used of it, if it has one.
     pub budget: Option<BudgetDocument>,
-    /// What a person could do next.
+    /// What the user could do next.
     pub next: Option<String>,
-    /// What its agent, which runs, is doing: its last tool or words.
+    /// What its running agent is doing: its last tool or words.
     pub doing: Option<String>,
-    /// What its attempts have cost so far, as far as that is known.
+    /// What its attempts have cost so far, as far as known.
     pub cost_usd: Option<f64>,
     /// Since when a candidate with its work is under test.
     pub under_test_since: Option<Timestamp>,
 }
 
-/// Somebody whose work a task's own meets.
+/// A task or branch that a task's work conflicts or overlaps with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MarkDocument {
-    /// Who: a task, or the target branch.
+    /// The other task, or the target branch.
     pub with: String,
     /// Whether it is the target branch.
     pub target: bool,
     /// `conflict`, `overlap` or `merges`.
     pub kind: Kind,
-    /// Where, as far as it is worth naming.
+    /// The files, as far as they are listed.
     pub files: Vec<String>,
-    /// In how many files.
+    /// The number of files.
     pub n_files: usize,
-    /// When that was seen.
+    /// When the scan was made.
     pub at: Timestamp,
 }
 
-/// What `radar --json` has.
+/// The document of `radar --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RadarDocument {
-    /// When it was seen.
+    /// When the scan was made.
     pub at: Timestamp,
     /// The branch work lands on.
     pub target: String,
-    /// Where that was.
+    /// The tip of that branch.
     pub tip: String,
-    /// Tasks whose work was looked at.
+    /// Tasks whose work was scanned.
     pub tasks: Vec<TaskId>,
-    /// Who meets, worst first.
+    /// The findings, worst first.
     pub findings: Vec<FindingDocument>,
     /// How many findings are left out.
     pub more: usize,
-    /// Tasks whose uncommitted work is known by name only.
+    /// Tasks of whose uncommitted work only file names are known.
     pub unread: Vec<UnreadDocument>,
-    /// How many tasks were left out: there were too many.
+    /// How many tasks were left out because there were too many.
     pub left_out: usize,
 }
 
-/// Two that meet.
+/// A conflict or an overlap.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FindingDocument {
     /// One of them.
@@ -199,18 +199,18 @@ pub struct FindingDocument {
     pub target: bool,
     /// `conflict`, `overlap` or `merges`.
     pub kind: Kind,
-    /// Where, as far as it is worth naming.
+    /// The files, as far as they are listed.
     pub files: Vec<String>,
-    /// In how many files.
+    /// The number of files.
     pub n_files: usize,
 }
 
 /// A task whose uncommitted work could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreadDocument {
-    /// Which.
+    /// The task.
     pub task: TaskId,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -255,33 +255,33 @@ impl From<&Sighting> for RadarDocument {
     }
 }
 
-/// What a status says that the store does not know: facts of the disk, of git and of running engines.
+/// The parts of a status that are not in the store: facts from the disk, from git and from running engines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Surroundings {
-    /// Where the last attempt worked, while it is there.
+    /// The lane of the last attempt, if it exists.
     pub lane: Option<PathBuf>,
-    /// Work that was rescued.
+    /// Its saved work.
     pub salvage: Vec<SalvageDocument>,
-    /// Why it is ready and yet not started.
+    /// Why it is ready but not started.
     pub held: Option<String>,
-    /// Whose work its own meets, as it was seen last.
+    /// Tasks and branches that its work conflicts or overlaps with, as last seen.
     pub radar: Vec<MarkDocument>,
-    /// What was said to its agent after it was ordered, in that order.
+    /// Its follow-up prompts, in order.
     pub prompts: Vec<PromptDocument>,
-    /// Why its agent, which runs, may need a person.
+    /// Why its running agent may need a person.
     pub suspicions: Vec<Suspicion>,
-    /// Every time its work landed.
+    /// Every landing of its work.
     pub landings: Vec<Landing>,
-    /// What a person could do next.
+    /// What the user could do next.
     pub next: Option<String>,
-    /// What it may use, where that is limited.
+    /// Its budget, if it has one.
     pub budget: Option<BudgetDocument>,
 }
 
 /// One attempt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttemptDocument {
-    /// 1 for the first.
+    /// Its number; 1 for the first.
     pub n: u32,
     /// The agent that worked.
     pub agent: String,
@@ -291,32 +291,32 @@ pub struct AttemptDocument {
     pub model: Option<String>,
     /// The model it was started with.
     pub model_asked: Option<String>,
-    /// Why that one: `label documentation`, `escalated after 1 failure`.
+    /// Why that model: `label documentation`, `escalated after 1 failure`.
     pub tier: Option<String>,
-    /// Its conversation.
+    /// The id of its conversation.
     pub session: Option<String>,
     /// How it ended, in words.
     pub exit: Option<String>,
-    /// How it ended, in parts.
+    /// How it ended, as data.
     pub exit_detail: Option<Exit>,
     /// The verdict that counts.
     pub verdict: Option<Verdict>,
     /// The class of its failure.
     pub class: Option<&'static str>,
-    /// The same, with the end of a limit where it was said.
+    /// The same as data, with the end of a limit if the agent gave one.
     pub class_detail: Option<FailureClass>,
-    /// In one or two sentences.
+    /// A summary in one or two sentences.
     pub summary: String,
-    /// What the agent said last, where it was a model's agent.
+    /// The last words of a model's agent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_words: String,
     /// When the agent was started.
     pub started_at: Option<Timestamp>,
     /// When it was settled.
     pub ended_at: Option<Timestamp>,
-    /// Dollars.
+    /// Cost in dollars.
     pub cost_usd: Option<f64>,
-    /// Whether they are reckoned by `models.prices`.
+    /// Whether the cost was computed with `models.prices`.
     pub priced: bool,
     /// Tokens read.
     pub tokens_in: u64,
@@ -326,55 +326,55 @@ pub struct AttemptDocument {
     pub base: Option<String>,
     /// The commit it ended with.
     pub head: Option<String>,
-    /// Where it worked.
+    /// Its lane.
     pub lane: Option<PathBuf>,
-    /// Where its output is.
+    /// The file with its output.
     pub log: Option<PathBuf>,
     /// Whether it counts against `max_attempts`.
     pub charged: bool,
-    /// The follow-up it was started with.
+    /// The number of the follow-up it was started with.
     pub prompt: Option<u32>,
-    /// What the verdict rests on.
+    /// What the verdict is based on.
     pub evidence: Vec<Evidence>,
 }
 
-/// An account that agents rotate through, as `profiles --json` has it.
+/// An account that agents rotate through, as in `profiles --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProfileDocument {
-    /// Its name.
+    /// Its id.
     pub name: String,
-    /// How it stands with each kind of agent that may use it.
+    /// Its state for each kind of agent that may use it.
     pub accounts: Vec<AccountDocument>,
-    /// Its variables. Only those that name a place have their value here.
+    /// Its variables. Only those that name a path have their value here.
     pub variables: BTreeMap<String, Option<String>>,
 }
 
-/// How a profile stands with one kind of agent.
+/// The state of a profile for one kind of agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccountDocument {
     /// The kind of agent.
     pub agent: &'static str,
     /// `ready`, `strained`, `cooling` or `set-aside`.
     pub state: &'static str,
-    /// The limit it has run into.
+    /// The limit that was reached.
     pub limit: Option<String>,
-    /// When that ends, if it does so by itself.
+    /// When the limit ends, if it ends by itself.
     pub until: Option<Timestamp>,
-    /// In the agent's words.
+    /// The reason, in the agent's words.
     pub why: Option<String>,
-    /// When that was heard.
+    /// When the limit was reported.
     pub since: Option<Timestamp>,
     /// Attempts that use it right now.
     pub in_use: usize,
     /// Attempts that were started with it in the last 24 hours.
     pub attempts_24h: usize,
-    /// What those cost, as far as their agents said so.
+    /// What those cost, as far as their agents reported it.
     pub cost_usd_24h: f64,
-    /// Whether there is a sign of a login; `null` where nobody can tell.
+    /// Whether there is a sign of a login; `null` if that cannot be judged.
     pub signed_in: Option<bool>,
 }
 
-/// Work that was rescued.
+/// Saved work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SalvageDocument {
     /// The ref that holds it.
@@ -382,50 +382,50 @@ pub struct SalvageDocument {
     pub reference: String,
     /// The commit.
     pub commit: String,
-    /// Why it was needed.
+    /// Why it was saved.
     pub why: String,
 }
 
-/// How many tasks are in each state, as `summary --json` has it.
+/// How many tasks are in each state, as in `summary --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SummaryDocument {
-    /// By state.
+    /// The number of tasks by state.
     pub counts: BTreeMap<StateName, u64>,
-    /// In all.
+    /// The number of all tasks.
     pub total: u64,
 }
 
-/// What a command did to tasks. Every command that changes tasks prints this one: `enqueue`, `add`, `cancel`,
-/// `requeue`, `retry`, `park`, `unpark`. One that could change nothing prints only its error.
+/// What a command did to tasks. Every command that changes tasks prints this document: `enqueue`, `add`, `cancel`,
+/// `requeue`, `retry`, `park`, `unpark`. A command that could change nothing prints only its error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangesDocument {
-    /// What was changed, in the order in which it was done.
+    /// The changed tasks, in order.
     pub tasks: Vec<ChangedDocument>,
-    /// What was not, and why; the error on standard error says the same in one sentence.
+    /// The refused tasks, and why; the error on standard error says the same in one sentence.
     pub refused: Vec<RefusedDocument>,
-    /// The daemon that takes what is in its queue, if there is one.
+    /// The daemon that takes tasks from the queue, if one runs.
     pub daemon: Option<DaemonDocument>,
-    /// What was found odd about files and settings.
+    /// Warnings about files and settings.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// A task that was changed, as it is now.
+/// A changed task, in its new state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedDocument {
     /// The task.
     #[serde(flatten)]
     pub task: TaskDocument,
-    /// The ref that holds what was in its lane, if that was saved on the way.
+    /// The ref that holds the work from its lane, if that was saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvaged: Option<String>,
 }
 
-/// A task that was not changed.
+/// A refused task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RefusedDocument {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
-    /// Why.
+    /// The reason.
     pub error: String,
     /// The next step.
     pub hint: String,
@@ -436,7 +436,7 @@ pub struct RefusedDocument {
 pub struct DaemonDocument {
     /// The machine it runs on.
     pub node: String,
-    /// Its process there.
+    /// Its process id.
     pub pid: u32,
 }
 
@@ -507,7 +507,7 @@ impl From<&Attempt> for AttemptDocument {
     }
 }
 
-/// A report with its attempts as `status --json` has them.
+/// A report with its attempts in the form of `status --json`.
 pub fn report_document(report: &Report) -> Value {
     let mut document = serde_json::to_value(report).expect("our own values serialise");
     let tasks = document["tasks"].as_array_mut().into_iter().flatten();
@@ -519,7 +519,7 @@ pub fn report_document(report: &Report) -> Value {
 }
 
 impl StatusDocument {
-    /// Puts it together.
+    /// Builds the document.
     pub fn new(record: &TaskRecord, attempts: &[Attempt], around: Surroundings) -> Self {
         let task = TaskDocument::from(record);
         Self {
@@ -561,7 +561,7 @@ impl StatusDocument {
 }
 
 impl SummaryDocument {
-    /// From what the store counts.
+    /// From the store's counts.
     pub fn new(counts: impl IntoIterator<Item = (StateName, u64)>) -> Self {
         let counts: BTreeMap<StateName, u64> = counts.into_iter().collect();
         Self { total: counts.values().sum(), counts }

@@ -1,7 +1,7 @@
-//! Everything a person or a program can do with Regatta, as functions: a typed request in, a typed result or a
-//! [`Refusal`] out. The command line, the MCP server and `top` are thin layers over it.
+//! Everything a person or a program can do with Regatta, as functions that take a typed request and return a typed
+//! result or a [`Refusal`]. The command line, the MCP server and `top` are thin layers over it.
 //!
-//! Invariant: nothing here prints, parses arguments or decides by the text of a message.
+//! Invariant: nothing here prints, parses arguments or makes decisions by the text of a message.
 
 pub mod assemble;
 pub mod crew;

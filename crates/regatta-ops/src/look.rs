@@ -1,4 +1,4 @@
-//! What is only looked at: tasks, one task, the radar, the train, the end of a log.
+//! Read-only operations: tasks, one task, the radar, the train, the end of a log.
 
 pub mod activity;
 pub mod log;

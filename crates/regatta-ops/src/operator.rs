@@ -1,4 +1,4 @@
-//! Somebody who works on a project's queue: the opened store, its lanes, and the processes that take tasks from it.
+//! The operations of a user on a project's queue: the opened store, its lanes, and the processes that take tasks.
 
 use regatta_core::state::StateName;
 use std::sync::{Arc, OnceLock};
@@ -13,12 +13,12 @@ use crate::documents::{DaemonDocument, UNSTARTED_QUEUE};
 use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 
-/// Which tasks an operation is for.
+/// The tasks that an operation applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// These: ids, or the beginnings of ids. All of them have to exist.
     Named(Vec<String>),
-    /// All that are in a state the operation is for.
+    /// All in a state that the operation applies to.
     All,
 }
 
@@ -29,33 +29,33 @@ impl Selection {
     }
 }
 
-/// Does what a person may do to the tasks of a project.
+/// The operations of a user on the tasks of a project.
 pub struct Operator {
     /// The project.
     pub project: Project,
     /// Its store.
     pub store: Arc<dyn Store>,
-    /// Opened by the first operation that needs them: that runs git, which most can do without.
+    /// Opened by the first operation that needs them, because that runs git.
     lanes: OnceLock<Option<Lanes>>,
     /// The processes that take tasks.
     pub takers: Takers,
-    /// The name under which the log records what is done.
+    /// The name that the event log records for operations.
     pub by: String,
 }
 
 impl Operator {
-    /// Opens the store that is there.
+    /// Opens the existing store.
     pub async fn open(project: &Project) -> Result<Self, Refusal> {
         Self::of(project, project.store().await?).await
     }
 
-    /// On a store that is open already.
+    /// Uses a store that is already open.
     pub async fn of(project: &Project, store: Arc<dyn Store>) -> Result<Self, Refusal> {
         let takers = Takers::load(project, store.as_ref()).await?;
         Ok(Self { project: project.clone(), store, lanes: OnceLock::new(), takers, by: user() })
     }
 
-    /// The project's lanes. `None` before the first run: then there is no lane to care for.
+    /// The project's lanes. `None` before the first run, when there are no lanes.
     pub fn lanes(&self) -> Result<Option<Lanes>, Refusal> {
         if let Some(lanes) = self.lanes.get() {
             return Ok(lanes.clone());
@@ -69,7 +69,7 @@ impl Operator {
         has_lane(&self.project.repo, id)
     }
 
-    /// See [`Alone`]. Before the first run no other process is in the way. Runs no git.
+    /// See [`Alone`]. Before the first run no other process can be in the way. Runs no git.
     pub async fn alone(&self, id: &TaskId) -> Result<Option<Alone>, Refusal> {
         if !self.project.repo.state_dir.is_dir() {
             return Ok(None);
@@ -79,7 +79,7 @@ impl Operator {
         Ok(Some(alone.await.expect("locking does not panic")?))
     }
 
-    /// The tasks that `texts` name, each once. All of them have to be there.
+    /// The tasks that `texts` name, each once. All of them have to exist.
     pub async fn find(&self, texts: &[String]) -> Result<Vec<TaskRecord>, Refusal> {
         let mut found: Vec<TaskRecord> = Vec::new();
         for text in texts {
@@ -91,7 +91,7 @@ impl Operator {
         Ok(found)
     }
 
-    /// The tasks of a selection: those that are named, or all in one of these states.
+    /// The tasks of a selection: the named ones, or all in one of these states.
     pub async fn select(
         &self,
         selection: &Selection,
@@ -112,7 +112,7 @@ pub fn user() -> String {
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "operator".to_owned())
 }
 
-/// The processes that could take a task. One that is certainly gone takes nothing.
+/// The processes that could take a task. A process that is certainly gone takes nothing.
 pub struct Takers {
     sessions: Vec<SessionInfo>,
     /// The daemon of this machine, which may have no session yet.
@@ -123,7 +123,7 @@ impl Takers {
     async fn load(project: &Project, store: &dyn Store) -> Result<Self, Refusal> {
         let mut sessions = store.sessions().await?;
         sessions.retain(|info| !is_certainly_dead(&info.node));
-        // Who cannot look for it has to go by the sessions.
+        // If the daemon's lock cannot be checked, the sessions have to do.
         let here = match settled_presence(&project.repo) {
             Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(node_of(info.identity, "daemon")),
             _ => None,
@@ -131,13 +131,13 @@ impl Takers {
         Ok(Self { sessions, here })
     }
 
-    /// The daemon, if one is there.
+    /// The daemon, if one runs.
     pub fn daemon(&self) -> Option<&NodeInfo> {
         let daemon = |what: &str| what.split_whitespace().next() == Some("daemon");
         self.sessions.iter().map(|info| &info.node).chain(&self.here).find(|node| daemon(&node.what))
     }
 
-    /// Who works on a queue: the daemon on its own, each run on the one that is named after its session.
+    /// The process that serves a queue: the daemon its own, each run the one named after its session.
     pub fn of(&self, queue: &str) -> Option<&NodeInfo> {
         match queue {
             MAIN_QUEUE => self.daemon(),
@@ -145,7 +145,7 @@ impl Takers {
         }
     }
 
-    /// Whether nobody will ever come back to this queue by itself: its run is over.
+    /// Whether no process will ever serve this queue again, because its run is over.
     pub fn is_abandoned(&self, queue: &str) -> bool {
         ![MAIN_QUEUE, BOARD_QUEUE, UNSTARTED_QUEUE].contains(&queue) && self.of(queue).is_none()
     }
@@ -163,13 +163,13 @@ impl Takers {
         }
     }
 
-    /// The daemon for programs.
+    /// The daemon as a document.
     pub fn daemon_document(&self) -> Option<DaemonDocument> {
         self.daemon().map(|node| DaemonDocument { node: node.node.clone(), pid: node.pid })
     }
 }
 
-/// `tasks` so that each comes behind those of them that it depends on.
+/// Orders `tasks` so that each comes after those it depends on.
 pub(crate) fn dependencies_first(tasks: Vec<TaskRecord>) -> Vec<TaskRecord> {
     let mut left = tasks;
     let mut ordered = Vec::with_capacity(left.len());
@@ -177,7 +177,7 @@ pub(crate) fn dependencies_first(tasks: Vec<TaskRecord>) -> Vec<TaskRecord> {
         let ids: std::collections::BTreeSet<TaskId> = left.iter().map(|task| task.spec.id.clone()).collect();
         let (waiting, mut free): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|task| task.spec.deps.iter().any(|dep| ids.contains(dep)));
-        // The store lets no circle in; if there were one, it would be left in the order it came.
+        // The store accepts no cycle; if there were one, it would stay in its order.
         left = if free.is_empty() {
             ordered.extend(waiting);
             Vec::new()

@@ -15,22 +15,22 @@ use crate::refusal::{Refusal, RefusalKind};
 
 /// The name of the configuration file.
 pub const CONFIG_FILE: &str = "regatta.yaml";
-/// Read where there is no other.
+/// Read if there is no other file.
 pub const ROOKERY_FILE: &str = "rookery.yaml";
 
-/// Those who only look do not wait longer for git.
+/// How long read-only commands wait for git.
 const GIT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Where a project is, and what its caller said about it.
+/// Where a project is, and the caller's options for it.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectOptions {
-    /// The repository; without one, the current directory's.
+    /// The repository; by default that of the current directory.
     pub project: Option<PathBuf>,
-    /// The configuration file; without one, `regatta.yaml` at the repository root.
+    /// The configuration file; by default `regatta.yaml` at the repository root.
     pub config: Option<PathBuf>,
-    /// The store; without one, what the configuration says.
+    /// The store; by default the one in the configuration.
     pub store: Option<String>,
-    /// The caller agrees to whatever the repository runs.
+    /// Whether the caller trusts whatever the repository runs.
     pub trust: bool,
 }
 
@@ -39,27 +39,27 @@ pub struct ProjectOptions {
 pub struct Project {
     pub repo: Repo,
     pub config: Config,
-    /// What the file alone says.
+    /// The configuration of the file alone.
     pub file_config: Config,
-    /// The user named the file: `--config`.
+    /// Whether the user named the file with `--config`.
     pub config_is_named: bool,
-    /// The user agrees to whatever the repository runs: `--trust`.
+    /// Whether the user trusts whatever the repository runs, with `--trust`.
     pub trust_given: bool,
-    /// Where the configuration came from, if from a file.
+    /// The configuration file, if there is one.
     pub config_file: Option<PathBuf>,
-    /// What the configuration was warned about.
+    /// Warnings about the configuration.
     pub warnings: Vec<Diagnostic>,
     pub store_url: String,
 }
 
 impl Project {
-    /// Finds the repository, reads its settings.
+    /// Finds the repository and reads its settings.
     pub fn open(options: &ProjectOptions) -> Result<Self, Refusal> {
         Self::open_by(options, |start| Repo::discover(start, None))
     }
 
-    /// The same for those who only look at the store and at files: no git is run where that can be helped, so they work
-    /// while git hangs.
+    /// The same for commands that only read the store and files: it runs no git if possible, so they work while git
+    /// hangs.
     pub fn look(options: &ProjectOptions) -> Result<Self, Refusal> {
         Self::open_by(options, Repo::find)
     }
@@ -70,7 +70,7 @@ impl Project {
     ) -> Result<Self, Refusal> {
         let start = start_dir(options)?;
         let repo = match (discover(&start), &options.config) {
-            // Supervisors start daemons anywhere: the file then says where the project is.
+            // Supervisors start daemons in any directory: the file then says where the project is.
             (Err(GitError::NotARepository { .. }), Some(file)) if options.project.is_none() => {
                 let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
                 discover(file.parent().unwrap_or(&start))?
@@ -91,8 +91,8 @@ impl Project {
         })
     }
 
-    /// The same for somebody who names files. Outside of any repository, the first file says where the project is: in
-    /// its own directory, or where a plan of parallel-orchestra has its `cwd`.
+    /// The same for a caller that names files. Outside of any repository, the first file decides where the project is:
+    /// in its own directory, or in the `cwd` of a parallel-orchestra plan.
     pub fn open_for(options: &ProjectOptions, files: &[PathBuf]) -> Result<Self, Refusal> {
         let opened = Self::open(options);
         let (None, Err(error), Some(file)) = (&options.project, &opened, files.first()) else {
@@ -111,7 +111,7 @@ impl Project {
         }
     }
 
-    /// What the configuration was warned about, where nobody has been shown that yet.
+    /// Warnings about the configuration that were not shown before.
     pub fn new_warnings(&self) -> &[Diagnostic] {
         if self.warnings.is_empty() {
             return &[];
@@ -121,19 +121,19 @@ impl Project {
         if std::fs::read_to_string(&shown).is_ok_and(|before| before == text) {
             return &[];
         }
-        // Where it cannot be kept they are shown again.
+        // If this cannot be recorded, they are shown again.
         let _ = std::fs::write(&shown, text);
         &self.warnings
     }
 
-    /// What git says, or `None` if it does not say anything for a while.
+    /// Git's answer, or `None` if it takes too long.
     pub fn ask_git<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Repo) -> Result<T, GitError> + Send + 'static,
     ) -> Result<Option<T>, Refusal> {
         let (send, answer) = std::sync::mpsc::channel();
         let repo = self.repo.clone();
-        // Not one of the runtime's threads: those are waited for at the end.
+        // Not a thread of the runtime, because those are waited for at the end.
         std::thread::spawn(move || send.send(ask(&repo)));
         match answer.recv_timeout(GIT_PATIENCE) {
             Ok(answer) => Ok(Some(answer?)),
@@ -141,20 +141,20 @@ impl Project {
         }
     }
 
-    /// Opens the store, making it if it is not there.
+    /// Opens the store, creating it if missing.
     pub async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
         self.make_state_dir()?;
         open_store(&self.store_url).await
     }
 
-    /// Whether anything was ever stored. A store elsewhere than on this disk is taken to be there, and so is one that
-    /// cannot be looked for: to open it says why.
+    /// Whether a store exists. A store that is not on this disk, or cannot be checked, is assumed to exist: opening it
+    /// gives the reason.
     pub fn has_store(&self) -> bool {
         let there = |path: &str| Path::new(path).try_exists().unwrap_or(true);
         self.store_url.strip_prefix("sqlite:").is_none_or(there)
     }
 
-    /// Opens the store if there is one.
+    /// Opens the store if it exists.
     pub async fn store(&self) -> Result<Arc<dyn Store>, Refusal> {
         if let Some(path) = self.store_url.strip_prefix("sqlite:") {
             match Path::new(path).try_exists() {
@@ -181,14 +181,14 @@ impl Project {
                 }
             }
         }
-        // An agent may see another home, and with it another record.
+        // An agent may have another home directory, and with it another trust record.
         if !claims_attempt() {
             state_dir::check(&self.repo)?;
         }
         open_store(&self.store_url).await
     }
 
-    /// `.regatta`, private to the user and kept out of git.
+    /// Creates `.regatta`, private to the user and kept out of git.
     pub fn make_state_dir(&self) -> Result<(), Refusal> {
         if !claims_attempt() {
             state_dir::make(&self.repo)?;
@@ -197,7 +197,7 @@ impl Project {
         Ok(())
     }
 
-    /// Git on content for commands that only look: it obeys the settings that are trusted.
+    /// Git for commands that only read content; it follows the trusted settings.
     pub fn work(&self) -> Result<Work, Refusal> {
         self.make_state_dir()?;
         let in_force = trust::git(&self.repo, Purpose::Look)?;
@@ -213,12 +213,12 @@ impl Project {
         Ok(Some(Lanes::new(&self.repo, &work, &self.lanes_root())?))
     }
 
-    /// Where lanes are, relative settings anchored at the configuration file's directory or the repository root.
+    /// Where lanes are. Relative settings start at the configuration file's directory or at the repository root.
     pub fn lanes_root(&self) -> PathBuf {
         let name = self.repo.root.file_name().map(|name| name.to_string_lossy().into_owned());
         let text = self.config.lanes_root.replace("{repo}", &name.unwrap_or_else(|| "repo".to_owned()));
         let anchor = match self.config.origin("lanes_root") {
-            // The file of a linked worktree means what the main one's means: all of them share their lanes.
+            // The file of a linked worktree means the same as the main one's: all worktrees share their lanes.
             config::Origin::File => self
                 .config_file
                 .as_deref()
@@ -230,7 +230,7 @@ impl Project {
         normal(&anchor.unwrap_or_else(|| self.repo.root.clone()).join(expand_home(&text)))
     }
 
-    /// Takes the profiles that `--profiles` names, where it was given. Whoever is chosen has to be there.
+    /// Selects the profiles that `--profiles` names, if given. Each has to exist.
     pub fn choose_profiles(&mut self, names: Option<&str>) -> Result<(), Refusal> {
         let mut diagnostics = match names {
             Some(names) => self.config.apply_flag("--profiles", "profiles", names),
@@ -252,7 +252,7 @@ impl Project {
     }
 }
 
-/// Where this program is. One that was replaced while it runs, by an upgrade, is where the new one is.
+/// The path of this program. If an upgrade replaced it while it runs, this is the new program.
 pub fn this_program() -> std::io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     let text = path.to_string_lossy();
@@ -272,15 +272,15 @@ pub fn start_dir(options: &ProjectOptions) -> Result<PathBuf, Refusal> {
 
 /// A configuration, and the file it came from.
 pub struct ReadConfig {
-    /// With what the environment says.
+    /// With the environment applied.
     pub config: Config,
-    /// What the file alone says.
+    /// The file alone.
     pub alone: Config,
     pub file: Option<PathBuf>,
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Flag over environment over file over default.
+/// Loads the configuration: flags override the environment, that the file, and that the defaults.
 pub fn load_config(options: &ProjectOptions, root: &Path) -> Result<ReadConfig, Refusal> {
     let file = match &options.config {
         Some(file) => Some(file.clone()),
@@ -321,7 +321,7 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
         ),
         error => Refusal::from(error),
     })?;
-    // Members whose processes are gone hold nothing any more, and nobody is told otherwise.
+    // Members whose processes are gone no longer hold tasks, and no caller sees them otherwise.
     regatta_engine::crew::bury(store.as_ref()).await?;
     Ok(store)
 }
@@ -346,7 +346,7 @@ fn store_url(options: &ProjectOptions, config: &Config, repo: &Repo) -> String {
     }
 }
 
-/// A path as a person would write it from where they stand.
+/// A path as the user would write it from the current directory.
 pub fn shown(path: &Path) -> String {
     let cwd = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&cwd).unwrap_or(path).display().to_string()
@@ -359,7 +359,7 @@ pub fn expand_home(text: &str) -> PathBuf {
     }
 }
 
-/// Without `.` and `..`, by the text alone.
+/// Removes `.` and `..`, by the text alone.
 fn normal(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut clean = PathBuf::new();
@@ -406,8 +406,8 @@ pub async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, Refu
     }
 }
 
-/// A directory that files are to be made in, now or when it is first needed: it has to be possible before anything
-/// starts. `what` is the flag or the setting that names it.
+/// Checks before anything starts that files can be created in a directory, now or when it is first needed. `what` is
+/// the flag or the setting that names it.
 pub fn require_writable(dir: &Path, what: &str) -> Result<(), Refusal> {
     let refused = |place: &Path, error: &std::io::Error| {
         Refusal::usage(format!("{what}: no files can be made in {}: {error}", place.display()))

@@ -1,4 +1,4 @@
-//! Why an operation was not done: what kind of refusal, the state that was in the way, and the next steps, as data.
+//! Why an operation was refused: the kind of refusal, the state that prevented it, and the next steps, as data.
 
 use regatta_core::causes::with_causes;
 use regatta_core::diagnostic::Diagnostic;
@@ -11,14 +11,14 @@ use regatta_store::{StoreError, TaskRecord};
 
 use crate::step::{Act, Step};
 
-/// The kind of a refusal. Each has an exit code of its own on the command line.
+/// The kind of a refusal. Each has its own exit code on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
     /// The request itself is wrong: a value, a file, a setting.
     Usage,
     /// Regatta could not do its job: a program is missing, the store is unreachable, the disk is full.
     CannotWork,
-    /// There is no such task, member, message, file.
+    /// There is no such task, member, message or file.
     NotFound,
     /// It did not happen in time.
     TimedOut,
@@ -30,14 +30,14 @@ pub enum RefusalKind {
     Interrupted,
 }
 
-/// What an operation ends with when it does not do what it was asked. It always has a next step.
+/// The error of an operation. It always has a next step.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// What kind.
+    /// Its kind.
     pub kind: RefusalKind,
-    /// What is in the way, in one sentence.
+    /// What prevented the operation, in one sentence.
     pub message: String,
-    /// The task it is about, and the name of the state it was in.
+    /// The task it is about, and the name of its state.
     pub task: Option<(TaskId, &'static str)>,
     /// What can be done next; never empty.
     pub next: Vec<Step>,
@@ -46,7 +46,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with the usual next step of its kind.
+    /// A refusal with the default next step of its kind.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         let next = vec![Step::Advice(usual_step(kind).to_owned())];
         Self { kind, message: message.into(), task: None, next, diagnostics: Vec::new() }
@@ -57,17 +57,17 @@ impl Refusal {
         Self::new(RefusalKind::Usage, message)
     }
 
-    /// It is not there.
+    /// Something does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::NotFound, message)
     }
 
-    /// The state forbids it.
+    /// The state forbids the operation.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Refused, message)
     }
 
-    /// Names the task it is about, in the state it has.
+    /// Names the task it is about, and the task's state.
     pub fn about(mut self, task: &TaskRecord) -> Self {
         self.task = Some((task.spec.id.clone(), task.state.name()));
         self
@@ -79,19 +79,19 @@ impl Refusal {
         self
     }
 
-    /// Says the next step in a sentence.
+    /// Gives the next step as a sentence.
     pub fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.next = vec![Step::Advice(hint.into())];
         self
     }
 
-    /// The next steps in one line for people.
+    /// The next steps on one line, for people.
     pub fn hint(&self) -> String {
         let steps: Vec<String> = self.next.iter().map(ToString::to_string).collect();
         steps.join("; ")
     }
 
-    /// Files could not be understood; the diagnostics say where.
+    /// Files could not be parsed; the diagnostics say where.
     pub fn diagnosed(diagnostics: Vec<Diagnostic>) -> Self {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
         let plural = if errors == 1 { "" } else { "s" };
@@ -133,7 +133,7 @@ impl Refusal {
     }
 }
 
-/// Where to look when nobody knows better.
+/// The default next step of each kind.
 fn usual_step(kind: RefusalKind) -> &'static str {
     match kind {
         RefusalKind::Usage => "`regatta --help` lists commands, `regatta COMMAND --help` what each takes",

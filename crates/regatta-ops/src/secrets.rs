@@ -1,18 +1,18 @@
-//! Text without the secrets that this process knows.
+//! Masks the secrets that this process knows.
 
 use regatta_core::config::Config;
 use regatta_engine::context::config_secrets;
 use regatta_engine::redact::Redactor;
 use serde_json::Value;
 
-/// Takes out the secrets of this environment and of the configured agents.
+/// Masks the secrets of this environment and of the configured agents.
 pub fn redactor(config: &Config) -> Redactor {
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Redactor::new(inherited.chain(config_secrets(config)).collect::<Vec<_>>())
 }
 
-/// The same, for what somebody writes who works in this directory: its `.env` files count too.
+/// The same for text written in this directory: its `.env` files count too.
 pub fn redactor_here(config: &Config) -> Redactor {
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -20,7 +20,7 @@ pub fn redactor_here(config: &Config) -> Redactor {
     Redactor::for_worker(inherited.chain(config_secrets(config)).collect::<Vec<_>>(), [here.as_path()])
 }
 
-/// The value without secrets: by the name of a variable, by the shape of a token, passwords and paths in addresses.
+/// The value with secrets masked: by a variable's name, by the form of a token, and passwords and paths in addresses.
 pub fn masked(name: &str, in_env: bool, value: Value) -> Value {
     match value {
         Value::Object(map) => {

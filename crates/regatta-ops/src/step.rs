@@ -6,7 +6,7 @@ use regatta_core::id::TaskId;
 use serde::Serialize;
 use serde_json::json;
 
-/// Something that can be done to a task.
+/// An action on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
@@ -16,13 +16,13 @@ pub enum Act {
     Logs,
     /// Follow what its agent does.
     Follow,
-    /// Show its events as they come.
+    /// Follow its events.
     Events,
     /// Show its work.
     Diff,
-    /// Wait for its end.
+    /// Wait until it ends.
     Wait,
-    /// Call it off.
+    /// Cancel it.
     Cancel,
     /// Try again in its lane.
     Retry,
@@ -30,15 +30,15 @@ pub enum Act {
     RetryFresh,
     /// Start it over in a fresh lane.
     Requeue,
-    /// End its wait.
+    /// Let it start.
     Unpark,
     /// Land its work.
     Land,
-    /// Land its work although its verdict was not good.
+    /// Land its work although its verdict did not pass.
     Accept,
-    /// Try again to land it.
+    /// Try to land it again.
     LandRetry,
-    /// Answer its agent, or ask it for more.
+    /// Send its agent a follow-up prompt.
     Send,
     /// Hand it in.
     Complete,
@@ -97,11 +97,11 @@ impl Act {
 /// One next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An act on a task.
+    /// An action on a task.
     Act {
-        /// Which.
+        /// The action.
         act: Act,
-        /// On which task.
+        /// The task.
         task: TaskId,
     },
     /// Anything else, in a sentence.

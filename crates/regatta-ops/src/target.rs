@@ -1,7 +1,7 @@
 //! The branch that a project's work lands on: one decision, made once.
 //!
-//! `target:` in regatta.yaml, `$REGATTA_TARGET` and `--target` win. Without them the first run decides and writes its
-//! decision to `.regatta/target`; every later process reads it, whatever branch is checked out by then.
+//! `target:` in regatta.yaml, `$REGATTA_TARGET` and `--target` take precedence. Without them the first run decides and
+//! writes its decision to `.regatta/target`; every later process reads it, whatever branch is checked out then.
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use regatta_engine::git::{BranchTip, Head};
 use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
 
-/// The longest name that a decision is read as.
+/// The longest branch name to read from the file.
 const LONGEST: u64 = 1024;
 
-/// A target branch, and who chose it.
+/// A target branch, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Named by a flag, a variable or regatta.yaml.
@@ -36,12 +36,12 @@ impl Target {
 }
 
 impl Project {
-    /// The branch work lands on. Looks only.
+    /// The branch work lands on. Changes nothing.
     pub fn target(&self) -> Result<String, Refusal> {
         Ok(self.choice()?.branch())
     }
 
-    /// The branch work lands on, and who chose it.
+    /// The branch work lands on, and how it was chosen.
     pub fn choice(&self) -> Result<Target, Refusal> {
         if let Some(target) = &self.config.target {
             return Ok(Target::Configured(target.clone()));
@@ -56,7 +56,7 @@ impl Project {
         Ok(Target::Proposed(branch))
     }
 
-    /// The branch work lands on, decided for good where nothing had decided it yet.
+    /// The branch work lands on, recorded as decided if it was not decided yet.
     pub fn decide_target(&self) -> Result<String, Refusal> {
         match self.choice()? {
             Target::Configured(branch) => Ok(branch),
@@ -70,7 +70,7 @@ impl Project {
         }
     }
 
-    /// The branch that the train of this project lands on now: the one of its daemon, unless this command named one.
+    /// The branch that the project's train lands on now: its daemon's, unless this command names one.
     pub fn train_target(&self) -> Result<String, Refusal> {
         let named_here = matches!(self.config.origin("target"), Origin::Flag | Origin::Env);
         let serving = match presence(&self.repo) {
@@ -80,12 +80,12 @@ impl Project {
         serving.map_or_else(|| self.target(), Ok)
     }
 
-    /// Refuses a target that is not there.
+    /// Refuses a target that does not exist.
     pub fn require_branch(&self, choice: &Target) -> Result<(), Refusal> {
         let branch = choice.clone().branch();
         let found = self.repo.branch_tip(&branch)?;
         match choice {
-            // A new branch can begin where the remote's is, if somebody named it.
+            // A named branch that does not exist yet can start at the remote's.
             Target::Configured(_) | Target::Proposed(_) if found.is_some() => Ok(()),
             Target::Configured(_) | Target::Proposed(_) => {
                 Err(Refusal::new(RefusalKind::Git, format!("there is no branch {branch} to land on"))
@@ -101,7 +101,7 @@ impl Project {
         }
     }
 
-    /// Where work lands, for somebody who has another branch checked out and did not choose it.
+    /// Where work lands, if the user has another branch checked out and did not choose the target.
     pub fn lands_elsewhere(&self) -> Result<Option<String>, Refusal> {
         let (Target::Decided(target) | Target::Proposed(target)) = self.choice()? else { return Ok(None) };
         Ok(match &self.repo.head {
@@ -128,7 +128,7 @@ impl Project {
         }
     }
 
-    /// Writes the decision, durably, unless another process was faster. The one that counts.
+    /// Records the decision durably, unless another process was faster. Returns the decision that counts.
     pub fn record_target(&self, branch: &str) -> Result<String, Refusal> {
         self.make_state_dir()?;
         let path = self.target_file();

@@ -1,4 +1,4 @@
-//! Task files of a project: parsed with its settings, and the programs that their agents need.
+//! Task files of a project: parsing with its settings, and the programs that their agents need.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use regatta_core::taskfile::{self, LoadSettings, Loaded, Source};
 
 use crate::project::{Project, shown};
 
-/// Parses files that were read already. Ids in the store are no dependencies here: a run is whole by itself.
+/// Parses the contents of files. Ids in the store are no dependencies here, because a run is complete in itself.
 pub fn parse_files<'a>(
     project: &'a Project,
     files: &'a [(PathBuf, Vec<u8>)],
@@ -31,7 +31,7 @@ pub fn parse_files<'a>(
     settings.repo_root = project.repo.toplevel.to_str();
     adjust(&mut settings);
     let mut loaded = taskfile::load(&sources, &settings);
-    // Messages name files as they were given; a task remembers where its own really is.
+    // Messages name files as they were given; a task records the real path of its own.
     for spec in &mut loaded.tasks {
         if let Some((name, line)) = spec.source.rsplit_once(':') {
             let file = std::path::absolute(name).unwrap_or_else(|_| name.into());
@@ -43,7 +43,7 @@ pub fn parse_files<'a>(
     loaded
 }
 
-/// The file's directory: from the repository root if it lies inside, else absolute.
+/// The file's directory: relative to the repository root if it is inside, otherwise absolute.
 fn directory_of(root: &Path, file: &Path) -> Option<String> {
     let file = std::fs::canonicalize(file).ok()?;
     let root = std::fs::canonicalize(root).ok()?;
@@ -51,7 +51,7 @@ fn directory_of(root: &Path, file: &Path) -> Option<String> {
     Some(dir.strip_prefix(&root).unwrap_or(dir).to_string_lossy().into_owned())
 }
 
-/// The program of a task's agent, if it is not there.
+/// The program of a task's agent, if it cannot be found.
 pub fn missing_program(project: &Project, spec: &TaskSpec, claude_exe: Option<&Path>) -> Option<String> {
     let agent = project.config.agents.get(&spec.agent)?;
     let program = agent.program()?;
@@ -61,7 +61,7 @@ pub fn missing_program(project: &Project, spec: &TaskSpec, claude_exe: Option<&P
     found.is_none().then_some(program)
 }
 
-/// What makes an agent's program known, for work that a daemon takes.
+/// How to make an agent's program available to the daemon.
 pub fn missing_hint(project: &Project, agent: &str) -> String {
     let install = project.config.agents.get(agent).and_then(|agent| agent.kind.install());
     let install =
@@ -69,7 +69,7 @@ pub fn missing_hint(project: &Project, agent: &str) -> String {
     format!("{install}, or name it in regatta.yaml: agents.{agent}.exe; `regatta doctor` shows what is found")
 }
 
-/// A warning for each agent of these tasks whose program is not there: a daemon with another PATH may still know it.
+/// A warning for each agent of these tasks whose program cannot be found: a daemon with another PATH may still find it.
 pub fn missing_programs(project: &Project, tasks: &[TaskSpec]) -> Vec<Diagnostic> {
     let agents: BTreeMap<&str, &TaskSpec> =
         tasks.iter().rev().map(|spec| (spec.agent.as_str(), spec)).collect();

@@ -1,4 +1,4 @@
-//! What can be done to tasks, and what comes of it: each task is changed, or refused with its reason.
+//! Operations on tasks: each task is changed, or refused with a reason.
 
 mod add;
 mod cancel;
@@ -34,15 +34,15 @@ use crate::step::Act;
 /// What was done to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It is cancelled.
+    /// It was cancelled.
     Cancelled,
     /// The process that holds it was asked to cancel it.
     CancelAsked,
     /// It waits to be started.
     Pending,
-    /// It waits until this time; without one, until it is unparked.
+    /// It waits until this time, or until it is unparked.
     Parked(Option<Timestamp>),
-    /// Its work was sent to the train; its state says what came of that.
+    /// Its work was put into the train, with this result.
     Landed(String),
 }
 
@@ -60,19 +60,19 @@ impl fmt::Display for Did {
     }
 }
 
-/// One task that was changed.
+/// A changed task.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// The task as it is now.
+    /// The task in its new state.
     pub task: TaskRecord,
     /// What was done.
     pub did: Did,
-    /// Where the work went that was in its lane.
+    /// The ref with the work from its lane, if that was saved.
     pub salvaged: Option<String>,
 }
 
 impl Changed {
-    /// The whole sentence.
+    /// The result as a sentence.
     pub fn sentence(&self) -> String {
         let id = &self.task.spec.id;
         let saved = self.salvaged.as_ref().map(|name| format!("; what was in its lane is in {name}"));
@@ -84,7 +84,7 @@ impl Changed {
     }
 }
 
-/// What an operation did to the tasks it was given.
+/// The results of an operation for each task.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// Those that were changed.
@@ -94,7 +94,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Adds what became of one task.
+    /// Adds the result of one task.
     pub fn push(&mut self, id: &TaskId, result: Result<Changed, Refusal>) {
         match result {
             Ok(changed) => self.changed.push(changed),
@@ -102,7 +102,7 @@ impl Changes {
         }
     }
 
-    /// What became of the one task that the operation was for.
+    /// The result of an operation on a single task.
     pub fn only(mut self) -> Result<Changed, Refusal> {
         match (self.changed.pop(), self.refused.pop()) {
             (Some(changed), _) => Ok(changed),
@@ -111,7 +111,7 @@ impl Changes {
         }
     }
 
-    /// For programs.
+    /// The results as a document.
     pub fn document(&self, operator: &Operator) -> ChangesDocument {
         let changed = |changed: &Changed| ChangedDocument {
             task: TaskDocument::from(&changed.task),
@@ -149,7 +149,7 @@ pub fn acts(state: &TaskState) -> &'static [Act] {
     }
 }
 
-/// Why an operation does not fit the state: both are named, and the next steps are given.
+/// The refusal of an operation that does not fit the state: it names both, and gives the next steps.
 pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
     let (id, state) = (&task.spec.id, task.state.name());
     let refusal = Refusal::refused(format!("{id} is {state}, so it cannot be {cannot}")).about(task);

@@ -1,4 +1,4 @@
-//! Whether this project's configuration and git settings may run anything, and what to say when they may not.
+//! Whether this project's configuration and git settings may run anything, and the refusal if they may not.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,32 +17,32 @@ use crate::project::{Project, shown};
 use crate::refusal::Refusal;
 use crate::secrets::masked;
 
-/// How much of a value is shown.
+/// How many characters of a value are shown.
 const LONGEST: usize = 160;
 
-/// An agent can write before its start is on record, and files are stamped by a coarse clock.
+/// An agent can write before its start is recorded, and file times come from a coarse clock.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// What there is to say about the configuration file.
+/// The assessment of the configuration file.
 pub enum Verdict {
     /// There is no file, or nothing in it runs anything.
     Harmless,
-    /// The user agreed to what it says.
+    /// The user agreed to it.
     Trusted,
-    /// The user wrote it: it is trusted from now on. The text says so where that is not obvious.
+    /// The user wrote it: it is trusted from now on. The text says so if that is not obvious.
     Own(Option<String>),
-    /// The user has not agreed yet, because of this.
+    /// The user has not agreed yet, for this reason.
     Untrusted(&'static str),
 }
 
-/// A question to the user: do they agree to what a file runs?
+/// A question to the user: whether to trust what a file runs.
 #[derive(Clone, Debug)]
 pub struct TrustQuestion {
     /// The configuration file.
     pub file: String,
-    /// Why it is asked, as the end of a sentence that begins with the file.
+    /// The reason for the question, as the end of a sentence that begins with the file.
     pub why: &'static str,
-    /// The settings that run or allow something, with what they say.
+    /// The settings that run or allow something, with their values.
     pub settings: Vec<(String, String)>,
 }
 
@@ -87,7 +87,7 @@ fn new_sections<'a>(now: &'a BTreeMap<String, Section>, book: &Book) -> Vec<(&'a
     now.iter().filter(|(key, section)| !book.agrees(key, section)).collect()
 }
 
-/// Looks at the configuration file. Runs nothing of it and records nothing.
+/// Assesses the configuration file. Runs nothing of it and records nothing.
 pub async fn assess(project: &Project) -> Result<Verdict, Refusal> {
     let Some(file) = &project.config_file else { return Ok(Verdict::Harmless) };
     let now = sections(&project.file_config);
@@ -121,7 +121,7 @@ pub async fn assess(project: &Project) -> Result<Verdict, Refusal> {
     Ok(Verdict::Own(Some(format!("{} changed by you, and trusted: {}", shown(file), keys.join(", ")))))
 }
 
-/// Whether the file changed last while an agent of this project was running. Its change time cannot be set back.
+/// Whether the file last changed while an agent of this project was running. Its change time cannot be set back.
 async fn changed_beside_agents(project: &Project, file: &Path) -> Result<bool, Refusal> {
     if !project.has_store() {
         return Ok(false);
@@ -145,13 +145,13 @@ async fn attempts_at(store: &dyn Store, at: Timestamp) -> Result<bool, Refusal> 
 }
 
 impl Project {
-    /// Refuses to go on where something of the repository would run that its user has not agreed to. The option `trust`
-    /// agrees. What was found and is worth a note comes back.
+    /// Refuses if something of the repository would run that the user has not agreed to. The option `trust` agrees.
+    /// Returns notes worth showing.
     pub async fn require_trust(&self) -> Result<Vec<String>, Refusal> {
         self.require_trust_or(|_| false).await
     }
 
-    /// The same, and asks first: `agree` shows somebody the question and says whether they agree.
+    /// The same, but asks first: `agree` shows the question and returns whether the user agrees.
     pub async fn require_trust_or(
         &self,
         agree: impl FnOnce(&TrustQuestion) -> bool,
@@ -176,7 +176,7 @@ impl Project {
         Ok(note.into_iter().collect())
     }
 
-    /// Trusts what the configuration file says now.
+    /// Trusts the configuration file as it is now.
     pub fn trust_file(&self) -> Result<(), Refusal> {
         if let Some(file) = &self.config_file {
             let trust = FileTrust { sections: sections(&self.file_config) };
@@ -185,7 +185,7 @@ impl Project {
         Ok(())
     }
 
-    /// Trusts the state directory, git's settings and the configuration file as they are now.
+    /// Trusts the state directory, the git settings and the configuration file as they are now.
     pub fn trust_everything(&self) -> Result<(), Refusal> {
         match state_dir::standing(&self.repo)? {
             state_dir::Standing::Ours => {}
@@ -196,7 +196,7 @@ impl Project {
         self.trust_file()
     }
 
-    /// What the file says that the user has not agreed to, for people.
+    /// The settings of the file that the user has not agreed to, for people.
     pub fn asked_for(&self) -> Vec<(String, String)> {
         let now = sections(&self.file_config);
         let Ok(book) = Book::open(&self.repo) else { return Vec::new() };

@@ -1,9 +1,9 @@
-//! Instants for people: short, and in the time zone of this machine. Documents keep RFC 3339.
+//! Instants for people: short, and in the local time zone. Documents use RFC 3339.
 
 use jiff::tz::TimeZone;
 use regatta_core::time::Timestamp;
 
-/// For a sentence: `17:43` today, `16 Nov 09:00` else, with the year where it is another one.
+/// For a sentence: `17:43` today, `16 Nov 09:00` otherwise, with the year if it is another one.
 pub fn moment(at: Timestamp) -> String {
     moment_in(at, regatta_engine::clock::now(), &TimeZone::system())
 }
@@ -13,7 +13,7 @@ pub fn stamp(at: Timestamp) -> String {
     shown(at, "%Y-%m-%d %H:%M:%S", &TimeZone::system())
 }
 
-/// How long ago, in one short word: `now`, `12s`, `3m`, `2h`, `5d`.
+/// How long ago, in short form: `now`, `12s`, `3m`, `2h`, `5d`.
 pub fn ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.since(at).as_secs();
     match seconds {

@@ -1,6 +1,6 @@
-//! What the agent of an attempt says about its work, from inside its lane.
+//! Reports of an attempt's agent about its work, from its lane.
 //!
-//! It is known by the `REGATTA_*` environment of the attempt; the token in it is what the store believes.
+//! The agent is identified by the attempt's `REGATTA_*` environment; the store checks the token in it.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Whose environment this is. Refused outside of an attempt.
+    /// The attempt of this environment. Refused outside of an attempt.
     pub fn here() -> Result<Self, Refusal> {
         let task = TaskId::parse(&variable("REGATTA_TASK")?)
             .map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
@@ -39,7 +39,7 @@ impl Worker {
         Ok(Self { task, attempt, token_hash, store_url: variable("REGATTA_STORE")? })
     }
 
-    /// Says something about the work. Secrets stay out.
+    /// Reports on the work. Secrets are masked.
     pub async fn say(&self, word: Word) -> Result<(), Refusal> {
         let report = WorkerReport {
             task: self.task.clone(),
@@ -53,17 +53,18 @@ impl Worker {
     }
 }
 
-/// Records what a worker said, without the secrets of its environment and of the settings.
+/// Records an agent's report, with the secrets of its environment and of the settings masked.
 pub async fn report(store: &dyn Store, config: &Config, report: WorkerReport) -> Result<(), Refusal> {
     let report = WorkerReport { word: without_secrets(report.word, Some(config)), ..report };
     Ok(store.report(&report, &RequestId::fresh(), clock::now()).await?)
 }
 
-/// What a worker says is kept and shown: secrets of its environment, of its lane's `.env` and of the settings stay out.
+/// A report is stored and shown, so the secrets of the environment, of the lane's `.env` and of the settings are
+/// masked.
 fn without_secrets(word: Word, config: Option<&Config>) -> Word {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    // An agent may hand on less of its environment than it has: what the settings know counts too.
+    // An agent may pass on only a part of its environment, so the secrets in the settings count too.
     let vars = vars.chain(config.map(config_secrets).into_iter().flatten());
     let dirs = [std::env::var_os("REGATTA_LANE").map(PathBuf::from), std::env::current_dir().ok()];
     let redactor =

@@ -1,4 +1,4 @@
-//! Taking a task from the board.
+//! Takes tasks from the board.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::documents::crew::ClaimDocument;
 use crate::project::find_task;
 use crate::refusal::{Refusal, RefusalKind};
 
-/// Tasks that are looked at in one go.
+/// How many tasks are read at once.
 const PAGE: usize = 500;
-/// Who waits looks for members who have left this often: their tasks are back then.
+/// How often a waiting member checks for members who have left, because their tasks become free.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Which task to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// The next one for the member; refused where there is none.
+    /// The next one for the member; refused if there is none.
     #[default]
     Next,
-    /// The next one, waiting until there is one, at most this long.
+    /// The next one, waiting for it at most this long.
     Wait(Option<Duration>),
-    /// This one, by its id or the beginning of it, whoever it is for.
+    /// This one, by its id or the beginning of it, whoever it is meant for.
     Named(String),
 }
 
-/// Takes a task from the board.
+/// A request to take a task from the board.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Who takes it.
+    /// The member that takes it.
     pub who: Speaker,
-    /// Which.
+    /// Which task.
     pub pick: Pick,
-    /// With a lane of its own, whose work is checked and landed when it is completed.
+    /// Make a lane, whose work is checked and landed when the task is completed.
     pub lane: bool,
 }
 
@@ -52,7 +52,7 @@ struct Taken {
 }
 
 impl Crew {
-    /// Takes a task, with its lane if one is wanted. Exactly one member gets a task.
+    /// Takes a task, with a lane if requested. Exactly one member gets a task.
     pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimDocument, Refusal> {
         let store = self.store();
         let member = request.who.member(store).await?;
@@ -75,7 +75,7 @@ fn nothing(member: &Member) -> Refusal {
         .hinted("`regatta task list` shows the board; --wait waits until there is something")
 }
 
-/// One request for one task, under a secret of its own.
+/// A claim request for one task, with a new secret.
 fn request(task: &TaskId, member: &Member) -> (store::ClaimRequest, String) {
     let token = fresh_token();
     let request = store::ClaimRequest {
@@ -96,7 +96,7 @@ fn left(error: StoreError, member: &Member) -> Refusal {
     }
 }
 
-/// The task that was named, whoever it is for.
+/// Takes the named task, whoever it is meant for.
 async fn named(store: &dyn Store, member: &Member, text: &str) -> Result<Taken, Refusal> {
     let task = find_task(store, text).await?;
     let id = &task.spec.id;
@@ -117,13 +117,13 @@ async fn named(store: &dyn Store, member: &Member, text: &str) -> Result<Taken, 
     Err(not_held(store, member, &task).await?)
 }
 
-/// The task that suits best of those that nobody took meanwhile.
+/// Takes the most suitable task that no other member took meanwhile.
 async fn next(store: &dyn Store, member: &Member) -> Result<Option<Taken>, Refusal> {
     for id in suiting(store, member).await? {
         let (request, token) = request(&id, member);
         match store.claim(&request, clock::now()).await {
             Ok(Some(claim)) => return Ok(Some(Taken { claim, token })),
-            // Somebody else was faster.
+            // Another member was faster.
             Ok(None) | Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(left(error, member)),
         }
@@ -131,7 +131,7 @@ async fn next(store: &dyn Store, member: &Member) -> Result<Option<Taken>, Refus
     Ok(None)
 }
 
-/// What is on the board for a member, the best first.
+/// The tasks on the board for a member, most suitable first.
 async fn suiting(store: &dyn Store, member: &Member) -> Result<Vec<TaskId>, Refusal> {
     let members = store.members().await?;
     let asker = Asker { name: &member.name, role: &member.role };
@@ -162,7 +162,7 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
     loop {
         changes.borrow_and_update();
         watch.look(store).await?;
-        // Nobody waits for somebody who has left, also where there is nothing to claim.
+        // A member who has left stops waiting, even if there is nothing to claim.
         let is_there = |other: &Member| other.is_there && other.session == member.session;
         if !store.members().await?.iter().any(is_there) {
             return Err(left(StoreError::SessionExpired, member));

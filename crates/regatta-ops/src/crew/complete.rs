@@ -1,4 +1,4 @@
-//! Handing a task in.
+//! Hands in tasks.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::crew::MemberName;
@@ -17,22 +17,22 @@ use crate::documents::crew::BoardTaskDocument;
 use crate::project::find_task;
 use crate::refusal::Refusal;
 
-/// A task that is handed in.
+/// A request to hand in a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteRequest {
     /// The task.
     pub held: Held,
-    /// What came of it.
+    /// The result.
     pub result: String,
-    /// How good it is.
+    /// The member's verdict on it.
     pub verdict: Verdict,
-    /// The member that gets a message about it, in the words of the template `report`.
+    /// The member that gets a message about it, from the template `report`.
     pub tell: Option<MemberName>,
 }
 
 impl Crew {
-    /// Hands a task in. What was made in its lane is checked and put into the train; without a lane it is done. With the
-    /// verdict block or unknown it waits for a person.
+    /// Hands in a task. Work in its lane is checked and put into the train; without a lane it is done. With the verdict
+    /// block or unknown it waits for a person.
     pub async fn complete(&self, request: &CompleteRequest) -> Result<BoardTaskDocument, Refusal> {
         let store = self.store();
         let member = &request.held.who.member(store).await?;
@@ -75,7 +75,7 @@ impl Crew {
     }
 }
 
-/// Ends an attempt that worked in no lane, or is not good.
+/// Ends an attempt that had no lane, or whose verdict does not pass.
 async fn end(
     store: &dyn Store,
     member: &Member,
@@ -97,7 +97,7 @@ async fn end(
     settle(store, member, claim, attempt, outcome).await
 }
 
-/// What a member blocked itself it may go on with.
+/// Takes up a task again that the member blocked itself.
 async fn take_up_again(store: &dyn Store, member: &Member, text: &str) -> Result<Option<Attempt>, Refusal> {
     let task = find_task(store, text).await?;
     if !matches!(task.state, TaskState::Blocked { .. }) {

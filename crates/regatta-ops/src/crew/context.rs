@@ -1,4 +1,4 @@
-//! Shared context: values that everybody of the crew reads and writes, each in versions.
+//! Shared context: versioned values that all crew members read and write.
 
 use regatta_engine::clock;
 use regatta_store::{ContextWrite, LEADER_ROLE, Lander, RequestId, StoreError};
@@ -8,36 +8,36 @@ use crate::documents::crew::ContextDocument;
 use crate::refusal::Refusal;
 use crate::secrets::redactor_here;
 
-/// A value to write.
+/// A request to write a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetContextRequest {
-    /// Who writes.
+    /// The member that writes.
     pub who: Speaker,
-    /// Under which key.
+    /// The key.
     pub key: String,
-    /// What.
+    /// The value.
     pub value: String,
-    /// Only if it is in this version; 0 if it is not there.
+    /// Only if the value has this version; 0 means it must not exist yet.
     pub if_version: Option<u64>,
-    /// Only if the crew is led in this epoch.
+    /// Only if this is the leader's epoch.
     pub epoch: Option<u64>,
 }
 
-/// A value to take away.
+/// A request to delete a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteContextRequest {
-    /// Who takes it away.
+    /// The member that deletes it.
     pub who: Speaker,
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Only if it is in this version.
+    /// Only if the value has this version.
     pub if_version: Option<u64>,
-    /// Only if the crew is led in this epoch.
+    /// Only if this is the leader's epoch.
     pub epoch: Option<u64>,
 }
 
 impl Crew {
-    /// Writes a value, and says what is there now. Everybody reads it, and the store keeps it: secrets stay out.
+    /// Writes a value and returns it. It is stored and readable by everyone, so secrets are masked.
     pub async fn set_context(&self, request: &SetContextRequest) -> Result<ContextDocument, Refusal> {
         let value = redactor_here(&self.project.config).redact(&request.value).into_owned();
         let write = ContextWrite {
@@ -53,7 +53,7 @@ impl Crew {
         Ok(ContextDocument { value: write.value, version, ..now })
     }
 
-    /// Takes a value away. The document has no value then.
+    /// Deletes a value. The returned document has no value.
     pub async fn delete_context(&self, request: &DeleteContextRequest) -> Result<ContextDocument, Refusal> {
         let entry = self.context(&request.key).await?;
         let write = ContextWrite {
@@ -69,7 +69,7 @@ impl Crew {
         Ok(ContextDocument { key: write.key, value: None, version, by: write.by, at })
     }
 
-    /// A value; it has to be there.
+    /// A value that has to exist.
     pub async fn context(&self, key: &str) -> Result<ContextDocument, Refusal> {
         let entry = self.store.context(key).await?.ok_or_else(|| {
             Refusal::not_found(format!("there is no value {key:?}"))
@@ -78,7 +78,7 @@ impl Crew {
         Ok(ContextDocument::from(&entry))
     }
 
-    /// The right to write as the leader of an epoch; none where none was named.
+    /// The right to write as the leader of an epoch; `None` if no epoch was given.
     async fn as_leader(&self, epoch: Option<u64>) -> Result<Option<Lander>, Refusal> {
         let Some(epoch) = epoch else { return Ok(None) };
         match self.store.holder(LEADER_ROLE).await? {

@@ -1,4 +1,4 @@
-//! A task that a member holds, and how its attempt is settled by hand.
+//! Tasks that a member holds, and how their attempts are ended by hand.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::exit::Exit;
@@ -17,33 +17,33 @@ use crate::documents::crew::BoardTaskDocument;
 use crate::project::find_task;
 use crate::refusal::Refusal;
 
-/// A task, and by what right it is changed.
+/// A task, and the right to change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The task, or the beginning of its id.
     pub task: String,
-    /// Who holds it.
+    /// The member that holds it.
     pub who: Speaker,
-    /// The token of the claim: refused if the task has changed hands since.
+    /// The token of the claim: refused if another member has taken the task since.
     pub token: Option<String>,
 }
 
-/// A task that its holder fails or blocks.
+/// A request to fail or block a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReasonRequest {
     /// The task.
     pub held: Held,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Crew {
-    /// A task of the board for programs, as it is now.
+    /// A task of the board as a document.
     pub async fn task(&self, id: &TaskId) -> Result<BoardTaskDocument, Refusal> {
         Ok(BoardTaskDocument::of(&self.store.task(id).await?, &self.store.members().await?))
     }
 
-    /// The holder gives a task up. One attempt is charged; what depends on it is skipped until it is given back.
+    /// Fails a task. One attempt is charged; tasks that depend on it are skipped until it is given back.
     pub async fn fail(&self, request: &ReasonRequest) -> Result<BoardTaskDocument, Refusal> {
         let (store, held_by, reason) = (self.store(), &request.held, &request.reason);
         let member = held_by.who.member(store).await?;
@@ -59,7 +59,7 @@ impl Crew {
         self.task(&task.spec.id).await
     }
 
-    /// The holder cannot go on without somebody's help. Nothing is charged.
+    /// Blocks a task that cannot continue without help. Nothing is charged.
     pub async fn block(&self, request: &ReasonRequest) -> Result<BoardTaskDocument, Refusal> {
         let (store, held_by, reason) = (self.store(), &request.held, &request.reason);
         let member = held_by.who.member(store).await?;
@@ -86,7 +86,7 @@ impl Crew {
     }
 }
 
-/// The task that `text` names and the member's claim on it.
+/// The task that `text` names, and the member's claim on it.
 pub(super) async fn held(
     store: &dyn Store,
     member: &Member,
@@ -129,14 +129,14 @@ pub(super) async fn not_held(
     Ok(refusal.about(task))
 }
 
-/// The record of a claim's attempt, as it is so far.
+/// The record of a claim's attempt so far.
 pub(super) async fn record(store: &dyn Store, claim: &Claim) -> Result<Attempt, Refusal> {
     let attempts = store.attempts(&claim.task).await?;
     let found = attempts.into_iter().find(|attempt| attempt.n == claim.attempt);
     Ok(found.unwrap_or_else(|| Attempt::new(claim.attempt, &claim.spec.agent)))
 }
 
-/// Hears the holder's word under its token: a token of an attempt that is over is refused.
+/// Records the holder's report under its token; the token of an ended attempt is refused.
 pub(super) async fn believe(
     store: &dyn Store,
     claim: &Claim,

@@ -1,4 +1,4 @@
-//! Reading an inbox: nothing is lost, and nothing is shown as new twice.
+//! Reads inboxes: no message is lost, and none is shown as new twice.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::{Crew, Speaker, deaf};
 use crate::project::Project;
 use crate::refusal::Refusal;
 
-/// Who waits looks by itself this often; a message wakes it before.
+/// How often a waiting reader looks without a wake-up; a message wakes it earlier.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Which messages of an inbox.
+/// Selects messages of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxRequest {
-    /// Whose.
+    /// The owner of the inbox.
     pub reader: MemberName,
-    /// Those that were shown before, too.
+    /// Include messages that were shown before.
     pub all: bool,
-    /// Only from this one.
+    /// Only messages from this member.
     pub from: Option<MemberName>,
     /// Only answers to this message.
     pub reply_to: Option<u64>,
-    /// At most this many, the oldest.
+    /// At most this many, oldest first.
     pub limit: usize,
 }
 
 impl InboxRequest {
-    /// All that is new for a reader.
+    /// All new messages of a reader.
     pub fn new(reader: MemberName) -> Self {
         Self { reader, all: false, from: None, reply_to: None, limit: InboxQuery::default().limit }
     }
@@ -48,30 +48,31 @@ impl InboxRequest {
     }
 }
 
-/// Messages to wait for.
+/// A request to wait for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRequest {
-    /// Which.
+    /// Which messages.
     pub inbox: InboxRequest,
-    /// No longer than this.
+    /// When to give up.
     pub until: Option<Instant>,
-    /// The reader stays in the crew by waiting.
+    /// Whether waiting counts as a heartbeat of the reader.
     pub keeps_there: bool,
 }
 
-/// Messages that were read, and not yet marked: who shows them calls [`Letters::shown`] afterwards. Until then, or until they
-/// are dropped, no other process reads this inbox. What was shown and not marked is shown again, so nothing is lost.
+/// Messages that were read but not yet marked: after showing them, call [`Letters::shown`]. Until then, or until this
+/// is dropped, no other process reads the inbox. Messages that were shown but not marked are shown again, so none is
+/// lost.
 pub struct Letters {
-    /// The messages, the oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
     reader: MemberName,
     store: Arc<dyn Store>,
-    /// Given back by a crash too.
+    /// The lock of the inbox, which a crash releases too.
     _turn: Option<File>,
 }
 
 impl Letters {
-    /// Marks those that were new as read.
+    /// Marks the new messages as read.
     pub async fn shown(self) -> Result<Vec<Message>, Refusal> {
         let is_new = |message: &&Message| message.read_at.is_none();
         let new: Vec<u64> = self.messages.iter().filter(is_new).map(|message| message.id).collect();
@@ -85,25 +86,25 @@ impl Letters {
 /// Which messages to mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// These, by their numbers.
+    /// By number.
     Numbers(Vec<u64>),
     /// Every message that was shown.
     Shown,
 }
 
-/// Messages to mark.
+/// A request to mark messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkRequest {
-    /// In whose inbox.
+    /// The owner of the inbox.
     pub who: Speaker,
-    /// Which.
+    /// Which messages.
     pub which: Which,
-    /// As what.
+    /// The mark.
     pub mark: Mark,
 }
 
 impl Crew {
-    /// Whose inbox is meant.
+    /// The owner of the inbox.
     pub async fn reader(&self, who: &Speaker) -> Result<MemberName, Refusal> {
         who.reader(self.store()).await
     }
@@ -116,7 +117,7 @@ impl Crew {
         Ok(self.letters(&request.reader, messages, Some(turn)))
     }
 
-    /// Reads messages by their numbers.
+    /// Reads messages by number.
     pub async fn read(&self, who: &Speaker, ids: &[u64]) -> Result<Letters, Refusal> {
         let reader = self.reader(who).await?;
         let mut messages = self.store.inbox(&reader, &InboxQuery::default()).await?;
@@ -131,7 +132,7 @@ impl Crew {
         Letters { messages, reader: reader.clone(), store: self.store.clone(), _turn: turn }
     }
 
-    /// New messages if there are any; nobody is held up where there are none.
+    /// New messages, if any; does not wait for the inbox if there are none.
     pub async fn new_letters(&self, request: &InboxRequest) -> Result<Option<Letters>, Refusal> {
         let found = self.store.inbox(&request.reader, &request.query()).await?;
         if !found.iter().any(|message| request.is_it(message)) {
@@ -141,7 +142,7 @@ impl Crew {
         Ok(Some(letters).filter(|letters| !letters.messages.is_empty()))
     }
 
-    /// Messages as soon as there are some; `None` if the time is over.
+    /// Waits for messages; `None` if the time is over.
     pub async fn wait_for_letters(&self, request: &WaitRequest) -> Result<Option<Letters>, Refusal> {
         let mut changes = self.store.subscribe().await?;
         loop {
@@ -165,7 +166,7 @@ impl Crew {
         }
     }
 
-    /// Marks messages, and says which.
+    /// Marks messages, and returns their numbers.
     pub async fn mark(&self, request: MarkRequest) -> Result<Vec<u64>, Refusal> {
         let reader = self.reader(&request.who).await?;
         let ids = match request.which {
@@ -185,7 +186,7 @@ impl Crew {
     }
 }
 
-/// The right to show the inbox of a member and mark what was shown: one process at a time.
+/// The lock for showing a member's inbox and marking what was shown: one process at a time.
 async fn turn(project: &Project, name: &MemberName) -> Result<File, Refusal> {
     let dir = project.repo.state_dir.join("inboxes");
     std::fs::create_dir_all(&dir).map_err(|error| Refusal::io("making", &dir, &error))?;

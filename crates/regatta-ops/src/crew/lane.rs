@@ -17,7 +17,7 @@ use crate::assemble::assemble;
 use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
 
-/// What the engine's parts need, in the member's name.
+/// The engine's context, in the member's name.
 async fn context(
     project: &Project,
     store: &Arc<dyn Store>,
@@ -32,7 +32,7 @@ fn failed(error: &WorkerError) -> Refusal {
         .hinted("`regatta doctor` looks at the repository and its lanes")
 }
 
-/// Makes the lane of a task that was just claimed; without one the claim is given back.
+/// Makes the lane of a task that was just claimed; if that fails, the claim is given back.
 pub(super) async fn make(
     project: &Project,
     store: &Arc<dyn Store>,
@@ -55,7 +55,7 @@ pub(super) async fn make(
     }
 }
 
-/// Hands in what is in the lane.
+/// Hands in the work in the lane.
 pub(super) async fn hand_in(
     project: &Project,
     store: &Arc<dyn Store>,

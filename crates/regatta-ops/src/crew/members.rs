@@ -17,32 +17,32 @@ use super::{Crew, Speaker, deaf, there};
 use crate::documents::crew::{LeaderDocument, LeftDocument, MemberDocument};
 use crate::refusal::Refusal;
 
-/// Who waits for the lead looks this often whether it is free.
+/// How often to check whether the lead is free while waiting for it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a member's being there is seen by.
+/// What a membership depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// This process lives.
+    /// This process.
     Here,
-    /// The process that started this one lives.
+    /// The parent of this process.
     Parent,
-    /// The process of this number lives.
+    /// The process with this id.
     Process(u32),
-    /// Heartbeats come, at most this far apart.
+    /// Heartbeats, at most this far apart.
     Heartbeats(Duration),
 }
 
-/// Somebody who joins the crew.
+/// A request to join the crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterRequest {
-    /// Under which name.
+    /// The member's name.
     pub name: MemberName,
-    /// What for.
+    /// The member's role.
     pub role: Role,
-    /// What its being there is seen by.
+    /// What the membership depends on.
     pub stands: Stands,
-    /// Of role leader: wait until the lead is free, and take it then.
+    /// For the role leader: wait until the lead is free, then take it.
     pub wait: bool,
 }
 
@@ -71,12 +71,12 @@ impl RegisterRequest {
     }
 }
 
-/// A member says that it is there.
+/// A member's heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatRequest {
-    /// Who.
+    /// The member.
     pub who: Speaker,
-    /// The task that it holds and works on now.
+    /// The task that it holds and is working on.
     pub task: Option<String>,
 }
 
@@ -97,7 +97,7 @@ impl Crew {
         there(&self.store.members().await?, &request.name)
     }
 
-    /// Joins the crew. One who is there already under that name and role, by the same sign, is it.
+    /// Joins the crew. A member with the same name, role and process is taken as this one.
     pub async fn join(&self, request: &RegisterRequest) -> Result<Member, Refusal> {
         let node = request.node()?;
         let members = self.store.members().await?;
@@ -113,7 +113,7 @@ impl Crew {
         }
     }
 
-    /// Registers this process as the leader, unless a member of that name is known already: then nothing is to be done.
+    /// Registers this process as the leader, unless a member with that name is already known.
     pub async fn take_lead(&self, name: &MemberName) -> Result<Option<SessionId>, Refusal> {
         if self.store.members().await?.iter().any(|member| member.name == *name) {
             return Ok(None);
@@ -123,13 +123,13 @@ impl Crew {
         Ok(Some(self.register(&request).await?.session))
     }
 
-    /// A member for programs.
+    /// A member as a document.
     pub async fn document(&self, member: &Member) -> Result<MemberDocument, Refusal> {
         let leader = self.store.holder(LEADER_ROLE).await?.map(|leader| leader.session);
         Ok(MemberDocument::of(member, leader.as_ref()))
     }
 
-    /// A member is still there; a task that it names and holds is running.
+    /// Records that a member is alive; a task that it names and holds becomes running.
     pub async fn heartbeat(&self, request: &HeartbeatRequest) -> Result<MemberDocument, Refusal> {
         let store = self.store();
         let member = request.who.member(store).await?;
@@ -147,7 +147,8 @@ impl Crew {
         self.document(&member).await
     }
 
-    /// The member of that name did something: it is there. One that cannot be renewed has left; what it does next says so.
+    /// Counts an action of the named member as a heartbeat. A member that cannot be renewed has left; its next request
+    /// will say so.
     pub async fn heard(&self, name: &MemberName) {
         let Ok(members) = self.store.members().await else { return };
         if let Some(member) = members.iter().find(|member| member.is_there && member.name.is(name)) {
@@ -155,24 +156,24 @@ impl Crew {
         }
     }
 
-    /// Leaves the crew. What the member holds is on the board again, and nothing is charged.
+    /// Leaves the crew. The member's tasks go back to the board, and nothing is charged.
     pub async fn leave(&self, who: &Speaker) -> Result<LeftDocument, Refusal> {
         let member = who.member(self.store()).await?;
         self.store.close_session(&member.session, clock::now()).await?;
         Ok(LeftDocument { name: member.name, released: member.tasks, status: "gone" })
     }
 
-    /// Every member that this process stands for leaves.
+    /// Removes every member that depends on this process.
     pub async fn leave_all(&self) {
         let Ok(members) = self.store.members().await else { return };
         let own = std::process::id();
         for member in members.iter().filter(|member| member.is_there && member.node.pid == own) {
-            // The next who looks sees that the process is gone.
+            // If this fails, the next process that looks will notice that this one is gone.
             let _ = self.store.close_session(&member.session, clock::now()).await;
         }
     }
 
-    /// Who leads, and the epoch: it grows with every new leader.
+    /// The leader and the epoch, which grows with every new leader.
     pub async fn leader(&self) -> Result<LeaderDocument, Refusal> {
         let held = self.store.holder(LEADER_ROLE).await?;
         let members = self.store.members().await?;
@@ -182,7 +183,7 @@ impl Crew {
     }
 }
 
-/// The role of the one who leads.
+/// The role of the leader.
 pub fn leader() -> Role {
     Role::parse(Role::LEADER).expect("a word is a role")
 }
@@ -195,7 +196,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refu
         changes.borrow_and_update();
         watch.look(store).await?;
         match store.register(member, clock::now()).await {
-            // Somebody leads; unless it is a task that has the name.
+            // Another member leads, unless the name was refused because a task has it.
             Err(StoreError::Refused(_)) if store.task(member.name.as_task()).await.is_err() => {}
             Ok(()) => return Ok(()),
             Err(_) => return register(store, member).await,
@@ -209,7 +210,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refu
     }
 }
 
-/// Registers, with the next step where that is refused.
+/// Registers a member; a refusal gets a hint.
 async fn register(store: &dyn Store, member: &NewMember) -> Result<(), Refusal> {
     let registered = store.register(member, clock::now()).await;
     registered.map_err(|error| match error {

@@ -14,52 +14,52 @@ use super::{Crew, Speaker};
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
 
-/// A message to send.
+/// A request to send a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostRequest {
-    /// From whom.
+    /// The sender.
     pub from: Speaker,
-    /// To whom.
+    /// The recipients.
     pub to: Recipients,
-    /// What kind it is.
+    /// The kind of message.
     pub kind: MessageKind,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// The message it answers.
+    /// The number of the message it answers.
     pub reply_to: Option<u64>,
 }
 
-/// A question.
+/// A request to ask for help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskRequest {
-    /// From whom.
+    /// The sender.
     pub from: Speaker,
-    /// To whom.
+    /// The recipients.
     pub to: Recipients,
     /// The question.
     pub question: String,
-    /// What one has to know to answer it.
+    /// Background needed to answer it.
     pub context: Option<String>,
 }
 
-/// An answer to a message.
+/// A request to answer a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyRequest {
-    /// From whom: the message is in their inbox.
+    /// The sender, whose inbox has the message.
     pub from: Speaker,
     /// The number of the message.
     pub message: u64,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
 impl Crew {
-    /// Sends a message. What an agent says is kept and shown: secrets stay out.
+    /// Sends a message. An agent's text is stored and shown, so secrets are masked.
     pub async fn post(&self, request: PostRequest) -> Result<Posted, Refusal> {
         post(self.store(), Some(&self.project.config), request).await
     }
 
-    /// Sends a message to the agent of a task as its next prompt. One that has ended is started again for it.
+    /// Sends a message to the agent of a task as its next prompt. An agent that has ended is started again.
     pub async fn post_awake(
         &self,
         from: Speaker,
@@ -74,7 +74,7 @@ impl Crew {
         Ok(posted)
     }
 
-    /// Asks a question in the words of the template `help`.
+    /// Asks a question with the template `help`.
     pub async fn ask(&self, request: AskRequest) -> Result<Posted, Refusal> {
         let AskRequest { from, to, question, context } = request;
         let template = Text::Help.load(&self.project.repo.state_dir).map_err(unusable)?;
@@ -88,7 +88,7 @@ impl Crew {
         self.post(PostRequest { from, to, kind: MessageKind::Help, text, reply_to: None }).await
     }
 
-    /// Answers a message of the speaker's inbox.
+    /// Answers a message in the sender's inbox.
     pub async fn reply(&self, request: ReplyRequest) -> Result<Posted, Refusal> {
         let reader = request.from.reader(self.store()).await?;
         let Some(message) = self.letter(&reader, request.message).await? else {
@@ -99,7 +99,7 @@ impl Crew {
         self.post(PostRequest { from, to, kind, text, reply_to: Some(message.id) }).await
     }
 
-    /// A message of an inbox by its number.
+    /// A message of an inbox, by number.
     pub(super) async fn letter(&self, reader: &MemberName, id: u64) -> Result<Option<Message>, Refusal> {
         let query = InboxQuery { after: id.saturating_sub(1), limit: 1, ..InboxQuery::default() };
         let found = self.store.inbox(reader, &query).await?;
@@ -107,7 +107,7 @@ impl Crew {
     }
 }
 
-/// Sends a message; what an agent says without the secrets of this process and those of the settings.
+/// Sends a message; in an agent's text the secrets of this process and of the settings are masked.
 pub(crate) async fn post(
     store: &dyn Store,
     config: Option<&Config>,
@@ -133,13 +133,13 @@ pub(super) fn no_message(id: u64, reader: &MemberName) -> Refusal {
         .hinted("`regatta msg inbox --all` shows what there is")
 }
 
-/// A template that is wrong, with its place.
+/// The error for an invalid template, with its location.
 pub fn unusable(fault: TemplateFault) -> Refusal {
     Refusal::usage(with_causes(&fault))
         .hinted("correct it, or take the file away: then the usual words are used")
 }
 
-/// What was sent, and to whom.
+/// A sentence that says what was sent, and to whom.
 pub fn sentence(posted: &Posted) -> String {
     match posted.to.as_slice() {
         [] => "nobody is there to read it".to_owned(),

@@ -1,4 +1,4 @@
-//! Putting tasks on the board.
+//! Adds tasks to the board.
 
 use regatta_core::crew::{MemberName, Role, Wanted};
 use regatta_core::id::TaskId;
@@ -12,20 +12,20 @@ use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::tasks::{dependencies, there_already};
 
-/// More people than this do not push a task at the same moment.
+/// How many numbers to try; that many tasks are never added at the same time.
 const TRIES: u64 = 1000;
-/// What stands for the agent of a task that members do.
+/// The agent name of tasks that members do.
 const BY_MEMBERS: &str = "crew";
 
 /// TASK-001, TASK-002 and so on.
 pub const NUMBERED: Naming = Naming { prefix: "TASK-", width: 3, first: 1 };
 
-/// How a task is named whose id is not given.
+/// How to name tasks without a given id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming {
-    /// What comes before the number.
+    /// The text before the number.
     pub prefix: &'static str,
-    /// How many digits the number has at least.
+    /// The minimum number of digits.
     pub width: usize,
     /// The first number.
     pub first: u64,
@@ -40,32 +40,32 @@ impl Default for Naming {
 /// A task for the board.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushRequest {
-    /// What it is, in one line.
+    /// One line that describes it.
     pub title: String,
-    /// What is to be done, at length; the title without it.
+    /// What to do, in full; by default the title.
     pub description: Option<String>,
-    /// Its id; the next free number without one.
+    /// Its id; by default the next free number.
     pub id: Option<TaskId>,
-    /// How it is named without an id.
+    /// How to name it without an id.
     pub naming: Naming,
-    /// Only members of this role take it, and general ones.
+    /// Only members with this role, or the role general, may take it.
     pub role: Option<Role>,
-    /// Only this member takes it, until it has left the crew.
+    /// Only this member may take it, until the member leaves the crew.
     pub assignee: Option<MemberName>,
-    /// Higher is taken first.
+    /// Higher numbers are taken first.
     pub priority: i32,
-    /// What it depends on: whole ids.
+    /// The full ids of tasks it depends on.
     pub deps: Vec<String>,
-    /// Failures allowed, the last one included.
+    /// How many times it may fail in all.
     pub max_attempts: Option<u32>,
-    /// Commands that Regatta runs on what was made in a lane; those of the configuration without any.
+    /// Commands that must pass on the work of a lane; by default those of the configuration.
     pub checks: Vec<String>,
-    /// Land what was made in a lane, also where the configuration does not say so.
+    /// Land the work of a lane, even if the configuration does not say so.
     pub land: bool,
 }
 
 impl Crew {
-    /// Puts a task on the board.
+    /// Adds a task to the board.
     pub async fn push(&self, request: &PushRequest) -> Result<BoardTaskDocument, Refusal> {
         if request.title.trim().is_empty() {
             return Err(Refusal::usage("the title is empty")
@@ -105,7 +105,7 @@ fn spec(request: &PushRequest, project: &Project, id: &TaskId, deps: Vec<TaskId>
     }
 }
 
-/// Puts it in under the next free number. Whoever is faster gets that one, and this one the next.
+/// Adds the task under the next free number. If another process takes that number first, the next one is tried.
 async fn put_numbered(
     project: &Project,
     store: &dyn Store,
@@ -119,7 +119,7 @@ async fn put_numbered(
     let next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
     for n in next..next.saturating_add(TRIES) {
         let id = TaskId::parse(&format!("{prefix}{n:0width$}")).expect("letters and digits make a task id");
-        // A branch of that name is somebody's work, though the store has forgotten whose.
+        // A branch of that name holds a task's work, even if the store no longer knows the task.
         if project.repo.branch_tip(&id.branch())?.is_some() {
             continue;
         }
@@ -131,7 +131,7 @@ async fn put_numbered(
     Err(Refusal::refused("no number was free for long enough").hinted("name it yourself: --id ID"))
 }
 
-/// False if the id is taken.
+/// Returns false if the id is taken.
 async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
     let queue = BOARD_QUEUE.to_owned();
     let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];

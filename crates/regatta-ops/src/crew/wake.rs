@@ -1,4 +1,4 @@
-//! A message as the next prompt of a task's agent.
+//! Delivers a message as the next prompt of a task's agent.
 
 use regatta_core::crew::MemberName;
 use regatta_engine::agents::{AgentProfile, Kind};
@@ -11,7 +11,7 @@ use crate::operator::Operator;
 use crate::refusal::Refusal;
 use crate::tasks::{SendRequest, When};
 
-/// The task whose agent would be woken. What somebody writes is never run: an agent whose prompt is a script is refused.
+/// The task whose agent would be woken. A message is never executed, so an agent whose prompt is a script is refused.
 pub(super) async fn sleeper(crew: &Crew, name: &MemberName) -> Result<TaskRecord, Refusal> {
     let task = match crew.store.task(name.as_task()).await {
         Err(StoreError::NotFound(_)) => {
@@ -35,7 +35,7 @@ pub(super) async fn sleeper(crew: &Crew, name: &MemberName) -> Result<TaskRecord
     }
 }
 
-/// Makes a message that is in its inbox the next prompt of a task's agent.
+/// Makes a message in the inbox the next prompt of a task's agent.
 pub(super) async fn wake(crew: &Crew, task: &TaskRecord, posted: &Posted) -> Result<(), Refusal> {
     let name = MemberName::from(task.spec.id.clone());
     let Some(message) = crew.letter(&name, posted.id).await? else { return Ok(()) };

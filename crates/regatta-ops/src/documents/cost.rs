@@ -1,4 +1,4 @@
-//! What `cost --json` has.
+//! The document of `cost --json`.
 
 use regatta_core::budget::Account;
 use regatta_store::Spending;
@@ -9,53 +9,53 @@ use serde::Serialize;
 pub struct CostDocument {
     /// `task`, `agent`, `model` or `day`.
     pub by: &'static str,
-    /// The first day that counts.
+    /// The first day that is included.
     pub since: Option<String>,
-    /// The plan that counts.
+    /// The only plan that is included.
     pub plan: Option<String>,
-    /// One for each of them.
+    /// One row for each.
     pub rows: Vec<CostRow>,
-    /// All together.
+    /// The sum of all rows.
     pub total: CostRow,
-    /// Budgets, with what was spent under each.
+    /// Budgets, and what was spent of each.
     pub budgets: Vec<BudgetDocument>,
 }
 
 /// What some attempts have used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CostRow {
-    /// The task, the agent, the model or the day; nothing where the model is unknown, and for the total.
+    /// The task, the agent, the model or the day; `null` for an unknown model and for the total.
     pub key: Option<String>,
-    /// How many attempts.
+    /// The number of attempts.
     pub attempts: u64,
     /// Tokens read.
     pub tokens_in: u64,
     /// Tokens written.
     pub tokens_out: u64,
-    /// Dollars, as far as they are known.
+    /// Cost in dollars, as far as known.
     pub cost_usd: f64,
-    /// Attempts that used tokens whose price nobody knows: `cost_usd` is without them.
+    /// Attempts with tokens of unknown price, which `cost_usd` leaves out.
     pub unpriced: u64,
-    /// Attempts whose dollars are reckoned by `models.prices`.
+    /// Attempts whose cost was computed with `models.prices`.
     pub priced: u64,
 }
 
 /// A budget, and how much of it is left.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BudgetDocument {
-    /// `today`, `plan night`, `task a`.
+    /// Such as `today`, `plan night`, `task a`.
     pub scope: String,
     /// Dollars that may be spent.
     pub usd: Option<f64>,
     /// Tokens that may be used.
     pub tokens: Option<u64>,
-    /// Dollars that were spent.
+    /// Dollars spent.
     pub spent_usd: f64,
-    /// Tokens that were used.
+    /// Tokens used.
     pub spent_tokens: u64,
-    /// Dollars that are left.
+    /// Dollars left.
     pub left_usd: Option<f64>,
-    /// Tokens that are left.
+    /// Tokens left.
     pub left_tokens: Option<u64>,
 }
 

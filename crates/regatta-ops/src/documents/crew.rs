@@ -1,4 +1,4 @@
-//! The crew as documents: members, tasks of the board, messages, shared context.
+//! The crew as JSON documents: members, tasks of the board, messages, shared context.
 
 use regatta_core::state::StateName;
 use std::path::PathBuf;
@@ -14,30 +14,30 @@ use serde::Serialize;
 
 use super::TaskDocument;
 
-/// Somebody of the crew, as `crew list --json` has it.
+/// A member or an agent, as in `crew list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemberDocument {
-    /// The name; of an agent at work, the id of its task.
+    /// The member's name; for a running agent, the id of its task.
     pub name: MemberName,
-    /// What for.
+    /// Its role.
     pub role: Role,
     /// `idle`, `busy` or `gone`.
     pub status: &'static str,
-    /// The task it is busy with; the first, where it holds several.
+    /// The task it is working on; if it holds several, the first.
     pub task: Option<TaskId>,
     /// All tasks it holds.
     pub tasks: Vec<TaskId>,
-    /// What its being there is seen by: `process`, `heartbeats`, or `attempt` for an agent at work.
+    /// What its membership depends on: `process`, `heartbeats`, or `attempt` for a running agent.
     pub by: &'static str,
-    /// The machine.
+    /// The machine of its process.
     pub node: Option<String>,
-    /// The process there.
+    /// The id of its process.
     pub pid: Option<u32>,
-    /// Heartbeats must not be further apart than so many seconds.
+    /// The maximum number of seconds between two heartbeats.
     pub lease_s: Option<u64>,
     /// Whether it is the leader.
     pub leader: bool,
-    /// Since when it is there.
+    /// When it joined.
     pub since: Timestamp,
 }
 
@@ -83,23 +83,23 @@ impl MemberDocument {
     }
 }
 
-/// Who leads, as `crew leader --json` has it.
+/// The leader, as in `crew leader --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeaderDocument {
     /// The leader, if there is one.
     pub leader: Option<MemberDocument>,
-    /// Grows with every new leader; writes that name an older one are refused.
+    /// Grows with every new leader; writes with an older epoch are refused.
     pub epoch: Option<u64>,
 }
 
-/// A member that left, as `crew unregister --json` has it.
+/// A member that left, as in `crew unregister --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftDocument {
     /// Its name.
     pub name: MemberName,
-    /// What it held, which is on the board again.
+    /// The tasks it held, which are back on the board.
     pub released: Vec<TaskId>,
-    /// `gone`.
+    /// Always `gone`.
     pub status: &'static str,
 }
 
@@ -109,7 +109,7 @@ pub struct BoardTaskDocument {
     /// The task.
     #[serde(flatten)]
     pub task: TaskDocument,
-    /// What is to be done.
+    /// What to do.
     pub description: String,
     /// The member it is for.
     pub assignee: Option<MemberName>,
@@ -117,12 +117,12 @@ pub struct BoardTaskDocument {
     pub holder: Option<MemberName>,
     /// Failures so far.
     pub charged: u32,
-    /// Failures allowed.
+    /// How many failures are allowed.
     pub max_attempts: u32,
 }
 
 impl BoardTaskDocument {
-    /// A task, and who of the crew holds it.
+    /// A task, and the member that holds it.
     pub fn of(record: &TaskRecord, members: &[Member]) -> Self {
         let holder = members.iter().find(|member| record.session.as_ref() == Some(&member.session));
         let mut task = TaskDocument::from(record);
@@ -139,40 +139,40 @@ impl BoardTaskDocument {
     }
 }
 
-/// A task that a member took, as `task claim --json` has it.
+/// A task that a member took, as in `task claim --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimDocument {
     /// The task.
     #[serde(flatten)]
     pub task: BoardTaskDocument,
-    /// Which attempt this is.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// The attempt's secret: what `regatta done`, `progress` and `stuck` are believed by.
+    /// The attempt's secret, which authenticates `regatta done`, `progress` and `stuck`.
     pub token: String,
-    /// Where to work, if a lane was asked for.
+    /// The lane, if one was requested.
     pub lane: Option<PathBuf>,
 }
 
-/// A message, as `msg inbox --json` has it.
+/// A message, as in `msg inbox --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessageDocument {
     /// Its number.
     pub id: u64,
-    /// When it was written.
+    /// When it was sent.
     pub at: Timestamp,
-    /// From whom.
+    /// The sender.
     pub from: MemberName,
-    /// In whose inbox it is.
+    /// The owner of the inbox.
     pub to: MemberName,
     /// `direct`, `broadcast` or `help`.
     pub kind: MessageKind,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// The message it answers.
+    /// The number of the message it answers.
     pub reply_to: Option<u64>,
     /// Whether it had been shown before.
     pub read: bool,
-    /// When it was shown first.
+    /// When it was first shown.
     pub read_at: Option<Timestamp>,
 }
 
@@ -192,12 +192,12 @@ impl From<&Message> for MessageDocument {
     }
 }
 
-/// A message that was sent, as `msg send --json` has it.
+/// A sent message, as in `msg send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PostedDocument {
     /// Its number.
     pub id: u64,
-    /// In whose inboxes it is.
+    /// The members whose inboxes have it.
     pub to: Vec<MemberName>,
 }
 
@@ -207,18 +207,18 @@ impl From<&Posted> for PostedDocument {
     }
 }
 
-/// A value of the shared context, as `ctx get --json` has it.
+/// A value of the shared context, as in `ctx get --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContextDocument {
     /// Its key.
     pub key: String,
-    /// The value; null where it was deleted, which only `ctx watch` tells of.
+    /// The value; `null` if it was deleted, which only `ctx watch` shows.
     pub value: Option<String>,
     /// Grows with every write to the key.
     pub version: u64,
-    /// Who wrote it.
+    /// The member that wrote it.
     pub by: String,
-    /// When.
+    /// When it was sent.
     pub at: Timestamp,
 }
 
@@ -234,7 +234,7 @@ impl From<&ContextEntry> for ContextDocument {
     }
 }
 
-/// Members by name, then the agents at work.
+/// Members by name, then the running agents.
 pub async fn crew(store: &dyn Store) -> Result<Vec<MemberDocument>, StoreError> {
     let members = store.members().await?;
     let leader = store.holder(LEADER_ROLE).await?.map(|leader| leader.session);

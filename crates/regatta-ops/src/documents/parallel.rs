@@ -1,4 +1,4 @@
-//! Tasks of a project with several repositories, with the fields and the words of parallel-agents.
+//! Tasks of a project with several repositories, with the fields and words of parallel-agents.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use regatta_core::time::Timestamp;
 use regatta_store::TaskRecord;
 use serde::{Deserialize, Serialize};
 
-/// The queue of tasks that wait for their start: nobody serves it.
+/// The queue of tasks that were not started yet; no engine serves it.
 pub const UNSTARTED_QUEUE: &str = "unstarted";
 
 /// One task.
@@ -25,33 +25,33 @@ pub struct ParallelTaskDocument {
     pub repo: String,
     /// The branch that holds, or will hold, its work.
     pub branch: String,
-    /// Its lane, or where that will be.
+    /// The path of its lane, now or later.
     pub worktree_path: PathBuf,
     /// See [`status`].
     pub status: &'static str,
-    /// Regatta's own word.
+    /// Regatta's own name of the state.
     pub state: StateName,
-    /// The reason that goes with it.
+    /// The reason for the state.
     pub reason: Option<String>,
-    /// The agent's conversation.
+    /// The id of the agent's conversation.
     pub session_id: Option<String>,
-    /// What people call it.
+    /// The name of the conversation, for people.
     pub session_name: Option<String>,
-    /// Where its last attempt writes.
+    /// The log of its last attempt.
     pub log_path: Option<PathBuf>,
-    /// What it was started with.
+    /// The prompt it was started with.
     pub initial_prompt: Option<String>,
-    /// What was said to it and waits, without secrets.
+    /// The waiting follow-up prompts, with secrets masked.
     pub queued_prompts: Vec<String>,
-    /// What its todo says that it waits for; nobody enforces it.
+    /// What the task waits for, as a note for people; this is not enforced.
     pub blocked_by: Vec<String>,
-    /// The agent of its last attempt.
+    /// The agent process of its last attempt.
     pub process: Option<ProcessDocument>,
-    /// Its pull request, as it was seen last.
+    /// Its pull request, as last seen.
     pub pr: Option<PullRequestDocument>,
     /// Attempts so far.
     pub attempts: u32,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When its state last changed.
     pub updated_at: Timestamp,
@@ -60,32 +60,32 @@ pub struct ParallelTaskDocument {
 /// A process that was started for a task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessDocument {
-    /// Its id.
+    /// Its process id.
     pub pid: Option<u32>,
     /// When it was started.
     pub started_at: Option<Timestamp>,
     /// When its attempt was settled.
     pub exited_at: Option<Timestamp>,
-    /// Its exit status, where it ended by itself.
+    /// Its exit status, if it ended by itself.
     pub exit_code: Option<i32>,
 }
 
-/// A pull request, as `gh` told of it.
+/// A pull request, as `gh` reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestDocument {
     /// Its number.
     pub number: Option<u64>,
     /// `OPEN`, `CLOSED` or `MERGED`.
     pub state: Option<String>,
-    /// When it was merged, in `gh`'s words.
+    /// When it was merged, as `gh` prints it.
     #[serde(alias = "mergedAt")]
     pub merged_at: Option<String>,
-    /// Where it is.
+    /// Its address.
     pub url: Option<String>,
 }
 
-/// Its state in the words of parallel-agents. Whatever goes on by itself is `running`, also while it waits for a turn,
-/// for an account or for its next attempt; whatever rests is `exited`, unless it was given up.
+/// The state in the words of parallel-agents. A task that continues by itself is `running`, even while it waits for its
+/// turn, for an account or for its next attempt; any other is `exited`, unless it was given up.
 pub fn status(task: &TaskRecord, destroyed: bool, has_lane: bool) -> &'static str {
     let unstarted = task.queue == UNSTARTED_QUEUE;
     match &task.state {

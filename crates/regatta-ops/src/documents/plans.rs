@@ -1,59 +1,59 @@
-//! Proposals, as `plan`, `plan list`, `approve` and `reject` tell them.
+//! Proposals, as `plan`, `plan list`, `approve` and `reject` print them.
 
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use serde::Serialize;
 
-/// A goal and what became of it.
+/// A goal and its proposal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlanDocument {
-    /// Its name, which is also its planner's.
+    /// Its id, which is also its planner's task id.
     pub id: TaskId,
-    /// What was asked for.
+    /// The goal.
     pub goal: String,
     /// `planning`, `proposed`, `approved`, `rejected` or `failed`.
     pub state: &'static str,
     /// Why it failed, or what it waits for.
     pub reason: Option<String>,
-    /// The file that holds the plan, where there is one.
+    /// The file with the plan, if there is one.
     pub file: Option<String>,
-    /// The tasks, links of chains among them.
+    /// The tasks, including links of chains.
     pub tasks: Vec<PlannedDocument>,
-    /// What could run together, in turns.
+    /// Groups of tasks that could run together, in order.
     pub stages: Vec<Vec<TaskId>>,
-    /// What is worth knowing of the file.
+    /// Warnings and errors about the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A task of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedDocument {
-    /// Its name.
+    /// Its id.
     pub id: TaskId,
     /// One line for people.
     pub title: String,
-    /// Who does it.
+    /// The agent.
     pub agent: String,
-    /// With which model, where one was chosen.
+    /// The model, if one was chosen.
     pub model: Option<String>,
     /// What it depends on.
     pub deps: Vec<TaskId>,
-    /// Where it writes.
+    /// The paths it writes to.
     pub writes: Vec<String>,
-    /// What has to succeed.
+    /// The commands that have to succeed.
     pub checks: Vec<String>,
-    /// What kind of work it is.
+    /// The kinds of work.
     pub labels: Vec<String>,
-    /// It only looks.
+    /// Whether it only reads.
     pub read_only: bool,
     /// The chain it belongs to.
     pub chain: Option<TaskId>,
-    /// Which link of it.
+    /// Its link in the chain.
     pub link: Option<&'static str>,
     /// Whether its work lands.
     pub lands: bool,
-    /// What its agent is told.
+    /// The prompt for its agent.
     pub prompt: String,
 }
 

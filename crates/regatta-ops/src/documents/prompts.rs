@@ -1,4 +1,4 @@
-//! What was said to a task's agent after its order, as documents.
+//! Follow-up prompts as JSON documents.
 
 use regatta_core::state::StateName;
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use super::RefusedDocument;
 
-/// One task that was sent something, as `send --json` has it.
+/// A task that was sent a prompt, as in `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SentDocument {
-    /// Which.
+    /// The task.
     pub task_id: TaskId,
-    /// The task was idle and somebody is there to start it: it goes on at once.
+    /// Whether the task was idle and an engine can start it, so that it continues at once.
     pub dispatched: bool,
-    /// How many follow-ups wait for it now, this one among them.
+    /// How many follow-ups are waiting, including this one.
     pub queued_count: u32,
-    /// The place of this one among them, from 1.
+    /// The position of this one among them, from 1.
     pub position: u32,
-    /// Which of the task's follow-ups it is, from 1.
+    /// The number of this follow-up in the task, from 1.
     pub prompt: u32,
     /// The state's name.
     pub state: StateName,
@@ -30,36 +30,36 @@ pub struct SentDocument {
     pub hint: Option<String>,
 }
 
-/// What `broadcast --json` has.
+/// The document of `broadcast --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BroadcastDocument {
-    /// How many tasks were sent it.
+    /// How many tasks were sent the prompt.
     pub total: usize,
     /// Each of them.
     pub results: Vec<SentDocument>,
-    /// Those that did not take it.
+    /// Tasks that refused it.
     pub refused: Vec<RefusedDocument>,
 }
 
-/// One follow-up, as `prompts --json` has it.
+/// One follow-up, as `status --json` has it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptDocument {
-    /// Which of the task's follow-ups it is, from 1.
+    /// The number of this follow-up in the task, from 1.
     pub n: u32,
     /// `queued`, `taken` or `told`.
     pub state: PromptState,
-    /// Who said it.
+    /// Who sent it.
     pub by: String,
-    /// When.
+    /// When it was sent.
     pub at: Timestamp,
     /// The last attempt that was started with it.
     pub attempt: Option<u32>,
-    /// What was said, without secrets.
+    /// The text, with secrets masked.
     pub text: String,
 }
 
 impl PromptDocument {
-    /// With its text as it may be shown.
+    /// `text` is the text as it may be shown.
     pub fn new(prompt: &Prompt, text: String) -> Self {
         Self {
             n: prompt.n,
@@ -72,27 +72,27 @@ impl PromptDocument {
     }
 }
 
-/// What `attach --json` has.
+/// The document of `attach --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttachDocument {
-    /// Which task.
+    /// The task.
     pub task_id: TaskId,
-    /// The agent's own conversation.
+    /// The id of the agent's conversation.
     pub session_id: String,
     /// The entry of `agents` whose conversation it is.
     pub agent: String,
-    /// The attempt that had it last.
+    /// The last attempt of the conversation.
     pub attempt: u32,
     /// The state's name.
     pub state: StateName,
-    /// Somebody is at work in the lane: one may be, not two.
+    /// Whether an agent is running in the lane, which only one process may work in.
     pub running: bool,
-    /// The line to type.
+    /// The command line to type.
     pub resume_command: String,
-    /// The same without a shell: program and arguments, to be started in the lane.
+    /// The same without a shell: program and arguments, to be run in the lane.
     pub argv: Vec<String>,
     /// Variables that say where the agent keeps its conversations.
     pub env: BTreeMap<String, String>,
-    /// The lane.
+    /// The path of the lane.
     pub worktree_path: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The train as a document.
+//! The train as a JSON document.
 
 use regatta_core::config::Strategy;
 use regatta_core::id::TaskId;
@@ -7,47 +7,47 @@ use regatta_engine::landing::picture::TestNow;
 use regatta_engine::landing::target::Stopped;
 use serde::Serialize;
 
-/// The train, as `land status --json` has it.
+/// The train, as in `land status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrainDocument {
-    /// What waits to land, in its order.
+    /// The cars that wait to land, in order.
     pub cars: Vec<CarDocument>,
     /// The command that every candidate has to pass.
     pub gate: Option<String>,
-    /// What landed last.
+    /// The last landed tasks.
     pub landed: Vec<LandedDocument>,
-    /// Candidates that are tested at once.
+    /// How many candidates are tested at once.
     pub slots: u32,
-    /// Why nothing lands until somebody decides.
+    /// Why nothing lands until a person decides.
     pub stopped: Option<Stopped>,
-    /// How work comes onto the target.
+    /// How work is put onto the target.
     pub strategy: Strategy,
     /// The branch it lands on.
     pub target: String,
-    /// What is under test.
+    /// The tests in progress.
     pub tests: Vec<TestNow>,
-    /// The commit there.
+    /// The tip of the target.
     pub tip: Option<String>,
 }
 
 /// One task in the train.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarDocument {
-    /// The attempt whose work it is.
+    /// The attempt whose work lands.
     pub attempt: u32,
-    /// The commit that will land, once it is tested.
+    /// The tested commit that will land, once there is one.
     pub candidate: Option<String>,
     /// Whether its checks passed.
     pub checked: bool,
-    /// The head of its work.
+    /// The last commit of its work.
     pub head: String,
-    /// Its task.
+    /// The id of its task.
     pub id: TaskId,
-    /// Higher first.
+    /// Higher numbers land first.
     pub priority: i32,
     /// `queued`, `intended` or `gated`.
     pub step: &'static str,
-    /// The candidates with its work that are under test.
+    /// Candidates under test that contain its work.
     pub under_test: Vec<String>,
     /// Why it does not land by itself.
     pub waiting: Option<String>,
@@ -56,10 +56,10 @@ pub struct CarDocument {
 /// A task that landed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LandedDocument {
-    /// When.
+    /// When it landed.
     pub at: Timestamp,
-    /// As which commit.
+    /// The commit on the target.
     pub commit: Option<String>,
-    /// The task.
+    /// The task's id.
     pub id: TaskId,
 }

@@ -1,4 +1,4 @@
-//! What a live agent is doing at this moment, by the end of its log.
+//! What a live agent is doing, read from the end of its log.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,19 +8,19 @@ use regatta_core::plain::clean_line;
 use regatta_engine::agents::{self, AgentEvent, Kind};
 use regatta_engine::redact::Redactor;
 
-/// How much of the end of a log is looked at.
+/// How many bytes at the end of a log are read.
 const GLANCE: u64 = 16 * 1024;
 
-/// What was heard last.
+/// The last activity of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activity {
-    /// Its last tool or its last words, in one line.
+    /// Its last tool or its last words, on one line.
     pub doing: Option<String>,
-    /// What this attempt has cost so far, where the agent says so.
+    /// What this attempt has cost so far, if the agent reports it.
     pub usd: Option<f64>,
 }
 
-/// Looks at the end of a log; nothing where there is none.
+/// Reads the end of a log; empty if there is none.
 pub fn glance(log: &Path, kind: Kind, redactor: &Redactor) -> Activity {
     let mut activity = Activity::default();
     let Ok(file) = File::open(log) else { return activity };

@@ -14,7 +14,7 @@ use crate::project::{Project, find_task};
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
 
-/// Lines up to a number of bytes in all; older ones give way.
+/// Lines up to a number of bytes in all; the oldest are dropped.
 struct Kept {
     lines: VecDeque<String>,
     bytes: usize,
@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-/// What the agent of the last attempt said and did, without secrets.
+/// What the agent of the last attempt said and did, with secrets masked.
 pub async fn end_of(
     project: &Project,
     store: &dyn Store,
@@ -83,7 +83,7 @@ pub async fn end_of(
     Ok(text)
 }
 
-/// The lines of one entry of a transcript as plain text: without secrets, each as long as it is.
+/// The lines of one entry of a transcript as plain text: secrets masked, not wrapped.
 pub fn lines(entry: &Entry, redactor: &Redactor) -> Vec<String> {
     let indent = "  ".repeat(entry.indent);
     let mut lines = Vec::new();
@@ -101,7 +101,7 @@ pub fn lines(entry: &Entry, redactor: &Redactor) -> Vec<String> {
             let note = if note.is_empty() { note } else { format!("({note})") };
             let mut parts = vec![entry.glyph.to_owned(), shown(&entry.name), shown(&entry.text), note];
             let mut n = 0;
-            // The mark is there even where it is empty.
+            // The mark is kept even if it is empty.
             parts.retain(|part| {
                 n += 1;
                 n == 1 || !part.is_empty()

@@ -1,4 +1,4 @@
-//! Whose work would conflict.
+//! Which tasks would conflict.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use regatta_store::Store;
 use crate::project::Project;
 use crate::refusal::{Refusal, RefusalKind};
 
-/// Looks at the work in all lanes, in all branches and on the target.
+/// Scans the work in all lanes, on all branches and on the target.
 pub async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Result<Sighting, Refusal> {
     let looked = look(store, lanes, &project.target()?, Arc::new(AtomicBool::new(false))).await;
     looked.map(|look| look.sighting).map_err(|error| match error {
@@ -27,7 +27,7 @@ pub async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Re
     })
 }
 
-/// Leaves only what concerns these tasks; everything where none is named.
+/// Keeps only findings about these tasks; all if none is named.
 pub fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
     if !only.is_empty() {
         sighting.findings.retain(|finding| only.iter().any(|task| finding.other(task).is_some()));
@@ -35,7 +35,7 @@ pub fn restrict(sighting: &mut Sighting, only: &BTreeSet<TaskId>) {
     }
 }
 
-/// Whose work meets now, only what concerns `only`; `None` where nothing is under way.
+/// Scans now and keeps findings about `only`; `None` before the first run.
 pub async fn radar(
     project: &Project,
     store: &dyn Store,

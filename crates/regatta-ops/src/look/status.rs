@@ -31,32 +31,32 @@ use crate::secrets::redactor;
 use crate::tasks::next::{heir, next_step};
 use crate::when::ago;
 
-/// Events read of one task.
+/// The most events to read of one task.
 const MOST_EVENTS: usize = 100_000;
 
-/// Everything there is to say about a task.
+/// All details of a task.
 pub struct Seen {
-    /// Its attempts, the oldest first.
+    /// Its attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// Work that was rescued.
+    /// Its saved work.
     pub salvages: Vec<Salvage>,
-    /// Why it is ready and yet not started.
+    /// Why it is ready but not started.
     pub held: Option<String>,
-    /// Whose work its own meets, as it was seen last.
+    /// The last scan of the radar, unless the task has ended.
     pub sighting: Option<Sighting>,
-    /// What it was sent.
+    /// Its follow-up prompts.
     pub prompts: Vec<Prompt>,
-    /// Why its agent, which runs, may need a person.
+    /// Why its running agent may need a person.
     pub suspicions: Vec<Suspicion>,
-    /// What it may use, and what it has used of that.
+    /// Its budget, and what it has used of it.
     pub budget: Option<Account>,
-    /// Every time its work landed.
+    /// Every landing of its work.
     pub landings: Vec<Landing>,
-    /// What a person would do now.
+    /// What the user should do next.
     pub next: Option<String>,
 }
 
-/// Looks at everything about a task.
+/// Reads all details of a task.
 pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Result<Seen, Refusal> {
     let attempts = store.attempts(&task.spec.id).await?;
     let id = task.spec.id.clone();
@@ -96,7 +96,7 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
     Ok(Seen { attempts, salvages, held, sighting, prompts, suspicions, budget, landings, next })
 }
 
-/// The same as a document, without secrets.
+/// The same as a document, with secrets masked.
 pub async fn document(
     project: &Project,
     store: &dyn Store,
@@ -122,7 +122,7 @@ pub async fn document(
     Ok(document)
 }
 
-/// Work that landed, and that the target does not have any more.
+/// Landed work that is no longer on the target.
 async fn taken_back(
     project: &Project,
     store: &dyn Store,
@@ -147,7 +147,7 @@ async fn taken_back(
     )))
 }
 
-/// What it may use, and what it has used of that.
+/// Its budget, and what it has used of it.
 async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result<Option<Account>, Refusal> {
     let ceiling = spec.budget.or(project.config.budget.task);
     if ceiling.is_open() {
@@ -159,7 +159,7 @@ async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result
     Ok(Some(Account::new(Scope::Task(spec.id.clone()), ceiling, spent)))
 }
 
-/// Takes out what was seen of tasks that have ended since.
+/// Removes findings about tasks that have ended since.
 async fn forget_what_is_over(
     store: &dyn Store,
     sighting: &mut Sighting,
@@ -183,12 +183,12 @@ fn salvage_document(salvage: &Salvage) -> SalvageDocument {
     }
 }
 
-/// The directory in which the last attempt worked, while it is there.
+/// The directory of the last attempt, if it exists.
 pub fn lane(last: Option<&Attempt>) -> Option<&Path> {
     last.and_then(|attempt| attempt.lane.as_deref()).filter(|lane| lane.is_dir())
 }
 
-/// Every time this task landed.
+/// Every landing of this task.
 pub async fn landings(store: &dyn Store, id: &TaskId) -> Result<Vec<Landing>, Refusal> {
     let mut found = Vec::new();
     let mut after = 0;

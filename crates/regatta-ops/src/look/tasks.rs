@@ -1,4 +1,4 @@
-//! What there is: tasks, and what is known of them beside their states.
+//! Lists of tasks, with facts from beside their records.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
 
-/// Of more running tasks than this, what their agents do is not looked up.
+/// With more running tasks than this, their agents' activity is not read.
 const MOST_ACTIVITIES: usize = 100;
 /// For more tasks than this, costs are read for all at once.
 const MANY: usize = 1000;
@@ -35,7 +35,7 @@ pub fn states(word: &str) -> Result<Vec<StateName>, Refusal> {
     })
 }
 
-/// At most `limit` tasks in a state, as documents: those that changed last.
+/// At most `limit` tasks in a state, as documents: the most recently changed ones.
 pub async fn documents(
     project: &Project,
     store: &dyn Store,
@@ -46,7 +46,7 @@ pub async fn documents(
     Ok(Listed::load(store, project, &query).await?.into_documents())
 }
 
-/// One task as the list has it.
+/// One task, as in the list.
 pub async fn document_of(
     project: &Project,
     store: &dyn Store,
@@ -56,34 +56,33 @@ pub async fn document_of(
     Ok(Listed::load(store, project, &query).await?.into_documents().pop())
 }
 
-/// Tasks, and what is known of them beside their states: small files are read, the events of those that run, and the
-/// ends of their logs.
+/// Tasks, with facts from beside their records: small files, the events of running tasks, and the ends of their logs.
 #[derive(Default)]
 pub struct Listed {
     /// The tasks.
     pub tasks: Vec<TaskBrief>,
     held: BTreeMap<TaskId, String>,
-    /// Whom the sighting speaks of.
+    /// The tasks that the sighting is about.
     involved: BTreeSet<TaskId>,
     sighting: Option<Sighting>,
-    /// Of those that run.
+    /// For running tasks only.
     suspicions: BTreeMap<TaskId, Vec<Suspicion>>,
-    /// Of those that run, too.
+    /// For running tasks only.
     activities: BTreeMap<TaskId, Activity>,
-    /// Dollars of attempts that are over, by task.
+    /// Cost of ended attempts in dollars, by task.
     spent: HashMap<String, f64>,
     tests: Vec<TestNow>,
 }
 
 impl Listed {
-    /// Looks at the tasks that a query finds.
+    /// Reads the tasks that a query finds.
     pub async fn load(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
         let tasks = store.briefs(query).await?;
         let spent = spent(store, Some(&tasks)).await?;
         Ok(Self { spent, ..Self::around(store, project, tasks).await? })
     }
 
-    /// The same without the tasks of a long list: only what is known of them beside their records.
+    /// The same for a long list, without the tasks: only the facts from beside their records.
     pub async fn beside(store: &dyn Store, project: &Project, query: &TaskQuery) -> Result<Self, StoreError> {
         let mut known = Vec::new();
         if query.states.is_empty() || query.states.contains(&StateName::Running) {
@@ -140,18 +139,18 @@ impl Listed {
         Ok(Self { held, tasks, involved, sighting, suspicions, activities, spent, tests })
     }
 
-    /// What was seen, if it concerns the task: it does for few of many.
+    /// The last scan, if it concerns the task, which it does for few of many.
     fn sighting(&self, task: &TaskId) -> Option<&Sighting> {
         self.sighting.as_ref().filter(|_| self.involved.contains(task))
     }
 
-    /// For programs.
+    /// The tasks as documents.
     pub fn into_documents(mut self) -> Vec<TaskDocument> {
         let tasks = std::mem::take(&mut self.tasks);
         tasks.into_iter().map(|task| self.document(task)).collect()
     }
 
-    /// For most of many tasks there is nothing more to say than their own record.
+    /// One task as a document. For most of many tasks its record is all there is.
     pub fn document(&mut self, task: TaskBrief) -> TaskDocument {
         TaskDocument {
             held: self.why_held(&task).cloned(),
@@ -164,7 +163,7 @@ impl Listed {
         }
     }
 
-    /// What it has cost so far, the attempt that runs included.
+    /// What it has cost so far, including the running attempt.
     pub fn cost(&self, task: &TaskBrief) -> Option<f64> {
         let live = self.activities.get(&task.id).and_then(|activity| activity.usd).unwrap_or(0.0);
         let total = self.spent.get(task.id.as_str()).copied().unwrap_or(0.0) + live;
@@ -183,7 +182,7 @@ impl Listed {
         self.held.get(&task.id).filter(|_| matches!(task.state, TaskState::Pending { .. }))
     }
 
-    /// What a task does, why it is where it is, and what is ahead of it.
+    /// What a task is doing, why it is in its state, and what conflicts it will meet.
     pub fn why(&self, task: &TaskBrief, now: Timestamp) -> String {
         let mut parts = vec![why(&task.state, &task.waiting_on)];
         let tested = self.under_test_since(task);
@@ -197,24 +196,24 @@ impl Listed {
     }
 }
 
-/// `⚠ silence: …`.
+/// Formats `⚠ silence: …`.
 pub fn suspected(suspicion: &Suspicion) -> String {
     format!("⚠ {}: {}", suspicion.sign, clean_line(&suspicion.why))
 }
 
-/// Whether what was seen of a task's work is of no interest any more.
+/// Whether conflicts of a task's work no longer matter.
 pub fn is_over(state: &TaskState) -> bool {
     state.is_dead() || matches!(state, TaskState::Landed { .. })
 }
 
-/// `⚠ would conflict with b, c`, if it would.
+/// Formats `⚠ would conflict with b, c`, if it would.
 fn warning(sighting: &Sighting, task: &TaskId) -> Option<String> {
     let others = sighting.about(task).filter(|(_, finding)| finding.kind == Kind::Conflict);
     let others: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
     (!others.is_empty()).then(|| format!("⚠ would conflict with {}", others.join(", ")))
 }
 
-/// What a task waits for, or why it is where it is.
+/// What a task waits for, or why it is in its state.
 pub fn why(state: &TaskState, waiting_on: &[TaskId]) -> String {
     if let Some(reason) = state.reason() {
         return clean_line(&reason);
@@ -228,7 +227,7 @@ pub fn why(state: &TaskState, waiting_on: &[TaskId]) -> String {
     }
 }
 
-/// What attempts have cost, by task: of these, or of all.
+/// What attempts have cost, by task: of these tasks, or of all.
 async fn spent(store: &dyn Store, tasks: Option<&[TaskBrief]>) -> Result<HashMap<String, f64>, StoreError> {
     let tried = |tasks: &[TaskBrief]| {
         let tried = tasks.iter().filter(|task| task.attempts > 0);

@@ -1,4 +1,4 @@
-//! The train as it is now.
+//! The current state of the train.
 
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::{Car, CarStep};
@@ -12,7 +12,7 @@ use crate::documents::{CarDocument, LandedDocument, TrainDocument};
 use crate::project::Project;
 use crate::refusal::Refusal;
 
-/// Landed tasks shown at the end.
+/// How many landed tasks are shown at the end.
 const RECENT: usize = 5;
 
 /// A car, and what its task waits for.
@@ -24,27 +24,27 @@ pub struct Shown {
     pub waiting: Option<String>,
 }
 
-/// The train as it is now.
+/// The current state of the train.
 pub struct Picture {
     /// The branch it lands on.
     pub target: String,
-    /// The commit there.
+    /// The tip of that branch.
     pub tip: Option<String>,
-    /// The cars, in their order.
+    /// The cars, in order.
     pub cars: Vec<Shown>,
-    /// What is under test.
+    /// The tests in progress.
     pub tests: Vec<TestNow>,
-    /// What landed last.
+    /// The last landed tasks.
     pub landed: Vec<TaskBrief>,
-    /// Why nothing lands until somebody decides.
+    /// Why nothing lands until a person decides.
     pub stopped: Option<Stopped>,
 }
 
-/// Looks at the train.
+/// Reads the train.
 pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
     let target = project.train_target()?;
     let (mut cars, mut tests, mut landed) = (Vec::new(), Vec::new(), Vec::new());
-    // Before the first run there is no store, and no train either.
+    // Before the first run there is no store and no train.
     if project.has_store() {
         let store = project.store().await?;
         cars = shown(project, store.as_ref(), &target).await?;
@@ -87,7 +87,7 @@ async fn shown(project: &Project, store: &dyn Store, target: &str) -> Result<Vec
     for car in cars {
         let waiting = match store.task(&car.task).await?.state {
             TaskState::Landing { waiting, .. } => waiting,
-            // It has left since.
+            // It has left the train since.
             _ => continue,
         };
         shown.push(Shown { car, waiting });

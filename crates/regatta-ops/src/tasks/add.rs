@@ -1,4 +1,4 @@
-//! A task without a file: its prompt is all there is to it.
+//! Adds tasks without a file, from a prompt alone.
 
 mod prd;
 
@@ -18,40 +18,40 @@ use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::taskfiles::missing_programs;
 
-/// More people than this do not add a task at the same moment.
+/// How many numbers to try; that many tasks are never added at the same time.
 const TRIES: u32 = 1000;
 
-/// Puts a task into the daemon's queue that has no file.
+/// A request to add a task from a prompt to the daemon's queue.
 #[derive(Clone, Debug, Default)]
 pub struct AddRequest {
-    /// What is to be done. With a requirement document it may be empty.
+    /// What to do. May be empty with a requirement document.
     pub prompt: String,
-    /// Its id; the next of GEN-001, GEN-002, … without one.
+    /// Its id; by default the next of GEN-001, GEN-002, …
     pub id: Option<TaskId>,
-    /// What it depends on.
+    /// Tasks it depends on.
     pub deps: Option<Vec<String>>,
-    /// The agent that does it.
+    /// The agent to use.
     pub agent: Option<String>,
-    /// The model.
+    /// The model to use.
     pub model: Option<String>,
-    /// What kind of work it is.
+    /// The kinds of work.
     pub labels: Vec<String>,
     /// Dollars that all its attempts together may cost.
     pub budget_usd: Option<f64>,
     /// Tokens that all its attempts together may use.
     pub budget_tokens: Option<u64>,
-    /// Higher starts first.
+    /// Higher numbers start first.
     pub priority: Option<i32>,
-    /// One line for people; the prompt's first line without one.
+    /// One line for people; by default the prompt's first line.
     pub title: Option<String>,
-    /// Land what passes, also where regatta.yaml does not say so.
+    /// Land the work if it passes, even if regatta.yaml does not say so.
     pub land: bool,
-    /// The requirement document that says what to do.
+    /// The requirement document to implement.
     pub prd: Option<String>,
 }
 
 impl Project {
-    /// Puts a task into the daemon's queue that has no file.
+    /// Adds a task from a prompt to the daemon's queue.
     pub async fn add(&self, args: &AddRequest) -> Result<Enqueued, Refusal> {
         let project = self;
         project.require_trust().await?;
@@ -66,7 +66,7 @@ impl Project {
             order.prompt =
                 document.prompt(&order.prompt, is_claude && prd::has_command(&project.repo.toplevel));
         }
-        // Whatever is wrong is said before anything is made.
+        // Mistakes are reported before anything is created.
         let first = wanted.clone().unwrap_or_else(|| generic(1));
         let (_, mut warnings) = order.spec(project, &first)?;
         let store = project.create_store().await?;
@@ -95,7 +95,7 @@ impl Project {
     }
 }
 
-/// What the task will be, but for its id.
+/// The task, except for its id.
 struct Order<'a> {
     args: &'a AddRequest,
     prompt: String,
@@ -103,7 +103,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// As a file with these lines would make it, so that every default and every check is the same.
+    /// Built like a file with these lines, so that every default and every check is the same.
     fn spec(&self, project: &Project, id: &TaskId) -> Result<(TaskSpec, Vec<Diagnostic>), Refusal> {
         let args = self.args;
         let mut text = format!("---\nid: {}\n", quoted(id.as_str()));
@@ -131,7 +131,7 @@ impl Order<'_> {
             }
             _ => {
                 let mut error = Refusal::diagnosed(loaded.diagnostics);
-                // There is no file in which a line could be put right.
+                // There is no file with a line to correct.
                 for diagnostic in &mut error.diagnostics {
                     (diagnostic.line, diagnostic.column) = (0, 0);
                 }
@@ -141,14 +141,14 @@ impl Order<'_> {
     }
 }
 
-/// The task that these words order, with every default filled in.
+/// A task from these texts, with every default filled in.
 pub fn plain_order(project: &Project, id: &TaskId, title: &str, prompt: &str) -> Result<TaskSpec, Refusal> {
     let args = AddRequest::default();
     let order = Order { args: &args, prompt: prompt.to_owned(), title: Some(title.to_owned()) };
     Ok(order.spec(project, id)?.0)
 }
 
-/// A text as YAML reads it back unchanged.
+/// Quotes a text so that YAML reads it back unchanged.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -157,7 +157,7 @@ pub fn generic(n: u64) -> TaskId {
     TaskId::parse(&format!("GEN-{n:03}")).expect("letters and digits make a task id")
 }
 
-/// Puts it in under the next free name. Whoever is faster gets that one, and this one the next.
+/// Adds the task under the next free number. If another process takes that number first, the next one is tried.
 async fn put_generic(
     project: &Project,
     store: &dyn Store,
@@ -170,7 +170,7 @@ async fn put_generic(
     for _ in 0..TRIES {
         n += 1;
         let id = generic(n);
-        // A branch of that name is somebody's work, though the store has forgotten whose.
+        // A branch of that name holds a task's work, even if the store no longer knows the task.
         if project.repo.branch_tip(&id.branch())?.is_some() {
             continue;
         }
@@ -182,7 +182,7 @@ async fn put_generic(
     Err(Refusal::refused("no name was free for long enough").hinted("name it yourself: --id ID"))
 }
 
-/// False if the id is taken.
+/// Returns false if the id is taken.
 async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
     let queue = MAIN_QUEUE.to_owned();
     let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];

@@ -1,4 +1,4 @@
-//! Cancelling tasks.
+//! Cancels tasks.
 
 use std::time::Duration;
 
@@ -20,24 +20,24 @@ use crate::tasks::next::heir;
 /// How long an agent and everything it started may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Cancels tasks: a running agent is ended with everything it started, and its work is kept in its lane.
+/// A request to cancel tasks: a running agent is stopped with everything it started, and its work stays in its lane.
 #[derive(Clone, Debug)]
 pub struct CancelRequest {
-    /// Which; all are those that have not ended.
+    /// The tasks; `All` is every task that has not ended.
     pub tasks: Selection,
-    /// Come back when their agents have ended; else they are only asked to.
+    /// Return when their agents have ended; otherwise only request it.
     pub wait: bool,
 }
 
 impl Operator {
-    /// Cancels tasks. What depends on them is skipped.
+    /// Cancels tasks. Tasks that depend on them are skipped.
     pub async fn cancel(&self, request: &CancelRequest) -> Result<Changes, Refusal> {
         let open = StateName::all_that(StateName::is_open);
         let found = self.select(&request.tasks, &open).await?;
         let store = self.store.as_ref();
         let mut changes = Changes::default();
         let mut asked = Vec::new();
-        // All are asked before one is waited for: their agents end side by side.
+        // All are asked before the first is waited for, so that their agents end at the same time.
         for task in found {
             match cancel(store, &task).await {
                 Ok(true) => changes.push(&task.spec.id, changed(store, &task).await),
@@ -56,7 +56,7 @@ impl Operator {
         Ok(changes)
     }
 
-    /// Cancels one task and comes back when nothing of it runs any more.
+    /// Cancels one task and returns when none of its processes runs any more.
     pub async fn call_off(&self, task: &TaskRecord) -> Result<(), Refusal> {
         match cancel(self.store.as_ref(), task).await? {
             true => Ok(()),
@@ -74,12 +74,12 @@ async fn changed(store: &dyn Store, task: &TaskRecord) -> Result<Changed, Refusa
     Ok(Changed { task, did, salvaged: None })
 }
 
-/// Cancels it, or asks whoever holds it. True if it is cancelled already.
+/// Cancels it, or asks the process that holds it. Returns true if it is already cancelled.
 async fn cancel(store: &dyn Store, task: &TaskRecord) -> Result<bool, Refusal> {
     let by = user();
     let (id, at) = (&task.spec.id, clock::now());
     let mut held = task.state.is_claimed();
-    // It may be claimed or let go between our look and our word; then it is the other word.
+    // The task may be claimed or released in between; then the other operation is needed.
     for _ in 0..3 {
         let operation = match held {
             true => Operation::AskCancel { by: by.clone() },
@@ -119,7 +119,7 @@ fn refused(task: &TaskRecord) -> Refusal {
     }
 }
 
-/// Waits until the holder has ended the agent and said so.
+/// Waits until the holder has ended the agent and reported it.
 async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
     let id = &task.spec.id;
     let again = format!("nothing is lost: {} takes it over and cancels it then", heir(task));
@@ -142,7 +142,7 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
             let now = store.task(id).await?;
             match now.state {
                 TaskState::Cancelled { .. } => return Ok(()),
-                // It was faster than the wish.
+                // The task ended before the request took effect.
                 ref state if !state.is_claimed() => return Err(refused(&now)),
                 _ => {}
             }
@@ -161,7 +161,7 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
     }
 }
 
-/// A member works by hand: it is told, and nobody can end what it does.
+/// A member works by hand: it gets a message, because its work cannot be stopped.
 async fn tell_member(store: &dyn Store, task: &TaskRecord, info: &SessionInfo) -> Result<Refusal, Refusal> {
     let (id, name) = (&task.spec.id, info.node.holder());
     let text = format!("{id} is to be cancelled: `regatta crew unregister` or a failure gives it back");

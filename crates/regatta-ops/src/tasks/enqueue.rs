@@ -1,4 +1,4 @@
-//! Putting tasks into the daemon's queue.
+//! Adds tasks to the daemon's queue.
 
 mod files;
 
@@ -31,48 +31,48 @@ pub enum Source {
     Text(String),
 }
 
-/// Puts tasks into the daemon's queue: all of them or none.
+/// A request to add tasks to the daemon's queue: all of them or none.
 #[derive(Clone, Debug)]
 pub struct EnqueueRequest {
     /// Where they are described.
     pub source: Source,
-    /// What the one task depends on, instead of what its file says.
+    /// Tasks that the only task depends on; overrides its file.
     pub deps: Option<Vec<String>>,
-    /// Higher starts first, instead of what the file says.
+    /// Higher numbers start first; overrides the file.
     pub priority: Option<i32>,
-    /// Work failures allowed in all, instead of what the file says.
+    /// How many work failures are allowed in all; overrides the file.
     pub max_attempts: Option<u32>,
     /// Leave out the checks.
     pub no_verify: bool,
-    /// Start over what is there already and nobody is at.
+    /// Start an existing task over, unless it is being worked on.
     pub replace: bool,
 }
 
 impl EnqueueRequest {
-    /// As the files say.
+    /// Without overrides.
     pub fn new(source: Source) -> Self {
         Self { source, deps: None, priority: None, max_attempts: None, no_verify: false, replace: false }
     }
 }
 
-/// Tasks that are in the daemon's queue now.
+/// Tasks that were added to the daemon's queue.
 pub struct Enqueued {
-    /// The operator on the store they are in.
+    /// The operator on their store.
     pub operator: Operator,
     /// The tasks.
     pub tasks: Vec<TaskSpec>,
-    /// What the daemon will not do as the files say.
+    /// What the daemon will do differently than the files say.
     pub warnings: Vec<Diagnostic>,
 }
 
 impl Enqueued {
-    /// The tasks as the store has them.
+    /// The tasks as stored.
     pub async fn stored(&self) -> Result<Vec<TaskBrief>, Refusal> {
         let ids = Some(self.tasks.iter().map(|spec| spec.id.clone()).collect());
         Ok(self.operator.store.briefs(&TaskQuery { ids, ..TaskQuery::default() }).await?)
     }
 
-    /// For programs.
+    /// The result as a document.
     pub async fn document(&self) -> Result<ChangesDocument, Refusal> {
         let changed = |task: TaskBrief| ChangedDocument { task: task.into(), salvaged: None };
         Ok(ChangesDocument {
@@ -85,14 +85,14 @@ impl Enqueued {
 }
 
 impl Project {
-    /// Puts tasks into the daemon's queue. With one mistake, one id that is there already, one circle or one dependency
-    /// on nothing, nothing is changed.
+    /// Adds tasks to the daemon's queue. With one mistake, one id that exists, one cycle or one unknown dependency, it
+    /// changes nothing.
     pub async fn enqueue(&self, request: &EnqueueRequest) -> Result<Enqueued, Refusal> {
         let mut loaded = match &request.source {
             Source::Files(what) => parsed(self, what).await?,
             Source::Text(text) => {
                 let mut loaded = load(self, &[(PathBuf::from("plan"), text.clone().into_bytes())]).await?;
-                // There is no file to be looked at later.
+                // There is no file to refer to later.
                 loaded.tasks.iter_mut().for_each(|spec| spec.source = String::new());
                 loaded
             }
@@ -108,7 +108,7 @@ impl Project {
     }
 }
 
-/// Finds and parses what the request names.
+/// Finds and parses the files that the request names.
 async fn parsed(project: &Project, what: &[String]) -> Result<Loaded, Refusal> {
     let found = files::find(project, what).await?;
     let loaded = load(project, &found.files).await?;
@@ -121,7 +121,7 @@ async fn parsed(project: &Project, what: &[String]) -> Result<Loaded, Refusal> {
     Ok(loaded)
 }
 
-/// Parses the files. Stored tasks are looked up only where the files alone do not explain themselves.
+/// Parses the files. Stored tasks are read only if the files alone give errors, such as an unknown dependency.
 async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded, Refusal> {
     let known = BTreeSet::new();
     let loaded = parse_for_daemon(project, files, &known);
@@ -140,7 +140,7 @@ async fn load(project: &Project, files: &[(PathBuf, Vec<u8>)]) -> Result<Loaded,
     }
 }
 
-/// As the daemon takes tasks: they land only where that was said.
+/// Parses files for the daemon: tasks land only if a setting says so.
 pub fn parse_for_daemon<'a>(
     project: &'a Project,
     files: &'a [(PathBuf, Vec<u8>)],
@@ -171,7 +171,7 @@ async fn adjust(tasks: &mut [TaskSpec], request: &EnqueueRequest, store: &dyn St
     Ok(())
 }
 
-/// The stored tasks that these names mean: whole ids, because a guess would wait for the wrong one.
+/// The stored tasks with these names: full ids, because a guess would wait for the wrong task.
 pub async fn dependencies(
     names: &[String],
     store: &dyn Store,
@@ -202,14 +202,14 @@ pub async fn dependencies(
     Ok(found)
 }
 
-/// All of them, or none.
+/// Adds all of them, or none.
 async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Result<(), Refusal> {
     let if_present = if replace { IfPresent::Restart } else { IfPresent::Refuse };
     let new = |spec: &TaskSpec| NewTask { spec: spec.clone(), queue: MAIN_QUEUE.to_owned(), if_present };
     let new: Vec<NewTask> = tasks.iter().map(new).collect();
     let mut guards = Vec::new();
     if replace {
-        // One after another in the order of their names, so that two calls cannot wait for each other.
+        // One after another in the order of their ids, so that two calls cannot deadlock.
         let mut ids: Vec<TaskId> =
             present(operator.store.as_ref(), tasks).await?.into_iter().map(|task| task.spec.id).collect();
         ids.sort();
@@ -222,7 +222,7 @@ async fn enqueue(operator: &Operator, tasks: &[TaskSpec], replace: bool) -> Resu
             return Err(there_already(std::slice::from_ref(task)));
         }
         for task in &present {
-            // What waits may be started at any moment: its lane is its own.
+            // A waiting task may be started at any moment, so its lane is left alone.
             if task.state.is_settled() {
                 clear_lane(operator, &task.spec.id).await?;
             }
@@ -251,7 +251,7 @@ async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord
     Ok(store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?)
 }
 
-/// Nothing is put in a task's place unless that was asked for.
+/// The refusal to replace existing tasks without --replace.
 pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
     let shown = |task: &TaskRecord| format!("{} ({})", task.spec.id, task.state.name());
     let mut names: Vec<String> = tasks.iter().take(5).map(shown).collect();
@@ -275,7 +275,7 @@ pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
     })
 }
 
-/// What the daemon will not do as the files say.
+/// What the daemon will do differently than the files say.
 fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
     let mut all: Vec<Diagnostic> =
         project.new_warnings().iter().chain(&loaded.diagnostics).cloned().collect();

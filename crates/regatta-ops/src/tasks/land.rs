@@ -1,4 +1,4 @@
-//! Landing work by hand: putting it into the train, and driving the train here and now.
+//! Lands work by hand: puts it into the train, and drives the train in this process.
 
 use std::sync::Arc;
 
@@ -30,40 +30,40 @@ use crate::refusal::{Refusal, RefusalKind};
 use crate::secrets::redactor;
 use crate::step::Act;
 
-/// Puts work into the train.
+/// A request to put work into the train.
 #[derive(Clone, Debug)]
 pub struct BoardRequest {
-    /// Which; all is everything that is done and not on the target, or, to try again, everything a conflict or a test
-    /// has blocked.
+    /// The tasks. `All` is everything that is done and not on the target, or, when trying again, everything that a
+    /// conflict or a test has blocked.
     pub tasks: Selection,
     /// Why it may land.
     pub why: Why,
 }
 
-/// Why work is sent.
+/// Why work may land.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is good.
+    /// Its verdict passed.
     Good,
-    /// It did not go in the last time.
+    /// A conflict or a test blocked it the last time.
     Again,
-    /// A person takes it although its verdict was not good.
+    /// A person accepts it although its verdict did not pass.
     Accepted,
 }
 
-/// Where a train that had stopped goes on from.
+/// Where a stopped train continues.
 #[derive(Clone, Debug)]
 pub struct Resumed {
     /// The branch.
     pub target: String,
     /// Its tip, which is accepted.
     pub tip: Oid,
-    /// Why it had stopped; none where it had not.
+    /// Why it had stopped; `None` if it had not.
     pub stopped: Option<Stopped>,
 }
 
 impl Operator {
-    /// Puts work into the train, what others depend on first. A daemon, a run or [`Operator::drive`] lands it.
+    /// Puts work into the train, dependencies first. A daemon, a run or [`Operator::drive`] lands it.
     pub async fn board(&self, request: &BoardRequest) -> Result<Changes, Refusal> {
         let found = match &request.tasks {
             Selection::All => not_landed(&self.project, self, request.why == Why::Again).await?,
@@ -80,8 +80,8 @@ impl Operator {
         Ok(changes)
     }
 
-    /// Lands these tasks here and now, beside every other process that lands. Comes back when each has landed or cannot,
-    /// or when `stop` says so.
+    /// Lands these tasks in this process, beside every other process that lands. Returns when each has landed or
+    /// cannot, or when `stop` fires.
     pub async fn drive(
         &self,
         tasks: &[TaskId],
@@ -99,7 +99,7 @@ impl Operator {
         }
     }
 
-    /// What became of a task that was sent.
+    /// The result of landing a task.
     pub async fn landed(&self, id: &TaskId) -> Result<Changed, Refusal> {
         let task = self.store.task(id).await?;
         let did = Did::Landed(became(&task));
@@ -108,7 +108,7 @@ impl Operator {
 }
 
 impl Project {
-    /// Accepts the target as its user has left it, after it lost work that had landed.
+    /// Accepts the target as the user left it, after it lost work that had landed.
     pub fn resume_landing(&self) -> Result<Resumed, Refusal> {
         let branch = self.target()?;
         let Some((stopped, tip)) = target::resume(&self.repo, &branch)? else {
@@ -121,14 +121,14 @@ impl Project {
     }
 }
 
-/// All tasks with work that is done and not on the target, or, to try `again`, that a conflict or a test has blocked.
+/// All tasks with finished work that is not on the target, or, for `again`, that a conflict or a test has blocked.
 async fn not_landed(project: &Project, operator: &Operator, again: bool) -> Result<Vec<TaskRecord>, Refusal> {
     let all = operator.store.tasks(&TaskQuery::default()).await?;
     let tip = project.repo.branch_tip(&project.target()?)?.map(|tip| tip.oid().clone());
     let work = project.work()?;
     let is_there = |head: &str| -> Result<bool, Refusal> {
         let (head, Some(tip)) = (Oid::parse(head)?, &tip) else { return Ok(false) };
-        // What git has tidied away is for the landing to name.
+        // A commit that git has pruned is reported by the landing.
         Ok(work.has_commit(&head)? && work.is_ancestor(&head, tip)?)
     };
     let mut found = Vec::new();
@@ -149,7 +149,7 @@ fn is_held_up(state: &TaskState) -> bool {
     matches!(state, TaskState::Blocked { reason: BlockReason::Conflict | BlockReason::Tests, .. })
 }
 
-/// Whether every link behind a builder is content with its work.
+/// Whether every link behind a build accepted its work.
 fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
     let is_link = |other: &&TaskRecord| matches!(&other.spec.part, Some(Part::Link { chain, .. }) if *chain == task.spec.id);
     all.iter().filter(is_link).all(|link| link.state.is_met())
@@ -158,7 +158,7 @@ fn is_reviewed(task: &TaskRecord, all: &[TaskRecord]) -> bool {
 /// Puts a task's work into the train.
 async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Why) -> Result<(), Refusal> {
     let id = &task.spec.id;
-    // What waits in the train is only looked at once more.
+    // A task that is already in the train stays as it is.
     if matches!(task.state, TaskState::Landing { .. }) {
         return Ok(());
     }
@@ -192,7 +192,7 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
     }
 }
 
-/// Takes work whose verdict was not good because a person says so: from its lane, by the same rules as any other.
+/// Accepts work whose verdict did not pass because a person says so: from its lane, by the same rules as any other.
 async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Result<(), Refusal> {
     let id = &task.spec.id;
     if !matches!(task.state, TaskState::Blocked { reason: BlockReason::Verdict, .. }) {
@@ -238,7 +238,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     }
 }
 
-/// The commit of an attempt's work that may land: by the same rules as when an attempt ends.
+/// The commit of an attempt's work that may land, by the same rules as when an attempt ends.
 fn boarded(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<String, Refusal> {
     let (base, head) = (made.base.clone().unwrap_or_default(), made.head.clone().unwrap_or_default());
     let Some(lanes) = project.lanes()? else { return Ok(head) };
@@ -267,7 +267,7 @@ fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandR
     })
 }
 
-/// What became of it, behind its id.
+/// The result, to follow the task's id in a sentence.
 fn became(task: &TaskRecord) -> String {
     match &task.state {
         TaskState::Landed { commit, target, .. } => {

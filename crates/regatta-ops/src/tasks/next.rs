@@ -1,4 +1,4 @@
-//! What a person would do now about a task, by its state.
+//! What the user should do next about a task, by its state.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn plan_file(task: &TaskRecord) -> String {
     }
 }
 
-/// Who takes it over where its holder is gone.
+/// Who takes the task over if its holder is gone.
 pub fn heir(task: &TaskRecord) -> String {
     match task.queue.as_str() {
         MAIN_QUEUE => "`regatta daemon`".to_owned(),
@@ -28,7 +28,7 @@ pub fn heir(task: &TaskRecord) -> String {
     }
 }
 
-/// How to have it tried again.
+/// How to try the task again.
 fn again(task: &TaskRecord) -> String {
     match task.queue.as_str() {
         MAIN_QUEUE => format!("`regatta retry {}`", task.spec.id),
@@ -37,7 +37,7 @@ fn again(task: &TaskRecord) -> String {
     }
 }
 
-/// What a person would do now, with the commands spelled out.
+/// What the user should do next, with the commands spelled out.
 pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
     let id = &task.spec.id;
     let branch = id.branch();

@@ -1,4 +1,4 @@
-//! Having tasks wait for a time, or for a word.
+//! Holds tasks back until a time, or until they are unparked.
 
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::time::Timestamp;
@@ -9,22 +9,22 @@ use super::{Changed, Changes, Did, unfit};
 use crate::operator::{Operator, Selection};
 use crate::refusal::Refusal;
 
-/// The end of time, for what waits until somebody says so.
+/// The end of time, for tasks that wait until they are unparked.
 pub const FOREVER: Timestamp = Timestamp::from_millis(253_370_764_800_000);
 
-/// Has tasks wait that were not started yet.
+/// A request to hold back tasks that have not started.
 #[derive(Clone, Debug)]
 pub struct ParkRequest {
-    /// Which; all are those that are pending.
+    /// The tasks; `All` is every pending task.
     pub tasks: Selection,
     /// Until when; [`FOREVER`] is until they are unparked.
     pub until: Timestamp,
-    /// Why, for people who look at it.
+    /// The reason, for people.
     pub why: Option<String>,
 }
 
 impl Operator {
-    /// Parks tasks. Nothing is charged; what depends on a parked task waits with it.
+    /// Parks tasks. Nothing is charged; tasks that depend on a parked task wait with it.
     pub async fn park(&self, request: &ParkRequest) -> Result<Changes, Refusal> {
         let found = self.select(&request.tasks, &[StateName::Pending]).await?;
         let detail = request.why.clone().unwrap_or_else(|| format!("parked by {}", self.by));
@@ -35,7 +35,7 @@ impl Operator {
         Ok(changes)
     }
 
-    /// Ends the wait of tasks. All are those that are parked.
+    /// Lets parked tasks start. `All` is every parked task.
     pub async fn unpark(&self, tasks: &Selection) -> Result<Changes, Refusal> {
         let found = self.select(tasks, &[StateName::Parked]).await?;
         let mut changes = Changes::default();
@@ -63,7 +63,7 @@ async fn park(
     Ok(Changed { task: operator.store.task(id).await?, did, salvaged: None })
 }
 
-/// Whether it waits for a word and not for a time.
+/// Whether it waits to be unparked and not for a time.
 pub fn waits_for_a_word(state: &TaskState) -> bool {
     matches!(state, TaskState::Parked { until, .. } if *until >= FOREVER)
 }

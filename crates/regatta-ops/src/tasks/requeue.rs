@@ -1,4 +1,4 @@
-//! Starting tasks over.
+//! Starts tasks over.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 
 impl Operator {
     /// Starts tasks over: pending again, in a fresh lane, with no attempt charged. Work in the old lane is saved first.
-    /// All are those that are blocked, failed or skipped.
+    /// `All` is every task that is blocked, failed or skipped.
     pub async fn requeue(&self, tasks: &Selection) -> Result<Changes, Refusal> {
         let found = self.select(tasks, &StateName::all_that(StateName::can_retry)).await?;
         let mut changes = Changes::default();
@@ -31,11 +31,11 @@ async fn requeue(operator: &Operator, seen: &TaskRecord) -> Result<Changed, Refu
     let task = operator.store.task(&seen.spec.id).await?;
     let (was, is) = (&seen.state, &task.state);
     if matches!((was, is), (TaskState::Skipped { .. }, TaskState::Pending { .. })) {
-        // What it depends on was named beside it, and brought it back.
+        // Its dependency was named too, and has already brought it back.
         return Ok(Changed { task, did: Did::Pending, salvaged: None });
     }
     let lane = match is {
-        // Nothing was said about its work yet: it only goes to where somebody takes it.
+        // Its work has not been judged yet: it only moves to a queue that is served.
         TaskState::Pending { .. } if operator.takers.is_abandoned(&task.queue) => Lane::Keep,
         state if state.is_settled() => Lane::Fresh,
         _ => return Err(unfit(&task, "requeued")),
@@ -43,16 +43,16 @@ async fn requeue(operator: &Operator, seen: &TaskRecord) -> Result<Changed, Refu
     restart(operator, &task, lane, &alone).await
 }
 
-/// What the next attempt works in.
+/// The lane of the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// What the last one left, with its failure as guidance.
+    /// The lane of the last attempt, with its failure as guidance.
     Keep,
-    /// A new one.
+    /// A new lane.
     Fresh,
 }
 
-/// Makes a task pending that nobody holds: in its queue, or in the daemon's where its own is abandoned.
+/// Makes a task pending that no process holds: in its queue, or in the daemon's if its own is abandoned.
 pub(super) async fn restart(
     operator: &Operator,
     task: &TaskRecord,
@@ -110,7 +110,7 @@ pub(crate) async fn clear_lane(operator: &Operator, id: &TaskId) -> Result<Optio
     Ok(Some(reference))
 }
 
-/// The task and what waits for it in the same abandoned queue, for the daemon's.
+/// The task and its dependents in the same abandoned queue, to be moved to the daemon's queue.
 async fn with_dependents(operator: &Operator, task: &TaskRecord) -> Result<Vec<NewTask>, Refusal> {
     let states = vec![StateName::Pending, StateName::Skipped];
     let query = TaskQuery { queue: Some(task.queue.clone()), states, ..TaskQuery::default() };

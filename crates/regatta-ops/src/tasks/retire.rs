@@ -1,4 +1,4 @@
-//! Taking a task's lane away, never the work in it.
+//! Removes a task's lane, never the work in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use regatta_store::{RequestId, Store, StoreError, TaskRecord};
 use crate::project::{Project, find_task};
 use crate::refusal::{Refusal, RefusalKind};
 
-/// A parked task that wakes sooner than this may be started while its lane goes.
+/// A parked task that wakes sooner than this may be started while its lane is being removed.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Takes the lane of one task away. The name under which work was saved, if there was any to save.
+/// Removes the lane of one task. Returns the ref under which work was saved, if any.
 pub async fn retire_lane(
     project: &Project,
     store: Option<&Arc<dyn Store>>,
@@ -65,7 +65,7 @@ pub async fn retire_lane(
     Ok(salvaged)
 }
 
-/// The task, also where only its lane is left of it.
+/// The task, even if only its lane is left.
 pub async fn whose(project: &Project, text: &str) -> Result<(TaskId, Option<Arc<dyn Store>>), Refusal> {
     let store = match project.has_store() {
         true => Some(project.store().await?),
@@ -92,7 +92,7 @@ fn no_lane(id: &TaskId) -> Refusal {
     Refusal::not_found(format!("{id} has no lane")).hinted("`regatta lane list` shows all")
 }
 
-/// The task as the store has it; `None` where it has been forgotten.
+/// The task's record; `None` if the store no longer knows it.
 pub async fn record(store: &dyn Store, id: &TaskId) -> Result<Option<TaskRecord>, Refusal> {
     match store.task(id).await {
         Ok(task) => Ok(Some(task)),
@@ -101,7 +101,7 @@ pub async fn record(store: &dyn Store, id: &TaskId) -> Result<Option<TaskRecord>
     }
 }
 
-/// Why the task's state keeps its lane where it is: somebody works in it, or may do so any moment.
+/// Why the task's state keeps its lane: an agent works in it, or may do so at any moment.
 pub fn in_the_way(task: &TaskRecord) -> Option<String> {
     match &task.state {
         TaskState::Pending { .. } => Some("pending, and may be started in its lane at any moment".to_owned()),
@@ -114,7 +114,7 @@ pub fn in_the_way(task: &TaskRecord) -> Option<String> {
     }
 }
 
-/// What landed may be other commits on the target than in the lane.
+/// Landed work may have other commits on the target than in the lane.
 pub fn mode(task: Option<&TaskRecord>) -> RetireMode {
     match task.map(|task| &task.state) {
         Some(TaskState::Landed { .. }) => RetireMode::Landed,
@@ -128,7 +128,7 @@ pub async fn alone(lanes: &Lanes, id: &TaskId) -> Result<Alone, Refusal> {
     Ok(tokio::task::spawn_blocking(move || lanes.alone(&id)).await.expect("locking does not panic")?)
 }
 
-/// Takes it away, if no process stands in it and nothing in it would be lost.
+/// Removes the lane, if no process runs in it and nothing in it would be lost.
 pub async fn retire(
     lanes: &Lanes,
     id: &TaskId,

@@ -1,4 +1,4 @@
-//! Trying tasks again where the last attempt stopped.
+//! Tries tasks again where the last attempt stopped.
 
 use regatta_core::state::{StateName, TaskState};
 use regatta_engine::clock;
@@ -9,10 +9,10 @@ use super::{Changed, Changes, Did, unfit};
 use crate::operator::{Operator, Selection, dependencies_first};
 use crate::refusal::Refusal;
 
-/// Tries tasks again, in their lanes and with what went wrong as guidance.
+/// A request to try tasks again, in their lanes and with the last failure as guidance.
 #[derive(Clone, Debug)]
 pub struct RetryRequest {
-    /// Which; all are those that are blocked, failed or skipped.
+    /// The tasks; `All` is every task that is blocked, failed or skipped.
     pub tasks: Selection,
     /// The conversation of the next attempt.
     pub conversation: Conversation,
@@ -21,14 +21,14 @@ pub struct RetryRequest {
 /// Which conversation the next attempt has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversation {
-    /// The last one, where the agent can resume it.
+    /// The last one, if the agent can resume it.
     Resume,
     /// A new one.
     Fresh,
 }
 
 impl Operator {
-    /// Tries tasks again. Charged attempts are forgotten; a parked task only stops waiting.
+    /// Tries tasks again. Charged attempts are reset; a parked task only stops waiting.
     pub async fn retry(&self, request: &RetryRequest) -> Result<Changes, Refusal> {
         let found = self.select(&request.tasks, &StateName::all_that(StateName::can_retry)).await?;
         let mut changes = Changes::default();

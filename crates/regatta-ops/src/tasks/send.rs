@@ -1,4 +1,4 @@
-//! Saying something more to agents.
+//! Sends follow-up prompts to agents.
 
 use regatta_core::config::{AgentKind, Config};
 use regatta_core::plain::clean_line;
@@ -13,57 +13,57 @@ use crate::project::find_task;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::secrets::redactor;
 
-/// How much of a prompt is in the event log.
+/// How many characters of a prompt are in the event log.
 const BEGINNING: usize = 80;
 
-/// When the agent gets it.
+/// When the agent gets the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// After the attempt under way.
+    /// After the running attempt.
     Next,
-    /// At once: the attempt under way is interrupted.
+    /// At once: the running attempt is interrupted.
     Now,
 }
 
-/// Says something more to one task's agent.
+/// A request to send a follow-up prompt to one task's agent.
 #[derive(Clone, Debug)]
 pub struct SendRequest {
     /// The task, or the beginning of its id.
     pub task: String,
-    /// What the agent is told.
+    /// The prompt.
     pub text: String,
-    /// When it gets it.
+    /// When the agent gets the prompt.
     pub when: When,
 }
 
-/// Says something more to every agent that can still hear it.
+/// A request to send a follow-up prompt to every agent that can still receive one.
 #[derive(Clone, Debug, Default)]
 pub struct BroadcastRequest {
-    /// What they are told.
+    /// The prompt.
     pub text: String,
-    /// Only tasks in these states; none means all that have not ended, and those that ended and have a conversation.
+    /// Only tasks in these states; if empty, all that have not ended, and those that ended and have a conversation.
     pub states: Vec<StateName>,
-    /// Landed tasks too.
+    /// Include landed tasks.
     pub landed: bool,
 }
 
-/// What came of a broadcast.
+/// The results of a broadcast.
 #[derive(Debug, Default)]
 pub struct Broadcasted {
-    /// Where it was sent.
+    /// The tasks it was sent to.
     pub sent: Vec<SentDocument>,
-    /// Tasks that ended in the moment between.
+    /// Tasks that ended in between.
     pub refused: Vec<RefusedDocument>,
 }
 
 impl Operator {
-    /// Says something more to a task's agent: it goes on with its conversation, in its lane.
+    /// Sends a follow-up prompt to a task's agent, which continues its conversation in its lane.
     pub async fn send(&self, request: &SendRequest) -> Result<SentDocument, Refusal> {
         let task = find_task(self.store.as_ref(), &request.task).await?;
         self.send_to(&task, &request.text, request.when).await
     }
 
-    /// Says something more to every task's agent, as [`Operator::send`] does to one.
+    /// Sends a follow-up prompt to every task's agent, as [`Operator::send`] does to one.
     pub async fn broadcast(&self, request: &BroadcastRequest) -> Result<Broadcasted, Refusal> {
         let query = TaskQuery { states: states(request), ..TaskQuery::default() };
         let mut outcome = Broadcasted::default();
@@ -73,7 +73,7 @@ impl Operator {
             }
             match self.send_to(&task, &request.text, When::Next).await {
                 Ok(sent) => outcome.sent.push(sent),
-                // It ended in the moment between.
+                // It ended in between.
                 Err(refusal) if refusal.kind == RefusalKind::Refused => {
                     outcome.refused.push(RefusedDocument {
                         id: task.spec.id.clone(),
@@ -95,7 +95,7 @@ impl Operator {
             text: text.to_owned(),
             beginning: beginning(&redactor(config).redact(text)),
             by: self.by.clone(),
-            // Whoever ran it will not come back for it.
+            // A task of a run that is over moves to the daemon's queue.
             queue: self.takers.is_abandoned(&task.queue).then(|| MAIN_QUEUE.to_owned()),
             urgent: when == When::Now,
         };
@@ -124,8 +124,8 @@ impl Operator {
     }
 }
 
-/// What is sent to a command becomes its standard input; for a shell that is a script. Words are not run unless the user
-/// said that this command understands them.
+/// A prompt becomes a command's standard input, which is a script for a shell. Text is not run unless the user
+/// configured that this command understands prompts.
 fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), Refusal> {
     let (id, name) = (&task.spec.id, &task.spec.agent);
     let Some(agent) = config.agents.get(name) else { return Ok(()) };
@@ -137,7 +137,7 @@ fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), Refusal> {
     ))
 }
 
-/// One line for people.
+/// The result on one line, for people.
 pub fn line(sent: &SentDocument, when: When) -> String {
     let id = &sent.task_id;
     if when == When::Now && sent.state.is_claimed() {
@@ -153,7 +153,7 @@ pub fn line(sent: &SentDocument, when: When) -> String {
     }
 }
 
-/// Why not, and what first.
+/// Why the prompt was refused, and what to do first.
 fn refused(task: &TaskRecord, why: String) -> Refusal {
     let id = &task.spec.id;
     match &task.state {
@@ -179,7 +179,7 @@ pub fn beginning(text: &str) -> String {
     }
 }
 
-/// The states of tasks that could be meant: what has landed is most of a long history.
+/// The states of tasks that could be included, because landed tasks are most of a long history.
 fn states(request: &BroadcastRequest) -> Vec<StateName> {
     if !request.states.is_empty() {
         return request.states.clone();
@@ -187,7 +187,7 @@ fn states(request: &BroadcastRequest) -> Vec<StateName> {
     StateName::all_that(|name| name.can_hear() && (name != StateName::Landed || request.landed))
 }
 
-/// Whether this task is meant.
+/// Whether this task is included.
 async fn hears(operator: &Operator, task: &TaskRecord, request: &BroadcastRequest) -> Result<bool, Refusal> {
     let named = request.states.contains(&task.state.kind());
     Ok(match &task.state {

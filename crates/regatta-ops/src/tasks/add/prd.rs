@@ -1,4 +1,4 @@
-//! Requirement documents: `PRD-<N>*.md`, with a title and what they depend on.
+//! Requirement documents: `PRD-<N>*.md`, with a title and their dependencies.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use regatta_store::{Store, StoreError};
 use crate::project::shown;
 use crate::refusal::Refusal;
 
-/// Directories that hold no documents of the project's own.
+/// Directories that contain no documents of the project itself.
 const PASSED_BY: [&str; 4] = ["node_modules", "target", "vendor", "dist"];
-/// The command of claude's that implements such a document.
+/// Claude's custom command that implements such a document.
 const COMMAND: &str = "implement-prd";
-/// Deeper than this nobody keeps them.
+/// How many directory levels are searched.
 const DEPTH: usize = 8;
 
 /// A requirement document.
 pub(super) struct Document {
-    /// `PRD-` and its digits, as its file is named.
+    /// `PRD-` and its digits, as in the file name.
     pub(super) id: TaskId,
     pub(super) title: String,
     path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct Document {
     depends_on: Vec<TaskId>,
 }
 
-/// The only document of that number: `10`, `010` or `PRD-010`.
+/// The only document with that number: `10`, `010` or `PRD-010`.
 pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
     let digits = number(text)
         .filter(|(_, rest)| rest.is_empty())
@@ -42,7 +42,7 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
             found.push((path.to_owned(), own.to_owned()));
         }
     });
-    // Where PRD-1 and PRD-001 are both there, the digits decide.
+    // If PRD-1 and PRD-001 both exist, the digits decide.
     if found.iter().any(|(_, own)| own == digits) {
         found.retain(|(_, own)| own == digits);
     }
@@ -57,7 +57,7 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
     }
 }
 
-/// The digits behind `PRD-`, and what follows them.
+/// The digits after `PRD-`, and what follows them.
 fn number(name: &str) -> Option<(&str, &str)> {
     let rest = name.get(..4).filter(|head| head.eq_ignore_ascii_case("prd-")).and_then(|_| name.get(4..))?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -103,8 +103,9 @@ impl Document {
         Ok(Self { id, title, path: path.to_owned(), shown, text, depends_on })
     }
 
-    /// What the agent is told. Claude's own command for such documents, where the project or the user has one: it knows
-    /// better what to do with them. Else the whole document: the lane holds its file only if it was committed.
+    /// The prompt for the agent: claude's own command for such documents, if the project or the user has one, because
+    /// it knows better what to do with them. Otherwise the whole document, because the lane has its file only if it was
+    /// committed.
     pub(super) fn prompt(&self, more: &str, has_command: bool) -> String {
         let more = if more.is_empty() { String::new() } else { format!("{}\n\n", more.trim_end()) };
         if has_command {
@@ -119,7 +120,7 @@ impl Document {
         )
     }
 
-    /// What it depends on and is a task here. Documents that were done without Regatta are named in a warning.
+    /// The dependencies that are tasks here. Documents that were done without Regatta are named in a warning.
     pub(super) async fn stored_dependencies(
         &self,
         store: &dyn Store,
@@ -153,7 +154,7 @@ pub(super) fn has_command(root: &Path) -> bool {
     places.flat_map(|place| files.each_ref().map(|file| place.join(file))).any(|file| file.is_file())
 }
 
-/// `title:` in the frontmatter, else the first heading.
+/// `title:` in the frontmatter, otherwise the first heading.
 fn title(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let has_frontmatter = lines.next().is_some_and(|line| line.trim_end() == "---");
@@ -164,7 +165,7 @@ fn title(text: &str) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// The documents of a line `Depends on: PRD-1, PRD-2`, in whichever dress, or of the list below it.
+/// The documents of a line `Depends on: PRD-1, PRD-2`, in any Markdown form, or of the list below it.
 fn depends_on(text: &str) -> Vec<TaskId> {
     let mut found = Vec::new();
     let mut in_list = false;

@@ -1,4 +1,4 @@
-//! Which files a command line means.
+//! Finds the files that a command line names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::there_already;
 use crate::project::Project;
 use crate::refusal::Refusal;
 
-/// Where a task's file is looked for by its id, from the repository's root.
+/// Where a task's file is searched by its id, from the repository's root.
 const PLACES: [&str; 3] = ["tasks", "parcels", "plans"];
 
-/// The files that were meant, and the ids by which some of them were named.
+/// The files, and the ids by which some of them were named.
 pub(super) struct Files {
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     pub(super) ids: Vec<(TaskId, PathBuf)>,
@@ -24,7 +24,7 @@ pub(super) async fn find(project: &Project, what: &[String]) -> Result<Files, Re
     for text in what {
         let path = Path::new(text);
         if let Some((id, path)) = by_id(project, text) {
-            // A plan has a name of its own; what is in it is named otherwise.
+            // A plan has its own name; the tasks in it have others.
             if !path.parent().is_some_and(|dir| dir.ends_with(PLACES[2])) {
                 ids.push((id, path.clone()));
             }
