@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 /// The variable that names claude's program, as in parallel-agents.
 pub const CLAUDE_BIN: &str = "PARALLEL_AGENTS_CLAUDE_BIN";
 
-/// The engine's context, starting without any memory of an earlier one.
+/// The engine's context for a landing or a daemon.
 pub async fn assemble(
     project: &Project,
     store: Arc<dyn Store>,
@@ -40,7 +40,7 @@ pub async fn assemble(
     Ok(Arc::new(assembled.expect("assembling does not panic")?))
 }
 
-/// The same context under the settings of `project`, which were read again.
+/// The same context with the settings of `project`, which were read again.
 pub async fn reload(ctx: &Arc<Context>, project: &Project) -> Result<Arc<Context>, Refusal> {
     let settings = settings(project, Purpose::Continue)?;
     let ctx = ctx.clone();
@@ -48,7 +48,7 @@ pub async fn reload(ctx: &Arc<Context>, project: &Project) -> Result<Arc<Context
     Ok(Arc::new(reloaded.expect("assembling does not panic")?))
 }
 
-/// The settings of a project, for work that goes on with what is there.
+/// The settings of a project for work that continues existing tasks.
 fn settings(project: &Project, trust: Purpose) -> Result<SettingsInput, Refusal> {
     require_writable(&project.lanes_root(), "lanes_root")?;
     let options = RunOptions {

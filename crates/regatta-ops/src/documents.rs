@@ -341,7 +341,7 @@ pub struct AttemptDocument {
 /// An account that agents rotate through, as in `profiles --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProfileDocument {
-    /// Its id.
+    /// Its name.
     pub name: String,
     /// Its state for each kind of agent that may use it.
     pub accounts: Vec<AccountDocument>,
