@@ -1,3 +1,3 @@
-//! How programs reach Regatta over a wire: the MCP server, on standard input and output and over HTTP.
+//! Network access to Regatta for programs: the MCP server, on standard input and output and over HTTP.
 
 pub mod mcp;

@@ -1,4 +1,4 @@
-//! What a tool says: a sentence and a document, or why not.
+//! The result of a tool: a sentence and a document, or a refusal.
 
 use regatta_ops::Refusal;
 use regatta_store::StoreError;
@@ -7,13 +7,13 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Mistakes in files that are named one by one.
+/// How many mistakes in files are listed one by one.
 const MOST_DIAGNOSTICS: usize = 20;
 
-/// What came of a call.
+/// The result of a call.
 pub(super) type Told = Result<Answer, Refused>;
 
-/// A sentence for whoever reads, and the same as a document.
+/// A sentence for the reader, and the same as a document.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     text: String,
@@ -21,8 +21,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The sentence says it all; the document has the particulars, and the sentence too: claude and codex show their
-    /// model the document alone.
+    /// The sentence is the result; the document adds the details, and repeats the sentence, because claude and codex
+    /// show their model only the document.
     pub(super) fn said(text: impl Into<String>, document: &impl Serialize) -> Self {
         let text = text.into();
         let mut document = value(document);
@@ -32,14 +32,14 @@ impl Answer {
         Self { text, document }
     }
 
-    /// What was asked for is the document. It stands in the text as well: others show that alone.
+    /// The document is the result. It is repeated in the text, because other clients show only that.
     pub(super) fn found(text: impl Into<String>, document: &impl Serialize) -> Self {
         let Self { text, document } = Self::said(text, document);
         Self { text: format!("{text}\n{document}"), document }
     }
 }
 
-/// As JSON; structured content is an object, whatever else it is.
+/// As JSON; structured content is always an object.
 pub(super) fn value(document: &impl Serialize) -> Value {
     let value = serde_json::to_value(document).expect("our own values serialise");
     if value.is_object() { value } else { serde_json::json!({ "result": value }) }
@@ -53,7 +53,7 @@ impl IntoCallToolResult for Answer {
     }
 }
 
-/// Why something is not done, as the result of a tool.
+/// A refusal as the result of a tool.
 #[derive(Clone, Debug)]
 pub(super) struct Refused(Refusal);
 
@@ -79,7 +79,7 @@ impl From<Refusal> for Refused {
     }
 }
 
-/// What the store says, with the tool that helps.
+/// An error of the store, with the tool that helps.
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let hint = match &error {

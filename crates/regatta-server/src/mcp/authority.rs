@@ -1,24 +1,24 @@
-//! What the other side of a server may do.
+//! What the client of a server may do.
 
 use regatta_core::id::TaskId;
 
-/// Whose server it is. It does not change while the server runs.
+/// The authority of a server's client. It does not change while the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// A person's: everything that they could type.
+    /// A person, who may do everything the commands can.
     Operator,
-    /// The agent of one attempt: its own report, its own messages, and looking.
+    /// The agent of one attempt: its own report, its own messages, and reading.
     Worker {
         /// Its task.
         task: TaskId,
         /// Its attempt.
         attempt: u32,
-        /// The SHA-256 of the attempt's token, by which the store believes it.
+        /// The SHA-256 of the attempt's token, which the store checks.
         token_hash: String,
     },
 }
 
-/// What the agent of an attempt may call.
+/// The tools that the agent of an attempt may call.
 const OF_WORKERS: [&str; 18] = [
     "ask",
     "dismiss_message",
@@ -40,11 +40,11 @@ const OF_WORKERS: [&str; 18] = [
     "wait_for_message",
 ];
 
-/// What only the agent of an attempt may call.
+/// The tools that only the agent of an attempt may call.
 const OF_WORKERS_ALONE: [&str; 3] = ["done", "progress", "stuck"];
 
 impl Authority {
-    /// Whether a tool is for whoever has this authority.
+    /// Whether this authority may use a tool.
     pub(super) fn allows(&self, tool: &str) -> bool {
         match self {
             Authority::Operator => !OF_WORKERS_ALONE.contains(&tool),
@@ -52,7 +52,7 @@ impl Authority {
         }
     }
 
-    /// Why a tool is not.
+    /// Why this authority may not use a tool.
     pub(super) fn refusal(&self, tool: &str) -> String {
         match self {
             Authority::Operator => {

@@ -1,4 +1,4 @@
-//! What a server acts on: the operations on one project and one store.
+//! What a server acts on: the operations on one project and its store.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use regatta_ops::project::find_task;
 use regatta_ops::{Operator, Refusal};
 use regatta_store::{MAIN_QUEUE, Store};
 
-/// A project with its crew, as clients of the protocol reach it.
+/// A project with its crew, as MCP clients reach it.
 pub struct Desk {
-    /// What the crew can do, on its project and its store.
+    /// The crew's operations, on its project and its store.
     pub crew: Crew,
-    /// No process stands for members that register, but their calls, at most this far apart: their clients are
-    /// somewhere else.
+    /// If set, members that register depend on their calls, at most this far apart, instead of a process, because their
+    /// clients may be on other machines.
     pub lease: Option<Duration>,
 }
 
@@ -26,7 +26,7 @@ impl Desk {
         self.crew.store.as_ref()
     }
 
-    /// Joins the crew; the member is there as long as this server is, or is heard.
+    /// Joins the crew; the member stays as long as this server runs, or as its calls come in time.
     pub async fn join(&self, name: &MemberName, role: &Role) -> Result<MemberDocument, Refusal> {
         let stands = self.lease.map_or(Stands::Here, Stands::Heartbeats);
         let (name, role) = (name.clone(), role.clone());
@@ -34,20 +34,20 @@ impl Desk {
         self.crew.document(&member).await
     }
 
-    /// The member of that name called a tool: it is there.
+    /// Counts a call of the named member as a heartbeat.
     pub(super) async fn heard(&self, name: &MemberName) {
         if self.lease.is_some() {
             self.crew.heard(name).await;
         }
     }
 
-    /// Everything about one task.
+    /// All details of one task.
     pub(super) async fn status(&self, task: &str) -> Result<StatusDocument, Refusal> {
         let task = find_task(self.store(), task).await?;
         look::status::document(&self.crew.project, self.store(), &task).await
     }
 
-    /// Whose work meets; none where nothing is under way. Only what concerns `task` if one is named.
+    /// Which tasks would conflict; `None` before the first run. With `task`, only findings about that task.
     pub(super) async fn radar(&self, task: Option<&str>) -> Result<Option<RadarDocument>, Refusal> {
         let mut only = BTreeSet::new();
         if let Some(text) = task {
@@ -57,7 +57,7 @@ impl Desk {
         Ok(seen.as_ref().map(RadarDocument::from))
     }
 
-    /// Who takes work from the daemon's queue, in a sentence.
+    /// Who takes tasks from the daemon's queue, in a sentence.
     pub(super) async fn takers(&self) -> Result<String, Refusal> {
         let operator = Operator::of(&self.crew.project, self.crew.store.clone()).await?;
         Ok(operator.takers.sentence(MAIN_QUEUE))

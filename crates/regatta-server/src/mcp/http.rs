@@ -1,7 +1,7 @@
-//! A server over HTTP: on one address, with one token, for as many clients as come.
+//! A server over HTTP: on one address, with one token, for any number of clients.
 //!
-//! Invariant: nothing is answered to whoever does not have the token, nor to a page of some other site that a browser on
-//! this machine shows (`Host` and `Origin` are looked at).
+//! Invariant: a client without the token gets no answer, and neither does a page of another site in a browser on this
+//! machine (`Host` and `Origin` are checked).
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,20 +19,20 @@ use tokio::net::TcpListener;
 use super::Server;
 use super::limited::Limited;
 
-/// Where on the address the protocol is spoken.
+/// The path of the protocol.
 pub const PATH: &str = "/mcp";
 /// The longest request, in bytes.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Who is let in.
+/// Who may connect.
 pub struct Door {
-    /// What every request has to carry, as `Authorization: Bearer TOKEN`.
+    /// The token that every request has to carry, as `Authorization: Bearer TOKEN`.
     pub token: String,
-    /// Names by which this machine is reached, beside those of the loopback.
+    /// Names of this machine, besides those of the loopback interface.
     pub hosts: Vec<String>,
 }
 
-/// Serves on `listener` until `end` is over. Each client gets a server of its own from `make`.
+/// Serves on `listener` until `end` completes. Each client gets its own server from `make`.
 pub async fn serve(
     listener: TcpListener,
     door: Door,
@@ -73,13 +73,13 @@ fn named(own: SocketAddr) -> Option<String> {
     (!own.ip().is_unspecified()).then(|| own.ip().to_string())
 }
 
-/// What every request is held against.
+/// What every request is checked against.
 struct Guard {
     token: String,
     hosts: Vec<String>,
 }
 
-/// Whether an `Origin` is this machine, exactly: a scheme, one of its names, and a port if any.
+/// Whether an `Origin` is exactly this machine: a scheme, one of its names, and a port if any.
 fn is_own(origin: &str, hosts: &[String]) -> bool {
     let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     let Some(rest) = rest else { return false };
@@ -95,7 +95,7 @@ fn is_own(origin: &str, hosts: &[String]) -> bool {
     is_port && hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
-/// Lets through who has the token and is no page of another site.
+/// Passes requests that have the token and do not come from a page of another site.
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN);
     if origin.is_some_and(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, &guard.hosts))) {
@@ -117,7 +117,7 @@ async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     }
 }
 
-/// Compares without telling by the time it takes where the difference is.
+/// Compares in constant time, so that the duration does not reveal where the difference is.
 fn is_same(given: &[u8], wanted: &[u8]) -> bool {
     let mut differs = given.len() ^ wanted.len();
     for (n, byte) in given.iter().enumerate() {
@@ -131,7 +131,7 @@ fn is_same(given: &[u8], wanted: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// What a server answers to these bytes, up to the end of its first line.
+    /// A server's answer to these bytes, up to the end of its first line.
     async fn answered(head: &str, body: &[u8]) -> String {
         use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -142,7 +142,7 @@ mod tests {
         let client = tokio::net::TcpStream::connect(address).await.unwrap();
         let (read, mut write) = client.into_split();
         let sent = async {
-            // The server may end the connection before it has read everything.
+            // The server may close the connection before it has read everything.
             let _ = write.write_all(head.as_bytes()).await;
             let _ = write.write_all(body).await;
         };
@@ -166,7 +166,7 @@ mod tests {
         let long = vec![b' '; LONGEST + 1];
         assert_eq!(answered(&head("secret", long.len()), &long).await, "HTTP/1.1 413 Payload Too Large");
         assert_eq!(answered(&head("guess", long.len()), b"").await, "HTTP/1.1 401 Unauthorized");
-        // One that is just short enough is read: it is no JSON.
+        // A body that is just short enough is read, and refused because it is no JSON.
         let line = answered(&head("secret", LONGEST), &long[1..]).await;
         assert!(line.starts_with("HTTP/1.1 4") && !line.contains("413"), "{line}");
     }

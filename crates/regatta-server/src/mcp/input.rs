@@ -1,4 +1,4 @@
-//! What comes in: read, bounded, and refused with a sentence.
+//! Arguments of tools: parsed, bounded, and refused with a sentence.
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
@@ -7,7 +7,7 @@ use regatta_ops::crew::Speaker;
 
 use super::answer::refusal;
 
-/// The most that all arguments of one call may hold, in bytes.
+/// The maximum size of all arguments of one call, in bytes.
 pub(super) const MOST: usize = 1024 * 1024;
 
 /// A text that is not empty and not too long.
@@ -29,34 +29,34 @@ pub(super) fn bounded(field: &str, text: String, most: usize) -> Result<String, 
     }
 }
 
-/// A member's name.
+/// Parses a member's name.
 pub(super) fn name(field: &str, text: &str) -> Result<MemberName, Refusal> {
     MemberName::parse(text)
         .map_err(|why| refusal(format!("`{field}` {text:?} {why}"), "list_instances shows who is there"))
 }
 
-/// The same, where there may be none.
+/// The same for an optional name.
 pub(super) fn maybe_name(field: &str, text: Option<&str>) -> Result<Option<MemberName>, Refusal> {
     text.map(|text| name(field, text)).transpose()
 }
 
-/// A role.
+/// Parses a role.
 pub(super) fn role(text: &str) -> Result<Role, Refusal> {
     Role::parse(text).map_err(|why| refusal(format!("`role` {text:?} {why}"), "for example: developer"))
 }
 
-/// A task's id.
+/// Parses a task's id.
 pub(super) fn id(field: &str, text: &str) -> Result<TaskId, Refusal> {
     TaskId::parse(text)
         .map_err(|why| refusal(format!("`{field}` {text:?} {why}"), "a–z, A–Z, 0–9, '.', '_' and '-'"))
 }
 
-/// Ids of tasks.
+/// Parses task ids.
 pub(super) fn ids(field: &str, texts: &[String]) -> Result<Vec<String>, Refusal> {
     texts.iter().map(|text| Ok(id(field, text)?.to_string())).collect()
 }
 
-/// For whom somebody speaks: as they say, or as they registered here.
+/// The acting member: as named in the call, or as registered here.
 pub(super) fn speaker(said: Option<&str>, registered: Option<MemberName>) -> Result<Speaker, Refusal> {
     Ok(Speaker { name: maybe_name("as", said)?.or(registered) })
 }

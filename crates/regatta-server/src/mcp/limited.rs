@@ -1,4 +1,4 @@
-//! Connections that are few and speak up: a client that opens one and sends no request loses it.
+//! Limits connections: their number, and how long one may stay open without a request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
-/// How many connections there are at once; the next ones wait.
+/// The maximum number of connections at once; further ones wait.
 const MOST: usize = 256;
 /// How long a client may take for the head of its first request.
 const HEAD: Duration = Duration::from_secs(10);
@@ -45,11 +45,11 @@ impl Listener for Limited {
     }
 }
 
-/// One connection. Until the head of the first request is there, the clock runs.
+/// One connection. The time limit applies until the head of the first request has arrived.
 pub(super) struct Connection {
     stream: TcpStream,
     waiting: Option<Pin<Box<Sleep>>>,
-    /// How much of the empty line at the end of a head was seen last.
+    /// How many bytes of the empty line at the end of a head were seen last.
     end: usize,
     _permit: OwnedSemaphorePermit,
 }

@@ -1,8 +1,8 @@
-//! Regatta as a server of the Model Context Protocol: what people type as commands, agents call as tools.
+//! Regatta as a Model Context Protocol server: what people type as commands, agents call as tools.
 //!
-//! Invariants: a server has one authority from its start to its end, and a tool that this does not allow is neither listed
-//! nor run. What cannot be done is told as the result of the tool, with the next step, and never breaks the protocol.
-//! Every act is one of `regatta-ops`, as it is for the commands; [`Desk`] has the project and the store.
+//! Invariants: a server has one authority for its whole life, and a tool that this does not allow is neither listed nor
+//! run. A refusal is the result of the tool, with the next step, and never breaks the protocol. Every action is an
+//! operation of `regatta-ops`, as for the commands; [`Desk`] has the project and the store.
 
 mod answer;
 mod authority;

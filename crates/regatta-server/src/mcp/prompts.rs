@@ -1,4 +1,4 @@
-//! What a person may ask their agent for by name.
+//! Prompts that a person can select by name in their agent.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -40,7 +40,7 @@ did). Look at the diff with `regatta diff {task}`. Judge: does the work do what 
 claims shown by the evidence? What is missing, wrong or risky, with file and line? End with one of: land it (`regatta land {task}`), \
 send it back (`regatta send {task} \"…\"` with the exact words to send), or start over (`regatta requeue {task}`).";
 
-/// The prompts there are. An agent that runs unattended has nobody who could pick one.
+/// All prompts. An unattended agent gets none, because there is no person to select one.
 pub(super) fn list(authority: &Authority) -> ListPromptsResult {
     let prompts = match authority {
         Authority::Worker { .. } => Vec::new(),
@@ -69,7 +69,7 @@ fn argument(name: &str, what: &str, required: bool) -> PromptArgument {
     PromptArgument::new(name).with_description(what).with_required(required)
 }
 
-/// One of them, filled in.
+/// One prompt, filled in.
 pub(super) async fn get(
     server: &Server,
     name: &str,

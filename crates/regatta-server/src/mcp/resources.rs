@@ -1,4 +1,4 @@
-//! What can be read: tasks, transcripts, shared context.
+//! Resources: tasks, transcripts, shared context.
 
 use regatta_store::{ContextQuery, TaskQuery};
 use rmcp::ErrorData;
@@ -15,12 +15,12 @@ use regatta_ops::look;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
-/// So many tasks, and so many keys, are listed.
+/// How many tasks and how many keys are listed.
 const MOST: usize = 100;
-/// The most that is told of a transcript, in bytes: its end.
+/// The maximum size of a transcript, in bytes: its end.
 const MOST_LOG: usize = 64 * 1024;
 
-/// What there is to read now: the list of tasks, the tasks that changed last, and the shared context.
+/// The current resources: the list of tasks, the tasks that changed last, and the shared context.
 pub(super) async fn list(server: &Server) -> Result<ListResourcesResult, ErrorData> {
     let tasks = server
         .store()
@@ -60,7 +60,7 @@ pub(super) async fn list(server: &Server) -> Result<ListResourcesResult, ErrorDa
     Ok(ListResourcesResult { resources, ..ListResourcesResult::default() })
 }
 
-/// How every task and every key is named.
+/// The address templates of tasks and keys.
 pub(super) fn templates() -> ListResourceTemplatesResult {
     let resource_templates = vec![
         ResourceTemplate::new("regatta://task/{id}", "task")
@@ -78,7 +78,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
     ListResourceTemplatesResult { resource_templates, ..ListResourceTemplatesResult::default() }
 }
 
-/// What a resource says.
+/// The content of a resource.
 pub(super) async fn read(server: &Server, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         ErrorData::resource_not_found(
@@ -137,7 +137,7 @@ fn encoded(key: &str) -> String {
         .collect()
 }
 
-/// The key that a part of an address means; what is no escape stays as it is.
+/// The key of a part of an address; invalid escapes stay as they are.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -28,18 +28,18 @@ const FOR_WORKERS: &str = "\
 You are the agent of one task that Regatta runs unattended. Say now and then what you are at with `progress`. When you are \
 finished, and have checked your work, call `done` once with your verdict; if only a person can help, call `stuck` and stop.";
 
-/// A server. Cheap to clone; clones are one and the same.
+/// A server. Cheap to clone; clones share their state.
 #[derive(Clone)]
 pub struct Server {
     pub(super) desk: Arc<Desk>,
     pub(super) authority: Authority,
-    /// Who registered here.
+    /// The member that registered here.
     registered: Arc<Mutex<Option<MemberName>>>,
     tools: ToolRouter<Self>,
 }
 
 impl Server {
-    /// A server for whoever has this authority, who speaks for `member` if one is named.
+    /// A server with this authority, acting as `member` if one is named.
     pub fn new(desk: Arc<Desk>, authority: Authority, member: Option<MemberName>) -> Self {
         let mut tools = Self::all_tools();
         let names: Vec<String> = tools.map.keys().map(ToString::to_string).collect();
@@ -53,12 +53,12 @@ impl Server {
         self.desk.store()
     }
 
-    /// The member that registered here, if one did.
+    /// The member that registered here, if any.
     pub(super) fn registered(&self) -> Option<MemberName> {
         self.registered.lock().expect("nobody panics here").clone()
     }
 
-    /// From now on this server speaks for that member.
+    /// From now on this server acts as that member.
     pub(super) fn remember(&self, member: MemberName) {
         *self.registered.lock().expect("nobody panics here") = Some(member);
     }

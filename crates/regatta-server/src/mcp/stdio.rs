@@ -1,4 +1,4 @@
-//! A server over its standard streams. Standard output carries nothing but the protocol.
+//! A server on standard input and output. Standard output carries only the protocol.
 
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
@@ -6,16 +6,16 @@ use rmcp::{RoleServer, ServiceExt};
 
 use super::Server;
 
-/// The longest line that is read, in bytes.
+/// The longest line to read, in bytes.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Serves until the other side closes standard input.
+/// Serves until the client closes standard input.
 pub async fn serve(server: Server) -> Result<(), String> {
     let (input, output) = stdio_pipes();
     let transport = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LONGEST);
     let running = match server.serve(transport).await {
         Ok(running) => running,
-        // Whoever started it has gone, or never spoke: nothing was asked, and nothing is missing.
+        // The client has gone or never sent a request; that is no error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(error.to_string()),
     };

@@ -15,29 +15,29 @@ use regatta_ops::crew::{ClaimRequest, CompleteRequest, Held, Pick, PushRequest};
 use regatta_ops::documents::crew::board;
 use regatta_ops::look;
 
-/// So many tasks are listed where nothing else is said, and at most.
+/// How many tasks are listed by default, and at most.
 const LISTED: usize = 100;
 const MOST_LISTED: usize = 500;
-/// The longest result, in bytes: it is shown and told.
+/// The maximum size of a result in bytes, because it is shown and sent.
 const LONGEST_RESULT: usize = 64 * 1024;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Push {
-    /// What it is, in one line.
+    /// One line that describes it.
     title: String,
-    /// What is to be done, at length.
+    /// What to do, in full.
     description: Option<String>,
-    /// Its id; TASK-001 and so on where it is left out.
+    /// Its id; TASK-001 and so on by default.
     id: Option<String>,
-    /// Higher is taken first.
+    /// Higher numbers are taken first.
     #[serde(default)]
     priority: i32,
-    /// Only this member takes it.
+    /// Only this member may take it.
     assignee: Option<String>,
-    /// Only members of this role take it.
+    /// Only members with this role may take it.
     role: Option<String>,
-    /// Ids of tasks that have to be done before.
+    /// Ids of tasks that have to be done first.
     #[serde(default, alias = "depends_on")]
     deps: Vec<String>,
 }
@@ -45,13 +45,13 @@ struct Push {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// The task; the next one for you where it is left out.
+    /// The task; by default the next one for you.
     #[serde(alias = "task_id", alias = "id")]
     task: Option<String>,
     /// Make a git worktree for it, whose work is checked and landed when you complete it.
     #[serde(default)]
     lane: bool,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -62,14 +62,14 @@ struct Complete {
     /// The task.
     #[serde(alias = "task_id", alias = "id")]
     task: String,
-    /// What came of it.
+    /// The result.
     #[serde(default)]
     result: String,
-    /// pass, warn, block or unknown; pass where it is left out.
+    /// pass, warn, block or unknown; by default pass.
     verdict: Option<String>,
-    /// The token that claim_task gave: refused if the task has changed hands since.
+    /// The token that claim_task returned: refused if another member has taken the task since.
     token: Option<String>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -77,19 +77,19 @@ struct Complete {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTasks {
-    /// Only in this state: pending, claimed, running, judging, landing, done, landed, failed, cancelled, skipped, parked,
-    /// blocked; `active` for all in which something may still happen, `completed` for done and landed.
+    /// Only in this state: pending, claimed, running, judging, landing, done, landed, failed, cancelled, skipped,
+    /// parked, blocked; `active` for all in which something may still happen, `completed` for done and landed.
     status: Option<String>,
-    /// Only tasks of the board, with whom each is for and who holds it.
+    /// Only tasks of the board, with who each is for and who holds it.
     #[serde(default)]
     board: bool,
-    /// At most so many: 100, unless said otherwise.
+    /// List at most this many; by default 100.
     limit: Option<usize>,
 }
 
 #[tool_router(router = board_tools, vis = "pub(super)")]
 impl Server {
-    /// Put a task on the board, for whoever claims it, for a role, or for one member. No agent is started for it; `enqueue` does that.
+    /// Add a task to the board, for any member, for a role, or for one member. To start an agent, use `enqueue`.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn push_task(&self, Parameters(args): Parameters<Push>) -> Told {
         let request = PushRequest {
@@ -106,7 +106,7 @@ impl Server {
         Ok(Answer::said(format!("{} is on the board", task.task.id), &task))
     }
 
-    /// Take a task from the board: the next one for you, or the one that is named. Nobody else gets it while you hold it.
+    /// Take a task from the board: the next one for you, or the one you name. Only you hold it then.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn claim_task(&self, Parameters(args): Parameters<Claim>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
@@ -116,7 +116,7 @@ impl Server {
         Ok(Answer::found(format!("{id} is yours; complete_task when it is done"), &claim))
     }
 
-    /// Hand in a task that you hold, with what came of it.
+    /// Hand in a task that you hold, with its result.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn complete_task(&self, Parameters(args): Parameters<Complete>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
@@ -130,7 +130,7 @@ impl Server {
         Ok(Answer::said(format!("{} is {}", task.task.id, task.task.state), &task))
     }
 
-    /// List tasks by state: those that agents work on, and those of the board.
+    /// List tasks by state: those of agents, and those of the board.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn list_tasks(&self, Parameters(args): Parameters<ListTasks>) -> Told {
         let limit = args.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);

@@ -1,4 +1,4 @@
-//! What the whole crew knows.
+//! Values that the whole crew shares.
 
 use regatta_store::{ContextQuery, MAX_CONTEXT_KEY, MAX_CONTEXT_VALUE};
 use rmcp::handler::server::wrapper::Parameters;
@@ -13,7 +13,7 @@ use crate::mcp::{Server, input};
 use regatta_ops::crew::{DeleteContextRequest, SetContextRequest};
 use regatta_ops::documents::crew::ContextDocument;
 
-/// So many keys are listed.
+/// The maximum number of keys listed.
 const MOST_KEYS: usize = 1000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -23,9 +23,9 @@ struct Set {
     key: String,
     /// The value, of at most 64 KiB.
     value: String,
-    /// Only if it is in this version; 0 if it is not there.
+    /// Only if the value has this version; 0 means it must not exist yet.
     if_version: Option<u64>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -42,9 +42,9 @@ struct Get {
 struct Delete {
     /// The key.
     key: String,
-    /// Only if it is in this version.
+    /// Only if the value has this version.
     if_version: Option<u64>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -52,14 +52,14 @@ struct Delete {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListKeys {
-    /// Only keys that begin with this.
+    /// Only keys that start with this.
     #[serde(default)]
     prefix: String,
 }
 
 #[tool_router(router = context_tools, vis = "pub(super)")]
 impl Server {
-    /// Write a value that everybody of the crew can read, agents too.
+    /// Write a value that all crew members and agents can read.
     #[tool(annotations(
         read_only_hint = false,
         destructive_hint = false,
@@ -78,7 +78,7 @@ impl Server {
         Ok(Answer::said(format!("{} is in version {}", entry.key, entry.version), &entry))
     }
 
-    /// Read a value that somebody of the crew wrote.
+    /// Read a value of the shared context.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn get_context(&self, Parameters(args): Parameters<Get>) -> Told {
         match self.store().context(&args.key).await? {
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// Take a value away.
+    /// Delete a value.
     #[tool(annotations(
         read_only_hint = false,
         destructive_hint = true,
@@ -109,7 +109,7 @@ impl Server {
         Ok(Answer::said(format!("{} is gone", entry.key), &entry))
     }
 
-    /// List the keys of what the crew knows, with their versions.
+    /// List the keys of the shared context, with their versions.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn list_context_keys(&self, Parameters(args): Parameters<ListKeys>) -> Told {
         let found = self.store().contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;

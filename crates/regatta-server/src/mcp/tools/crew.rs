@@ -1,4 +1,4 @@
-//! Who is there.
+//! The members of the crew.
 
 use regatta_core::time::counted;
 use rmcp::handler::server::wrapper::Parameters;
@@ -17,19 +17,19 @@ use regatta_ops::documents::crew::crew;
 struct Register {
     /// Your name: letters, digits, '.', '_' and '-'.
     name: String,
-    /// What you are there for: leader, architect, developer, tester, general, reviewer, or any other word.
+    /// Your role: leader, architect, developer, tester, general, reviewer, or any other word.
     role: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Heartbeat {
-    /// The task that you hold and work on now.
+    /// The task that you hold and are working on.
     #[serde(alias = "current_task", alias = "task_id")]
     task: Option<String>,
-    /// What you are at, in a few words.
+    /// What you are doing, in a few words.
     status: Option<String>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -37,14 +37,14 @@ struct Heartbeat {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListInstances {
-    /// Those who have left, too.
+    /// Include members who have left.
     #[serde(default)]
     all: bool,
 }
 
 #[tool_router(router = crew_tools, vis = "pub(super)")]
 impl Server {
-    /// Join the crew under a name, with a role. You are there as long as this server is.
+    /// Join the crew under a name, with a role. You are a member as long as this server runs.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn register_instance(&self, Parameters(args): Parameters<Register>) -> Told {
         let name = input::name("name", &args.name)?;
@@ -64,7 +64,7 @@ impl Server {
         Ok(Answer::said(format!("{} is in the crew as {}", member.name, member.role), &member))
     }
 
-    /// Say that you are still there and, with `task`, which task you work on.
+    /// Report that you are alive and, with `task`, which task you are working on.
     #[tool(annotations(
         read_only_hint = false,
         destructive_hint = false,
@@ -80,7 +80,7 @@ impl Server {
         Ok(Answer::said(format!("{} was heard", member.name), &member))
     }
 
-    /// See who is there: members of the crew and agents at work, their roles, and what each is busy with.
+    /// List crew members and running agents: their roles, and what each is doing.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn list_instances(&self, Parameters(args): Parameters<ListInstances>) -> Told {
         let mut found = crew(self.store()).await?;
@@ -88,7 +88,7 @@ impl Server {
         Ok(Answer::found(count(found.len(), "instance"), &json!({ "instances": found })))
     }
 
-    /// Health of Regatta here: its store, how many tasks are in each state, who is there, and whether a daemon takes work.
+    /// Show Regatta's health: its store, task counts by state, the crew, and whether a daemon is running.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn server_status(&self) -> Told {
         let counts = self.store().counts(None).await?;
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// `3 tasks`.
+/// Formats `3 tasks`.
 pub(super) fn count(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what}s"),

@@ -1,4 +1,4 @@
-//! What members and agents tell each other.
+//! Messages of members and agents.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use regatta_ops::crew::{AskRequest, InboxRequest, MarkRequest, PostRequest, Wait
 use regatta_ops::documents::crew::{MessageDocument, PostedDocument};
 use regatta_ops::{Refusal, RefusalKind};
 
-/// Seconds that are waited where nothing else is said, and at most: clients give a call up after a while.
+/// Seconds to wait by default, and at most, because clients give up a call after a while.
 const PATIENCE: u64 = 30;
 const MOST_PATIENCE: u64 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendMessage {
-    /// A member's name, or the id of a task whose agent is meant; everybody where it is left out.
+    /// A member's name, or the id of a task for its agent; by default everybody.
     #[serde(alias = "to_name")]
     to: Option<String>,
-    /// What to say.
+    /// The message.
     #[serde(alias = "text")]
     content: String,
     /// The number of the message it answers.
     reply_to: Option<u64>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -40,13 +40,13 @@ struct SendMessage {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Poll {
-    /// Those that were shown before, too.
+    /// Include messages that were shown before.
     #[serde(default)]
     all: bool,
-    /// Leave new ones new.
+    /// Do not mark new messages as shown.
     #[serde(default)]
     peek: bool,
-    /// Read for this member; the one that registered here where it is left out.
+    /// Read this member's inbox; by default that of the member that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -54,14 +54,14 @@ struct Poll {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wait {
-    /// Wait no longer than so many seconds: 30 unless said otherwise, 600 at most.
+    /// Wait at most this many seconds: 30 by default, 600 at most.
     #[serde(alias = "timeout_s")]
     timeout: Option<u64>,
-    /// Only messages from this one.
+    /// Only messages from this member.
     from: Option<String>,
     /// Only answers to this message.
     reply_to: Option<u64>,
-    /// Read for this member; the one that registered here where it is left out.
+    /// Read this member's inbox; by default that of the member that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -72,7 +72,7 @@ struct One {
     /// The message's number.
     #[serde(alias = "id")]
     message_id: u64,
-    /// Of this member's inbox; of the one that registered here where it is left out.
+    /// In this member's inbox; by default that of the member that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -82,11 +82,11 @@ struct One {
 struct Help {
     /// The question.
     question: String,
-    /// What one has to know to answer it.
+    /// Background needed to answer it.
     context: Option<String>,
-    /// Only those of this role are asked.
+    /// Ask only members with this role.
     role: Option<String>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
@@ -96,21 +96,21 @@ struct Help {
 struct Ask {
     /// The question.
     question: String,
-    /// What one has to know to answer it.
+    /// Background needed to answer it.
     context: Option<String>,
-    /// Ask this member, or the agent of this task; everybody where it is left out.
+    /// Ask this member, or the agent of this task; by default everybody.
     to: Option<String>,
-    /// Wait no longer than so many seconds for an answer: 30 unless said otherwise, 600 at most. 0 does not wait.
+    /// Wait at most this many seconds for an answer: 30 by default, 600 at most. 0 does not wait.
     #[serde(alias = "timeout_s")]
     timeout: Option<u64>,
-    /// Speak for this member; the one that registered here where it is left out.
+    /// Act as this member; by default the one that registered here.
     #[serde(rename = "as")]
     who: Option<String>,
 }
 
 #[tool_router(router = message_tools, vis = "pub(super)")]
 impl Server {
-    /// Send a message to a member or to the agent of a task; without `to`, to everybody who is there.
+    /// Send a message to a member or to the agent of a task; without `to`, to the whole crew.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn send_message(&self, Parameters(args): Parameters<SendMessage>) -> Told {
         let to = input::maybe_name("to", args.to.as_deref())?;
@@ -124,7 +124,7 @@ impl Server {
         Ok(posted(&self.desk.crew.post(request).await?))
     }
 
-    /// Look into your inbox: new messages, each once.
+    /// Read the new messages in your inbox, each once.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn poll_messages(&self, Parameters(args): Parameters<Poll>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
@@ -135,7 +135,7 @@ impl Server {
         Ok(told(&messages))
     }
 
-    /// Wait until a new message arrives, and read it. Says so if none came in time; then wait again, or go on.
+    /// Wait for a new message, and read it. Tells you if none came in time; then wait again, or continue.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn wait_for_message(&self, Parameters(args): Parameters<Wait>) -> Told {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
@@ -145,7 +145,7 @@ impl Server {
         Ok(told(&self.next_messages(inbox, patience(args.timeout)).await?))
     }
 
-    /// Take a message out of your inbox.
+    /// Remove a message from your inbox.
     #[tool(annotations(
         read_only_hint = false,
         destructive_hint = false,
@@ -167,7 +167,7 @@ impl Server {
         self.mark(args, Mark::Read, "read").await
     }
 
-    /// Ask everybody for help, and go on; the answers come into your inbox.
+    /// Ask the whole crew for help, and continue; the answers come into your inbox.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn request_help(&self, Parameters(args): Parameters<Help>) -> Told {
         let role = args.role.as_deref().map(input::role).transpose()?;
@@ -180,12 +180,12 @@ impl Server {
         Ok(posted(&self.desk.crew.ask(request).await?))
     }
 
-    /// Ask the crew, or one of it, a question and wait for the answer. If none comes in time, decide yourself or call `stuck`.
+    /// Ask the crew or one member, and wait for the answer. If none comes in time, decide yourself or call `stuck`.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn ask(&self, Parameters(args): Parameters<Ask>) -> Told {
         let from = input::speaker(args.who.as_deref(), self.registered())?;
         let to = input::maybe_name("to", args.to.as_deref())?;
-        // Who waits has an inbox for the answer.
+        // A sender that waits needs an inbox for the answer.
         let reader = self.desk.crew.reader(&from).await?;
         let request = AskRequest {
             from,
@@ -225,7 +225,7 @@ impl Server {
         Ok(Answer::said(format!("message {} is {word}", args.message_id), &document))
     }
 
-    /// Messages that are new and wanted, as soon as there are some; none if the time is over.
+    /// New messages that match, as soon as there are some; empty if the time is over.
     async fn next_messages(&self, inbox: InboxRequest, patience: Duration) -> Result<Vec<Message>, Refusal> {
         let until = Some(Instant::now() + patience);
         let request = WaitRequest { inbox, until, keeps_there: self.desk.lease.is_some() };

@@ -1,4 +1,4 @@
-//! The tools by what they are about. Each reads its arguments, lets the host or the store act, and says what came of it.
+//! The tools by topic. Each parses its arguments, calls an operation, and reports the result.
 
 mod board;
 mod context;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::Server;
 
 impl Server {
-    /// Every tool there is, for whomever it may be.
+    /// All tools, for every authority.
     pub(super) fn all_tools() -> ToolRouter<Self> {
         let mut tools = Self::crew_tools()
             + Self::board_tools()
@@ -30,7 +30,7 @@ impl Server {
     }
 }
 
-/// What may be left out need not be `null` as well: some clients know only one type for a value.
+/// Makes optional values of one type instead of that type or `null`, because some clients know only one type per value.
 fn of_one_type(schema: &mut rmcp::model::JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut() {

@@ -1,4 +1,4 @@
-//! What agents are ordered to do, and how far they are.
+//! Tasks for agents, and their progress.
 
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
@@ -16,20 +16,20 @@ use regatta_ops::{Refusal, look};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Enqueue {
-    /// What one agent is to do, all it has to know included: it sees the repository and this text, nothing else.
+    /// What one agent is to do, with all it needs to know: it sees only the repository and this text.
     prompt: Option<String>,
-    /// With `prompt`: its id, short and telling; GEN-001 and so on where it is left out.
+    /// With `prompt`: its id, short and descriptive; GEN-001 and so on by default.
     id: Option<String>,
     /// With `prompt`: one line for people.
     title: Option<String>,
-    /// With `prompt`: ids of tasks whose work it needs. It starts when they are landed or done.
+    /// With `prompt`: ids of tasks whose work it needs. It starts when they have landed or are done.
     #[serde(default)]
     deps: Vec<String>,
-    /// With `prompt`: the entry of `agents` in regatta.yaml that does it.
+    /// With `prompt`: the entry of `agents` in regatta.yaml to use.
     agent: Option<String>,
-    /// With `prompt`: higher starts first.
+    /// With `prompt`: higher numbers start first.
     priority: Option<i32>,
-    /// With `prompt`: land what passes, also where regatta.yaml does not say so.
+    /// With `prompt`: land the work if it passes, even if regatta.yaml does not say so.
     #[serde(default)]
     land: bool,
     /// Instead of `prompt`: the Markdown of a task file or of a whole plan.
@@ -37,7 +37,7 @@ struct Enqueue {
     /// Instead of `prompt`: task files, plans, directories of them, or ids of files in tasks/.
     #[serde(default)]
     files: Vec<String>,
-    /// With `plan` or `files`: start over what is there already and nobody is at.
+    /// With `plan` or `files`: start existing tasks over, unless they are being worked on.
     #[serde(default)]
     replace: bool,
 }
@@ -45,7 +45,7 @@ struct Enqueue {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Status {
-    /// The task, or the beginning of its id; an agent's own where it is left out.
+    /// The task, or the beginning of its id; by default an agent's own.
     #[serde(alias = "task_id", alias = "id")]
     task: Option<String>,
 }
@@ -53,14 +53,15 @@ struct Status {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Radar {
-    /// Only what concerns this task.
+    /// Only findings about this task.
     #[serde(alias = "task_id", alias = "id")]
     task: Option<String>,
 }
 
 #[tool_router(router = task_tools, vis = "pub(super)")]
 impl Server {
-    /// Have something done by an agent of its own, in a git worktree of its own, side by side with others. Returns at once; a daemon (`regatta daemon`) starts it.
+    /// Queue a task for an agent in its own git worktree, in parallel with others. Returns at once; a daemon (`regatta
+    /// daemon`) starts it.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> Told {
         let project = &self.desk.crew.project;
@@ -77,7 +78,7 @@ impl Server {
         ))
     }
 
-    /// Everything about one task: state, attempts, verdicts, evidence, cost, where its work is, and what to do next.
+    /// Show one task: state, attempts, verdicts, evidence, cost, where its work is, and what to do next.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn status(&self, Parameters(args): Parameters<Status>) -> Told {
         let task = match (args.task, &self.authority) {
@@ -92,7 +93,7 @@ impl Server {
         Ok(Answer::found(format!("{} is {}{reason}", status.id, status.state), &status))
     }
 
-    /// Whose work would conflict, before it lands: between agents that run, work that waits, and the target branch.
+    /// Show whose work would conflict before it lands: running agents, waiting work, and the target branch.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn radar(&self, Parameters(args): Parameters<Radar>) -> Told {
         match self.desk.radar(args.task.as_deref()).await? {
@@ -104,7 +105,7 @@ impl Server {
         }
     }
 
-    /// The train: what waits to land on the target branch, in which order, what is under test, and what landed last.
+    /// Show the train: what waits to land on the target, in order, what is under test, and what landed last.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn land_status(&self) -> Told {
         let train = look::train::train(&self.desk.crew.project).await?;
@@ -112,9 +113,9 @@ impl Server {
     }
 }
 
-/// What is put into the queue.
+/// What to queue.
 enum Order {
-    /// One task that has no file.
+    /// One task from a prompt.
     Add(AddRequest),
     /// A plan, or files.
     Enqueue(EnqueueRequest),

@@ -1,4 +1,4 @@
-//! What the agent of an attempt says about its work. The store believes it by the attempt's token.
+//! Reports of an attempt's agent about its work. The store checks the attempt's token.
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
@@ -14,9 +14,9 @@ use super::board::verdict;
 use crate::mcp::answer::{Answer, Told, refusal};
 use crate::mcp::{Authority, Server, input};
 
-/// The longest line about progress, in bytes.
+/// The maximum length of a progress label, in bytes.
 const LONGEST_LABEL: usize = 1000;
-/// The longest text beside it, or about the work, in bytes.
+/// The maximum length of its detail, or of a text about the work, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ const LONGEST_TEXT: usize = 16 * 1024;
 struct Progress {
     /// What you are doing, in a few words.
     label: String,
-    /// More of it.
+    /// More about it.
     detail: Option<String>,
     /// The phase it belongs to.
     phase: Option<String>,
@@ -35,7 +35,7 @@ struct Progress {
 struct Done {
     /// pass if it is done, warn if it works with reservations, block if it cannot be done as asked.
     verdict: String,
-    /// One or two sentences that say what was done, or why not; they become the commit message.
+    /// One or two sentences that say what you did, or why not; they become the commit message.
     #[serde(default)]
     summary: String,
     /// Tests that passed.
@@ -55,7 +55,7 @@ struct Stuck {
 
 #[tool_router(router = work_tools, vis = "pub(super)")]
 impl Server {
-    /// Tell people where you are with your task. Now and then; it costs nothing.
+    /// Report your progress to people now and then. It costs nothing.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn progress(&self, Parameters(args): Parameters<Progress>) -> Told {
         let label = input::text("label", args.label, LONGEST_LABEL)?;
@@ -64,7 +64,8 @@ impl Server {
         self.say(Word::Progress { label, detail, phase }, "progress recorded").await
     }
 
-    /// Your last action: hand in the verdict on your own work, once, after you have checked it. Regatta runs its own checks afterwards.
+    /// Your last action: report your verdict on your own work, once, after checking it. Regatta then runs its own
+    /// checks.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn done(&self, Parameters(args): Parameters<Done>) -> Told {
         let verdict = verdict(&args.verdict)?;
@@ -79,7 +80,7 @@ impl Server {
         self.say(word, &format!("verdict {verdict} recorded; end your turn now")).await
     }
 
-    /// Say that only a person can help (access, a decision, missing facts), and stop.
+    /// Report that only a person can help (access, a decision, missing facts), and stop.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn stuck(&self, Parameters(args): Parameters<Stuck>) -> Told {
         let why = input::text("why", args.why, LONGEST_TEXT)?;
@@ -99,7 +100,7 @@ impl Server {
         Ok(Answer::said(format!("{task} attempt {attempt}: {answer}"), &document))
     }
 
-    /// An agent is there as long as its attempt is; what it says of itself is progress.
+    /// An agent is a member as long as its attempt runs; its status is reported as progress.
     pub(super) async fn worker_heartbeat(&self, task: &TaskId, attempt: u32, status: Option<String>) -> Told {
         if let Some(status) = status {
             let label = input::text("status", status, LONGEST_LABEL)?;
