@@ -60,8 +60,7 @@ struct Radar {
 
 #[tool_router(router = task_tools, vis = "pub(super)")]
 impl Server {
-    /// Queue a task for an agent in its own git worktree, in parallel with others. Returns at once; a daemon (`regatta
-    /// daemon`) starts it.
+    /// Queue a task for an agent in its own git worktree, beside others. Returns at once; `regatta daemon` starts it.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> Told {
         let project = &self.desk.crew.project;
