@@ -1,7 +1,8 @@
-//! The real agent command lines in a [`World`]: installed by `scripts/agents/install`, alone with an [`Api`] of ours.
+//! The real agent command lines in a [`World`]: installed by `scripts/agents/install`, connected only to our own
+//! [`Api`].
 //!
-//! They get a scratch home, keys that open nothing, and no telemetry. Their proxy is the API too, which refuses and
-//! writes down whatever they want from elsewhere.
+//! They get a scratch home, keys that open nothing, and no telemetry. The API is also their proxy, which refuses and
+//! records every request to another host.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ use crate::api::Api;
 use crate::repo::write;
 use crate::world::World;
 
-/// Names where the agents' programs are, for whoever has installed them already.
+/// The variable that names the directory of installed agents.
 const PROGRAMS_VAR: &str = "REGATTA_TEST_AGENTS";
 
 /// A key that opens nothing.
@@ -31,7 +32,7 @@ agents:
   opencode: { model: anthropic/claude-sonnet-4-5 }
 ";
 
-/// The directory of the agents' programs. They are installed where they are not there yet.
+/// The directory of the agents' programs, which are installed if missing.
 pub fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -57,7 +58,7 @@ pub fn programs() -> &'static Path {
     })
 }
 
-/// A world whose agents are the real ones and whose models are `api`. `exe` is `env!("CARGO_BIN_EXE_regatta")`.
+/// A world with the real agents, and with `api` as their models. `exe` is `env!("CARGO_BIN_EXE_regatta")`.
 pub fn world(exe: &str, api: &Api) -> World {
     let mut world = World::new(exe);
     let home = world.outside("home");
@@ -85,8 +86,8 @@ fn claude(world: &mut World, url: &str) {
 }
 
 fn codex(world: &mut World, url: &str, home: &Path) {
-    // Where bubblewrap is installed, codex lets it start codex under this name, which it would make by itself, but not
-    // in a home below the directory for temporary files.
+    // If bubblewrap is installed, codex lets it start codex under this name. Codex would create the link itself, but
+    // not in a home below the directory for temporary files.
     let alias = home.join("bin/codex-linux-sandbox");
     if let Some(binary) = codex_binary() {
         std::fs::create_dir_all(home.join("bin")).expect("the home can be written");
@@ -96,7 +97,7 @@ fn codex(world: &mut World, url: &str, home: &Path) {
     codex_home(&home.join(".codex"), url);
 }
 
-/// The machine's own program behind the script that npm installs.
+/// The native program behind the script that npm installs.
 fn codex_binary() -> Option<PathBuf> {
     let packages = programs().join("codex").canonicalize().ok()?;
     let packages = packages.ancestors().find(|dir| dir.ends_with("@openai"))?.to_owned();
@@ -105,7 +106,7 @@ fn codex_binary() -> Option<PathBuf> {
     vendors.flat_map(below).map(|target| target.join("bin/codex")).find(|binary| binary.is_file())
 }
 
-/// Makes a directory one that codex can live in.
+/// Sets up a directory as a home of codex.
 pub fn codex_home(dir: &Path, url: &str) {
     write(
         &dir.join("config.toml"),
@@ -140,6 +141,6 @@ fn opencode(world: &mut World, url: &str, home: &Path) {
         "small_model": "anthropic/claude-sonnet-4-5",
         "provider": {"anthropic": {"options": {"baseURL": format!("{url}/v1"), "apiKey": KEY}}},
     });
-    // The world's home is also where settings are looked for.
+    // The world's home is also where settings are searched.
     write(&home.join("opencode/opencode.json"), settings.to_string());
 }

@@ -1,4 +1,4 @@
-//! A daemon in a [`World`]: started, waited for, killed; and what its store says, read past the program.
+//! A daemon in a [`World`]: started, waited for, killed; and its store, read directly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use crate::world::{Running, World};
 
-/// Between two looks at something that nothing wakes us for.
+/// Time between two checks of a condition without a wake-up.
 const LOOK: Duration = Duration::from_millis(10);
 /// Longer than anything takes on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Looks again and again until `condition` gives an answer; `what` names it where it never does.
+/// Checks repeatedly until `condition` returns a value; panics with `what` if it never does.
 #[track_caller]
 pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     within(DEADLINE, condition).unwrap_or_else(|| panic!("it did not come to pass: {what}"))
 }
 
-/// The same without a complaint.
+/// The same without a panic.
 pub fn within<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + patience;
     loop {
@@ -35,13 +35,12 @@ pub fn within<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -
 }
 
 impl World {
-    /// Where everything is kept.
+    /// The state directory.
     pub fn state_dir(&self) -> PathBuf {
         self.root().join(".regatta")
     }
 
-    /// Serves in the foreground; comes back when it has said who it is. One that dies before that is fine, too:
-    /// failpoints do that.
+    /// Runs in the foreground; returns when it has announced itself. It may also die before that, as with failpoints.
     pub fn daemon(&self) -> Running {
         let mut daemon = self.begin(["daemon"]);
         let pid = daemon.pid();
@@ -58,13 +57,13 @@ impl World {
         u32::try_from(info["identity"]["pid"].as_u64()?).ok()
     }
 
-    /// Puts a plan into the daemon's queue.
+    /// Adds a plan to the daemon's queue.
     #[track_caller]
     pub fn enqueue(&self, plan: &Path) {
         self.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0);
     }
 
-    /// The database, past the program.
+    /// The database, opened directly.
     pub fn database(&self) -> Connection {
         let db = Connection::open_with_flags(
             self.state_dir().join("regatta.db"),
@@ -75,7 +74,7 @@ impl World {
         db
     }
 
-    /// `(id, state)` of every task, sorted, read past the program.
+    /// `(id, state)` of every task, sorted, read directly from the database.
     pub fn stored(&self) -> Vec<(String, String)> {
         let db = self.database();
         let mut query = db.prepare("select id, name from task order by id").expect("the schema is known");
@@ -106,7 +105,7 @@ impl World {
         assert!(there.is_some(), "not settled: {last:?}\n{}", self.log());
     }
 
-    /// The last events, for a test that fails.
+    /// The last events, for the message of a failing test.
     pub fn log(&self) -> String {
         let db = self.database();
         let sql = "select e.seq, coalesce(t.id, ''), e.body from event e left join task t on t.seq = e.task
@@ -145,20 +144,20 @@ impl World {
         db.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).expect("there is such a task")
     }
 
-    /// A record of an attempt's shim.
+    /// A record that an attempt's shim wrote.
     pub fn run_record(&self, id: &str, attempt: u32, name: &str) -> Option<Value> {
         let path = self.state_dir().join(format!("runs/{id}/{attempt}/{name}"));
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// The agent's process of an attempt.
+    /// The process id of an attempt's agent.
     #[track_caller]
     pub fn agent_pid(&self, id: &str, attempt: u32) -> u32 {
         let record = until("the shim has told of its agent", || self.run_record(id, attempt, "shim.json"));
         record["agent"]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("an agent has a pid")
     }
 
-    /// Processes that stand in the task's lane and are no child of one that does.
+    /// Processes that run in the task's lane and whose parent does not.
     pub fn trees_in_lane(&self, id: &str) -> Vec<u32> {
         let lane = self.lanes().join(id);
         let mut inside = Vec::new();
@@ -198,7 +197,7 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Sends a signal: `KILL`, `STOP`, …; whoever is gone is fine.
+/// Sends a signal: `KILL`, `STOP`, …; a process that is gone is fine.
 pub fn signal(pid: u32, signal: &str) {
     let mut kill = std::process::Command::new("kill");
     let _ = kill.args([&format!("-{signal}"), &pid.to_string()]).stderr(std::process::Stdio::null()).status();

@@ -1,6 +1,6 @@
-//! What has to be true of a world whatever was done to it, each with the sentence that says how it is not.
+//! What has to be true of a world whatever was done to it, each with a sentence for its violation.
 //!
-//! A check that fails is a line, not a panic, so that one look tells everything that is wrong.
+//! A failed check is a line, not a panic, so that one run reports everything that is wrong.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// The file in which agents note each line after they have written it into their lane.
+/// The file in which agents record each line after writing it into their lane.
 pub const LEDGER: &str = "ledger";
 
-/// Shell functions for agents. `line FILE` appends a line that no other agent ever writes; `fresh FILE` puts one in
-/// place of all that was there.
+/// Shell functions for agents. `line FILE` appends a line that no other agent ever writes; `fresh FILE` replaces the
+/// whole file with one.
 pub fn pen(world: &World) -> String {
     let ledger = world.outside(LEDGER);
     format!(
@@ -27,7 +27,7 @@ pub fn pen(world: &World) -> String {
     )
 }
 
-/// Everything that is wrong once nothing moves any more. `own_commits` is how many commits on the target are the user's.
+/// All violations once nothing moves any more. `own_commits` is how many commits on the target are the user's.
 pub fn violations(world: &World, own_commits: usize) -> Vec<String> {
     let mut wrong = Vec::new();
     wrong.extend(processes(world));
@@ -48,7 +48,7 @@ pub fn processes(world: &World) -> Vec<String> {
     }
 }
 
-/// Each landed task is on the target exactly once, nothing else is, and cars stand one behind the other.
+/// Each landed task is on the target exactly once, nothing else is, and the history is linear.
 pub fn history(world: &World, own_commits: usize) -> Vec<String> {
     let mut wrong = Vec::new();
     let merges = world.repo().git(["rev-list", "--merges", "main", "--"]);
@@ -71,7 +71,7 @@ pub fn history(world: &World, own_commits: usize) -> Vec<String> {
     wrong
 }
 
-/// A line of an agent's that two commits of the target add: the same work is there twice, whatever its commits say.
+/// Lines of agents that two commits of the target add: the same work is there twice, whatever its commits say.
 fn written_twice(world: &World) -> Vec<String> {
     let ledger = fs::read_to_string(world.outside(LEDGER)).unwrap_or_default();
     let lines: HashSet<&str> = ledger.lines().collect();
@@ -81,14 +81,14 @@ fn written_twice(world: &World) -> Vec<String> {
     added.filter(|line| !seen.insert(*line)).map(|line| format!("written twice: the line {line}")).collect()
 }
 
-/// The task of every commit on the target, the last first; empty where nobody wrote one.
+/// The task of every commit on the target, newest first; empty for a commit without a task.
 fn told_by_commits(world: &World) -> Vec<String> {
     let format = "--format=.%(trailers:key=Regatta-Task,valueonly,separator=%x2C)";
     let log = world.repo().git(["log", format, "main", "--"]);
     log.lines().map(|line| line.trim_start_matches('.').trim().to_owned()).collect()
 }
 
-/// How often each task landed, and how many commits are no task's.
+/// How often each task landed, and how many commits belong to no task.
 fn landings(commits: &[String]) -> (BTreeMap<String, usize>, usize) {
     let mut landed: BTreeMap<String, usize> = BTreeMap::new();
     let (of_tasks, others): (Vec<&String>, Vec<&String>) = commits.iter().partition(|task| !task.is_empty());
@@ -98,7 +98,7 @@ fn landings(commits: &[String]) -> (BTreeMap<String, usize>, usize) {
     (landed, others.len())
 }
 
-/// Lanes are those of tasks that may need them again; git and the disk agree about them.
+/// Lanes belong to tasks that may need them again, and git and the disk agree about them.
 pub fn lanes(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     let states: BTreeMap<String, String> = world.stored().into_iter().collect();
@@ -129,7 +129,7 @@ pub fn lanes(world: &World) -> Vec<String> {
     wrong
 }
 
-/// Every pooled tree has its record and its manifest and every record its tree, nobody has any of them, and nothing
+/// Every pooled tree has its record and its manifest and every record its tree, no task holds any of them, and nothing
 /// that a task wrote or brought in is left in one.
 fn pool(world: &World) -> Vec<String> {
     let names = |dir: &Path| -> BTreeSet<String> {
@@ -157,7 +157,7 @@ fn pool(world: &World) -> Vec<String> {
     wrong
 }
 
-/// The repository is whole, and nobody left a lock in it.
+/// The repository is intact, and no lock is left in it.
 pub fn git_is_sound(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     let fsck = world.repo().try_git(world.root(), &["fsck", "--full", "--strict", "--no-dangling"]);
@@ -187,7 +187,7 @@ fn locks(dir: &Path) -> Vec<String> {
     found
 }
 
-/// The database is whole, every event could follow the one before it, and together they tell the states.
+/// The database is intact, every event can follow the one before it, and together they lead to the stored states.
 pub fn database(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     let db = world.database();
@@ -228,7 +228,7 @@ pub fn database(world: &World) -> Vec<String> {
     wrong
 }
 
-/// The states an event can happen in, and the one it leads to; `None` for those that change no state.
+/// The states in which an event can happen, and the one it leads to; `None` for events that change no state.
 fn meaning(body: &Value) -> Option<(&'static [&'static str], &'static str)> {
     const HELD: &[&str] = &["claimed", "running", "judging"];
     const ENDED: &[&str] =
@@ -262,15 +262,15 @@ fn meaning(body: &Value) -> Option<(&'static [&'static str], &'static str)> {
     })
 }
 
-/// Directories of this name beside the checkout are lanes that a test took out of Regatta's hands.
+/// The name prefix of directories beside the checkout that are lanes which a test moved away from Regatta.
 pub const TAKEN: &str = "taken-";
 
 /// Every line an agent ever wrote is in a lane, on a branch or in a salvage.
 ///
-/// Work goes from lanes to refs and never back, so lanes are looked at first: this may be asked at any moment.
+/// Work moves from lanes to refs and never back, so lanes are read first: this check is valid at any moment.
 pub fn lost_lines(world: &World) -> Vec<String> {
     let ledger = fs::read_to_string(world.outside(LEDGER)).unwrap_or_default();
-    // The last line may be half-written by an agent that was killed just then.
+    // The last line may be incomplete if its agent was just killed.
     let complete = &ledger[..ledger.rfind('\n').map_or(0, |end| end + 1)];
     let mut missing: HashSet<&[u8]> = complete.lines().map(str::as_bytes).collect();
     if missing.is_empty() {
@@ -281,7 +281,7 @@ pub fn lost_lines(world: &World) -> Vec<String> {
     for entry in list(&world.repo().outside()).filter(|entry| taken(&entry.file_name())) {
         strike_out_dir(&entry.path(), &mut missing);
     }
-    // What is on its way to be deleted, or to the next task, does not count.
+    // Trees that are about to be deleted or reused do not count.
     let counts = |entry: &fs::DirEntry| entry.file_name() != ".trash" && entry.file_name() != ".pool";
     for entry in list(&world.lanes()).filter(counts) {
         strike_out_dir(&entry.path(), &mut missing);

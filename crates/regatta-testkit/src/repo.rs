@@ -1,7 +1,7 @@
-//! A repository to try things on, whose git sees nothing of the machine it runs on.
+//! A scratch repository, whose git sees nothing of the machine it runs on.
 //!
-//! The environment is applied where git is started, not by trusting each test to set it: no global configuration, no
-//! prompts, fixed identity and dates.
+//! The environment is applied where git is started, so no test has to set it: no global configuration, no prompts,
+//! fixed identity and dates.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -46,7 +46,7 @@ impl ScratchRepo {
         Self::at("repo", branch, &[])
     }
 
-    /// An empty repository in a directory of this name, made with more flags for `git init`.
+    /// An empty repository in a directory with this name, made with more flags for `git init`.
     pub fn at(name: &str, branch: &str, init_flags: &[&str]) -> Self {
         Self::made_in(None, name, branch, init_flags)
     }
@@ -67,7 +67,7 @@ impl ScratchRepo {
         repo
     }
 
-    /// The checkout.
+    /// The path of the checkout.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -95,12 +95,12 @@ impl ScratchRepo {
         fixed.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// Runs git in the checkout; it must succeed. Returns what it said, trimmed.
+    /// Runs git in the checkout; it must succeed. Returns its output, trimmed.
     pub fn git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         self.git_in(&self.root, args)
     }
 
-    /// The same somewhere else.
+    /// The same in another directory.
     pub fn git_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> String {
         let args: Vec<OsString> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
         let output = self.try_git(dir, &args);
@@ -109,19 +109,19 @@ impl ScratchRepo {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Runs git and hands back whatever happened.
+    /// Runs git and returns its result, whether or not it succeeded.
     pub fn try_git<S: AsRef<OsStr>>(&self, dir: &Path, args: &[S]) -> Output {
         let mut command = Command::new("git");
         command.current_dir(dir).env_clear().envs(self.env()).args(args);
         command.output().expect("git can be started")
     }
 
-    /// Writes a file of the checkout, with the directories it needs.
+    /// Writes a file of the checkout, creating directories as needed.
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
         write(&self.root.join(path), content);
     }
 
-    /// Commits everything there is; returns the commit.
+    /// Commits everything; returns the commit.
     pub fn commit_all(&self, message: &str) -> String {
         self.commit_all_in(&self.root, message)
     }
@@ -153,13 +153,13 @@ impl ScratchRepo {
     }
 }
 
-/// Writes a file anywhere, with the directories it needs.
+/// Writes a file anywhere, creating directories as needed.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().expect("a file has a directory")).expect("directories can be made");
     fs::write(path, content).expect("the file can be written");
 }
 
-/// Writes a shell script that can be run.
+/// Writes an executable shell script.
 pub fn script(path: &Path, body: &str) {
     let aside = path.with_extension("text");
     write(&aside, format!("#!/bin/sh\n{body}\n"));
@@ -167,8 +167,8 @@ pub fn script(path: &Path, body: &str) {
     fs::remove_file(aside).expect("it was just written");
 }
 
-/// Copies a program. Another process does it: what this one has open for writing, a child that another test starts in
-/// the same moment has open for an instant, too, and then the copy cannot be run ("text file busy").
+/// Copies a program. Another process does it: a child that another test starts at the same moment inherits this
+/// process's open files for an instant, and then the copy cannot be run ("text file busy").
 pub fn program(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("--").args([from, to]).status();
     assert!(copied.is_ok_and(|status| status.success()), "{} can be copied", from.display());

@@ -1,7 +1,7 @@
 //! A small world to run the real `regatta` in: a repository, an empty home, nothing inherited from the machine.
 //!
-//! What a test waits for is a line that the program prints, a process that ends or a pipe that an agent opens, each
-//! with a deadline. Nothing here sleeps to be on the safe side.
+//! A test waits for a line that the program prints, a process that ends or a pipe that an agent opens, each with a
+//! deadline. Nothing here sleeps just to be safe.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -28,15 +28,15 @@ pub struct World {
 /// A program that has ended.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Its exit code; 128 and the signal where one ended it, as shells have it.
+    /// Its exit code; 128 plus the signal if one ended it, as in shells.
     pub code: i32,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it printed on the other stream.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// A program at work.
+/// A running program.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -45,7 +45,7 @@ pub struct Running {
     stderr: Option<JoinHandle<String>>,
 }
 
-/// A place at which an agent says that it has come and waits to be let go on.
+/// A point at which an agent reports that it has arrived and waits to continue.
 #[derive(Debug)]
 pub struct Barrier {
     arrive: PathBuf,
@@ -58,7 +58,7 @@ impl World {
         Self::around(exe, ScratchRepo::new())
     }
 
-    /// In a repository made otherwise.
+    /// In another repository.
     pub fn around(exe: &str, repo: ScratchRepo) -> Self {
         Self { repo, exe: exe.into(), env: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl World {
         &self.repo
     }
 
-    /// The checkout.
+    /// The path of the checkout.
     pub fn root(&self) -> &Path {
         self.repo.root()
     }
@@ -91,7 +91,7 @@ impl World {
         self
     }
 
-    /// Writes a plan beside the checkout: `tasks` is the YAML list below `tasks:`, `head` what stands above it.
+    /// Writes a plan beside the checkout: `tasks` is the YAML list below `tasks:`, `head` the lines above it.
     pub fn plan_with(&self, head: &str, tasks: &str) -> PathBuf {
         let path = self.outside("plan.md");
         let head = head.trim_end();
@@ -115,7 +115,7 @@ impl World {
         self.repo.commit_file("regatta.yaml", yaml, "settings");
     }
 
-    /// A bare repository named `origin` that has what the checkout has, and to which landings are pushed.
+    /// A bare repository named `origin` with the content of the checkout, to which landings are pushed.
     pub fn remote(&mut self) -> PathBuf {
         let path = self.outside("origin.git");
         self.repo.git(["init", "--quiet", "--bare", "--initial-branch=main", &path.display().to_string()]);
@@ -128,24 +128,24 @@ impl World {
     fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&self.exe);
         command.current_dir(dir).env_clear().stdin(Stdio::null());
-        // Dates would make all commits of one run the same second, and agents would inherit nothing of them anyway.
+        // With fixed dates all commits of one run would have the same second, and agents would not inherit them anyway.
         command
             .envs(self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE")));
         command.envs(self.env.iter().map(|(name, value)| (name, value))).args(args);
         command
     }
 
-    /// Runs `regatta` in the checkout to its end.
+    /// Runs `regatta` in the checkout until it ends.
     pub fn regatta<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
         self.regatta_in(self.root(), args)
     }
 
-    /// The same somewhere else.
+    /// The same in another directory.
     pub fn regatta_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Ran {
         Running::start(self.command(dir, args)).wait()
     }
 
-    /// Runs a plan to its end with more flags.
+    /// Runs a plan until it ends, with more flags.
     pub fn run(&self, plan: &Path, flags: &[&str]) -> Ran {
         self.regatta(run_args(plan, flags))
     }
@@ -160,17 +160,17 @@ impl World {
         self.begin_in(self.root(), args)
     }
 
-    /// The same somewhere else.
+    /// The same in another directory.
     pub fn begin_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Running {
         Running::start(self.command(dir, args))
     }
 
-    /// From now on this program is run instead: another copy, another version.
+    /// Runs this program from now on: another copy, another version.
     pub fn use_program(&mut self, exe: &Path) {
         self.exe = exe.to_owned();
     }
 
-    /// Everything the store knows, as `regatta report --json` tells it.
+    /// Everything in the store, as `regatta report --json` prints it.
     pub fn report(&self) -> Value {
         let ran = self.regatta(["report", "--json"]).exited(0);
         serde_json::from_str(&ran.stdout).expect("a report is JSON")
@@ -208,7 +208,7 @@ impl World {
         self.repo.git(["log", "--format=%s", branch, "--"]).lines().map(str::to_owned).collect()
     }
 
-    /// A file as the branch has it.
+    /// A file on the branch.
     pub fn landed(&self, path: &str) -> Option<String> {
         let output = self.repo.try_git(self.root(), &["show", &format!("main:{path}")]);
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -225,7 +225,7 @@ impl World {
         refs.lines().map(str::to_owned).collect()
     }
 
-    /// Everything alive that has to do with this world: by environment, working directory or arguments.
+    /// All live processes of this world: by environment, working directory or arguments.
     pub fn processes(&self) -> Vec<String> {
         let place = self.repo.outside().into_os_string().into_encoded_bytes();
         let mentions = |bytes: &[u8]| bytes.windows(place.len()).any(|part| part == place);
@@ -252,7 +252,7 @@ impl World {
         found
     }
 
-    /// Asserts that nothing the run started is alive, no lane is left and the repository is sound.
+    /// Asserts that no process of the run is alive, no lane is left and the repository is intact.
     #[track_caller]
     pub fn assert_tidy(&self) {
         self.assert_no_process();
@@ -273,7 +273,7 @@ impl World {
         assert!(!Path::new(&lock).exists(), "{lock} was left");
     }
 
-    /// Asserts that nothing the run started is alive. What was killed may take the kernel a moment.
+    /// Asserts that no process of the run is alive. The kernel may need a moment for killed ones.
     #[track_caller]
     pub fn assert_no_process(&self) {
         let mut alive = Vec::new();
@@ -284,7 +284,7 @@ impl World {
         assert!(gone.is_some(), "still alive: {alive:#?}");
     }
 
-    /// Directories of lanes and readers that exist.
+    /// Existing directories of lanes and readers.
     pub fn lane_dirs(&self) -> Vec<String> {
         let mut found = Vec::new();
         for dir in [self.lanes(), self.lanes().join(".readers"), self.lanes().join(".trash")] {
@@ -299,7 +299,7 @@ impl World {
         found
     }
 
-    /// Makes a barrier for agents; its `script` is what an agent runs.
+    /// Makes a barrier for agents; an agent runs its `script`.
     pub fn barrier(&self, name: &str) -> Barrier {
         let arrive = self.outside(&format!("{name}.arrive"));
         let leave = self.outside(&format!("{name}.leave"));
@@ -310,7 +310,7 @@ impl World {
 }
 
 impl Drop for World {
-    /// A test that failed half-way leaves no process behind: only those of this world are ended.
+    /// Leaves no process behind when a test fails half-way: ends only those of this world.
     fn drop(&mut self) {
         for process in self.processes() {
             if let Some(pid) = process.split(' ').next() {
@@ -321,7 +321,7 @@ impl Drop for World {
 }
 
 impl Barrier {
-    /// The shell text by which an agent arrives and waits.
+    /// The shell text with which an agent arrives and waits.
     pub fn script(&self) -> String {
         format!("echo here >'{}'; read _ <'{}'", self.arrive.display(), self.leave.display())
     }
@@ -340,7 +340,7 @@ impl Barrier {
         assert!(matches!(arrived, Ok(Ok(_))), "nobody arrived: {arrived:?}");
     }
 
-    /// Lets the agent that waits go on.
+    /// Lets the waiting agent continue.
     #[track_caller]
     pub fn open(&self) {
         let path = self.leave.clone();
@@ -355,7 +355,7 @@ impl Barrier {
 }
 
 impl Running {
-    /// Starts a command, both streams captured.
+    /// Starts a command and captures both streams.
     pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -390,7 +390,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until it prints a line that has `part` in it.
+    /// Waits until it prints a line that contains `part`.
     #[track_caller]
     pub fn wait_line(&mut self, part: &str) -> String {
         let deadline = Instant::now() + DEADLINE;
@@ -426,13 +426,13 @@ impl Running {
         assert!(sent.is_ok_and(|status| status.success()), "{signal} can be sent");
     }
 
-    /// Ends it as the power cut would, and waits until it is gone.
+    /// Ends it as a power cut would, and waits until it is gone.
     pub fn kill(mut self) -> Ran {
         let _ = self.child.kill();
         self.wait()
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     #[track_caller]
     pub fn wait(mut self) -> Ran {
         let deadline = Instant::now() + 2 * DEADLINE;
@@ -469,7 +469,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that one of the streams has `part` in it.
+    /// Asserts that one of the streams contains `part`.
     #[track_caller]
     pub fn says(self, part: &str) -> Self {
         let said = self.stdout.contains(part) || self.stderr.contains(part);

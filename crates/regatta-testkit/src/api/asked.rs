@@ -5,16 +5,16 @@ use serde_json::Value;
 use super::dialect::Dialect;
 use super::script::tag_in;
 
-/// Something that was said before, as the client repeats it to the model.
+/// An earlier item of the conversation, as the client repeats it to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// By the user, or on behalf of one.
+    /// From the user, or on behalf of one.
     User(String),
-    /// By the model.
+    /// From the model.
     Model(String),
-    /// A tool that the model called, with its input.
+    /// A tool call of the model, with its input.
     Call(String),
-    /// What came out of that.
+    /// The result of a tool call.
     Outcome(String),
 }
 
@@ -23,20 +23,20 @@ pub enum Said {
 pub struct Asked {
     /// Its protocol.
     pub dialect: Dialect,
-    /// The model that it is for.
+    /// The requested model.
     pub model: String,
-    /// Whether the answer is to come in pieces.
+    /// Whether the answer is streamed.
     pub streams: bool,
     /// The conversation so far.
     pub said: Vec<Said>,
-    /// The key that it was signed with.
+    /// The key of the request.
     pub key: String,
     tools: Vec<Value>,
     system: String,
 }
 
 impl Asked {
-    /// Reads a request; `path` says which protocol it is. `None` where it is no request for an answer.
+    /// Parses a request; `path` gives the protocol. `None` if it does not ask for an answer.
     pub(super) fn read(path: &str, body: &Value, key: String) -> Option<Self> {
         if path.ends_with("/messages") {
             Some(Self::messages(body, key))
@@ -56,12 +56,12 @@ impl Asked {
         })
     }
 
-    /// Whether anything that was said before has `part` in it.
+    /// Whether the conversation contains `part`.
     pub fn mentions(&self, part: &str) -> bool {
         self.said.iter().any(|said| said.text().contains(part))
     }
 
-    /// A client that offers no tools asks for something on the side: a title, a summary.
+    /// Whether it is a side request, such as for a title or a summary: those offer no tools.
     pub(super) fn is_aside(&self) -> bool {
         self.tools.is_empty()
     }
@@ -75,7 +75,7 @@ impl Asked {
         self.tool(name).is_some()
     }
 
-    /// Whether the tool has an argument of that name.
+    /// Whether the tool has an argument with that name.
     pub(super) fn tool_takes(&self, tool: &str, argument: &str) -> bool {
         let schemas = ["input_schema", "parameters", "parametersJsonSchema"];
         let tool = self.tool(tool);
@@ -89,7 +89,7 @@ impl Asked {
         self.tool(tool).is_some_and(|tool| tool["type"] == "custom")
     }
 
-    /// Where the client says it is.
+    /// The working directory that the client reports.
     pub(super) fn working_directory(&self) -> Option<&str> {
         let texts = std::iter::once(self.system.as_str()).chain(self.said.iter().map(Said::text));
         texts.into_iter().find_map(|text| {
@@ -181,7 +181,7 @@ impl Asked {
 }
 
 impl Said {
-    /// What was said.
+    /// The text of the item.
     pub fn text(&self) -> &str {
         let (Said::User(text) | Said::Model(text) | Said::Call(text) | Said::Outcome(text)) = self;
         text
@@ -208,7 +208,7 @@ fn blocks(content: &Value) -> Vec<Value> {
     }
 }
 
-/// All text below a value of messages, blocks or plain words.
+/// All text in a value of messages, blocks or plain strings.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

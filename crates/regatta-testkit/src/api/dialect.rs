@@ -1,4 +1,4 @@
-//! Whose protocol a client speaks, and an answer put into it.
+//! The protocol of a client, and answers in it.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ impl Dialect {
         }
     }
 
-    /// The same answer in many.
+    /// The same answer as a stream of events.
     pub(super) fn events(self, parts: &[Part], asked: &Asked, serial: u64) -> Vec<Value> {
         match self {
             Dialect::Messages => messages::events(parts, asked, serial),
@@ -37,7 +37,7 @@ impl Dialect {
         }
     }
 
-    /// No answer. `now` is in seconds since 1970.
+    /// A refusal. `now` is in seconds since 1970.
     pub(super) fn refusal(self, refusal: Refusal, now: u64) -> Reply {
         match self {
             Dialect::Messages => messages::refusal(refusal, now),

@@ -1,4 +1,4 @@
-//! Answers as Gemini's API gives them.
+//! Answers in the format of Gemini's API.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn whole(parts: &[Part], asked: &Asked, serial: u64) -> Value {
     frame(&parts, true, asked, serial)
 }
 
-/// The same in pieces.
+/// The same as a stream of events.
 pub(super) fn events(parts: &[Part], asked: &Asked, serial: u64) -> Vec<Value> {
     let mut events: Vec<Value> = parts
         .iter()

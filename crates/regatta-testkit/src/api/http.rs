@@ -5,16 +5,16 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// Longest line of a head, most lines of one, longest body.
+/// The longest line of a head, the most lines of one, the longest body.
 const LONGEST_LINE: u64 = 64 * 1024;
 const MOST_LINES: usize = 200;
 const LONGEST_BODY: u64 = 64 * 1024 * 1024;
 
-/// A request as it came in.
+/// A received request.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) method: String,
-    /// A path with its query; a whole address, or only a host, where the client takes us for its proxy.
+    /// A path with its query; a whole address, or only a host, if the client uses us as its proxy.
     pub(super) target: String,
     headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
@@ -42,18 +42,18 @@ impl Received {
         Ok(received)
     }
 
-    /// A header by its name in small letters; empty where there is none.
+    /// A header by its lower-case name; empty if there is none.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
-    /// The path without what asks for details.
+    /// The path without the query.
     pub(super) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
 }
 
-/// An answer that is sent at once.
+/// An answer that is sent in one piece.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -84,26 +84,26 @@ impl Reply {
     }
 }
 
-/// Begins an answer of server-sent events.
+/// Starts an answer of server-sent events.
 pub(super) fn begin_events(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n",
     )
 }
 
-/// Sends one of them.
+/// Sends one event.
 pub(super) fn send_event(mut stream: &TcpStream, event: &Value) -> io::Result<()> {
     let name = event["type"].as_str().map(|name| format!("event: {name}\n")).unwrap_or_default();
     let text = format!("{name}data: {event}\n\n");
     stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
 }
 
-/// Says that there are no more.
+/// Ends the events.
 pub(super) fn end_events(mut stream: &TcpStream) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-/// Waits until the client has gone.
+/// Waits until the client has disconnected.
 pub(super) fn wait_for_leave(mut stream: &TcpStream) {
     while matches!(stream.read(&mut [0; 1024]), Ok(1..)) {}
 }

@@ -1,4 +1,4 @@
-//! Answers as Anthropic's Messages API gives them.
+//! Answers in the format of Anthropic's Messages API.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) fn whole(parts: &[Part], asked: &Asked, serial: u64) -> Value {
     message
 }
 
-/// The same in pieces.
+/// The same as a stream of events.
 pub(super) fn events(parts: &[Part], asked: &Asked, serial: u64) -> Vec<Value> {
     let mut events = vec![json!({"type": "message_start", "message": opening(asked, serial)})];
     for (index, part) in parts.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn refusal(refusal: Refusal, now: u64) -> Reply {
     }
 }
 
-/// What a subscription is told about the five hours it is in.
+/// The headers that report a subscription's five-hour allowance.
 fn allowance(reply: Reply, status: &str, resets_at: u64) -> Reply {
     reply
         .header("anthropic-ratelimit-unified-status", status)

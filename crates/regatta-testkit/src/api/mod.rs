@@ -1,9 +1,9 @@
-//! A model API on loopback that the real agent command lines talk to: what it answers is written by the test.
+//! A model API on the loopback interface for the real agent command lines: the test writes its answers.
 //!
 //! A prompt names its [`Script`] by a tag, and each request of that conversation takes the next [`Turn`]. The dialect
-//! is the client's: Anthropic's Messages, OpenAI's Responses or Gemini's. Everything that was asked is kept, so that a
-//! test can say what an agent remembered. The same listener is the agents' proxy: whoever asks it for another host is
-//! refused and written down.
+//! is the client's: Anthropic's Messages, OpenAI's Responses or Gemini's. All requests are kept, so that a test can
+//! check what an agent remembered. The same listener is the agents' proxy: requests for another host are refused and
+//! recorded.
 
 mod asked;
 mod dialect;

@@ -1,4 +1,4 @@
-//! Answers as OpenAI's Responses API gives them.
+//! Answers in the format of OpenAI's Responses API.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) fn whole(parts: &[Part], asked: &Asked, serial: u64) -> Value {
     })
 }
 
-/// The same in pieces.
+/// The same as a stream of events.
 pub(super) fn events(parts: &[Part], asked: &Asked, serial: u64) -> Vec<Value> {
     let mut begun = whole(&[], asked, serial);
     begun["status"] = "in_progress".into();

@@ -1,4 +1,4 @@
-//! What the model says, turn by turn.
+//! The model's answers, turn by turn.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use super::dialect::Dialect;
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Words, and nothing more to do.
+    /// Text, and nothing more to do.
     Say(String),
     /// A shell command to run.
     Run(String),
     /// A shell command to leave running in the background.
     Background(String),
-    /// A file to write with the client's own tool for that, relative to its directory.
+    /// A file to write with the client's own tool, relative to its directory.
     Write {
-        /// Where.
+        /// The path.
         path: String,
-        /// What.
+        /// The content.
         text: String,
     },
     /// A tool of an MCP server to call.
@@ -30,28 +30,28 @@ pub enum Turn {
         /// The arguments, as JSON.
         input: String,
     },
-    /// No answer but a status.
+    /// Only an error status.
     Refuse(Refusal),
-    /// The answer begins, and never goes on.
+    /// The answer starts and never continues.
     Stall,
-    /// The answer begins, and the connection breaks.
+    /// The answer starts, and the connection breaks.
     Break,
 }
 
-/// Why a request is turned away.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Too many at once; come back after that many seconds.
+    /// Too many requests; retry after this many seconds.
     Traffic(u64),
-    /// The account's allowance is spent until this second since 1970.
+    /// The account's allowance is used up until this second since 1970.
     UsageLimit(u64),
-    /// The server has too much to do.
+    /// The server is overloaded.
     Overloaded,
     /// The key is wrong.
     Login,
 }
 
-/// The turns of one conversation, and what is answered when they have all been taken.
+/// The turns of one conversation, and the answer after the last of them.
 #[derive(Clone, Debug)]
 pub struct Script {
     turns: Vec<Turn>,
@@ -60,12 +60,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// These turns; whoever asks for more is told that there are none.
+    /// These turns; a further request gets an answer that says there are none left.
     pub fn of(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self { turns: turns.into_iter().collect(), last: None, taken: 0 }
     }
 
-    /// The same answer for ever.
+    /// The same answer every time.
     pub fn always(turn: Turn) -> Self {
         Self { turns: Vec::new(), last: Some(turn), taken: 0 }
     }
@@ -83,7 +83,7 @@ impl Script {
 }
 
 impl Turn {
-    /// Words.
+    /// A text.
     pub fn say(words: &str) -> Self {
         Turn::Say(words.to_owned())
     }
@@ -104,25 +104,25 @@ impl Turn {
     }
 }
 
-/// What a prompt has in it so that this script answers it.
+/// The tag in a prompt that selects this script.
 pub fn tag(script: &str) -> String {
     format!("[[script {script}]]")
 }
 
-/// The script that a text asks for.
+/// The script that a text names.
 pub(super) fn tag_in(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("[[script ")?;
     Some(rest.split_once("]]")?.0)
 }
 
-/// A piece of an answer, in no dialect yet.
+/// A part of an answer, independent of the dialect.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
     Text(String),
     Call { tool: String, input: Value },
 }
 
-/// The answer to `asked`, with the tools that its client has.
+/// The answer to `asked`, using the tools that its client has.
 pub(super) fn parts(turn: &Turn, asked: &Asked) -> Vec<Part> {
     let call = match turn {
         Turn::Say(words) => return vec![Part::Text(words.clone())],
@@ -154,8 +154,8 @@ fn run(command: &str, asked: &Asked) -> Option<(String, Value)> {
     Some((tool.to_owned(), input.into()))
 }
 
-/// Clients name the tools of servers alike; those that speak Responses let the model search for them first, and take a
-/// call without that too.
+/// Clients name the tools of servers alike. Those that speak Responses let the model search for them first, but also
+/// accept a call without a search.
 fn call(server: &str, tool: &str, input: &str, asked: &Asked) -> Option<(String, Value)> {
     let name = format!("mcp__{server}__{tool}");
     let is_known = asked.dialect == Dialect::Responses || asked.has_tool(&name);
@@ -171,7 +171,7 @@ fn write(path: &str, text: &str, asked: &Asked) -> Option<(String, Value)> {
     }
     let tool = ["Write", "write", "write_file"].into_iter().find(|name| asked.has_tool(name))?;
     let argument = ["file_path", "filePath"].into_iter().find(|name| asked.tool_takes(tool, name))?;
-    // Some take only whole paths; all of those tell the model where they are.
+    // Some clients accept only absolute paths; all of those tell the model their directory.
     let path = asked.working_directory().map_or_else(|| path.to_owned(), |dir| format!("{dir}/{path}"));
     Some((tool.to_owned(), json!({ argument: path, "content": text })))
 }

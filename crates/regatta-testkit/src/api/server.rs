@@ -1,4 +1,4 @@
-//! The listener, and what it remembers.
+//! The listener, and what it records.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use super::http::{Received, Reply, begin_events, end_events, send_event, wait_fo
 use super::script::{Script, Turn, parts};
 use crate::daemon::until;
 
-/// The API, up until it is dropped.
+/// The API, which listens until it is dropped.
 #[derive(Debug)]
 pub struct Api {
     address: SocketAddr,
@@ -37,7 +37,7 @@ struct Memory {
 }
 
 impl Api {
-    /// Listens on a free port of the loopback.
+    /// Listens on a free port of the loopback interface.
     pub fn start() -> Self {
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of the loopback can be had");
@@ -50,7 +50,7 @@ impl Api {
                     return;
                 }
                 let shared = Arc::clone(&server);
-                // A client that has gone is its own affair.
+                // A client that has disconnected is no error here.
                 std::thread::spawn(move || drop(shared.serve(&stream)));
             }
         });
@@ -62,13 +62,13 @@ impl Api {
         format!("http://{}", self.address)
     }
 
-    /// What is answered to prompts with [`tag`](super::tag)`(name)` in them.
+    /// Sets the answers to prompts that contain [`tag`](super::tag)`(name)`.
     pub fn script(&self, name: &str, script: Script) -> &Self {
         self.shared.memory().scripts.insert(name.to_owned(), script);
         self
     }
 
-    /// Every request of that script so far, in order.
+    /// All requests of that script so far, in order.
     pub fn asked(&self, script: &str) -> Vec<Asked> {
         let memory = self.shared.memory();
         memory.asked.iter().filter(|asked| asked.script() == Some(script)).cloned().collect()
@@ -79,13 +79,13 @@ impl Api {
         self.shared.memory().scripts.get(script).map_or(0, Script::taken)
     }
 
-    /// Waits until the script has been asked so many times.
+    /// Waits until the script has had this many requests.
     #[track_caller]
     pub fn wait_asked(&self, script: &str, times: usize) {
         until(&format!("{script} is asked {times} times"), || (self.answered(script) >= times).then_some(()));
     }
 
-    /// Other hosts that somebody wanted to be connected with.
+    /// Other hosts that clients tried to reach.
     pub fn strangers(&self) -> Vec<String> {
         self.shared.memory().strangers.clone()
     }
@@ -99,7 +99,7 @@ impl Api {
 impl Drop for Api {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        // Wakes the listener, which sees that it is over.
+        // Wakes the listener, which then ends.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -127,13 +127,13 @@ impl Shared {
         self.answer(&turn, &asked, stream)
     }
 
-    /// Requests that are no questions to a model.
+    /// Answers requests that are not for a model.
     fn besides(&self, received: &Received) -> Reply {
         let path = received.path();
         if path.ends_with("count_tokens") || path.ends_with(":countTokens") {
             return Reply::json(200, &json!({"input_tokens": 100, "totalTokens": 100}));
         }
-        // Codex would rather have a web socket; told that there is none it takes what there is.
+        // Codex prefers a web socket; if there is none, it uses plain requests.
         if !received.header("upgrade").is_empty() {
             return Reply::json(426, &json!({"error": {"message": "no web sockets here"}}));
         }
@@ -147,7 +147,7 @@ impl Shared {
         )
     }
 
-    /// The turn that is this request's. Asides are answered without one.
+    /// The turn for this request. Side requests are answered without one.
     fn take(&self, asked: &Asked) -> Turn {
         let mut memory = self.memory();
         memory.asked.push(asked.clone());
@@ -187,7 +187,7 @@ impl Shared {
     }
 }
 
-/// The key that a request carries, in whichever place its vendor has for it.
+/// The key of a request, in the header that its vendor uses.
 fn key(received: &Received) -> String {
     let places = ["x-api-key", "authorization", "x-goog-api-key"];
     let found = places.into_iter().map(|name| received.header(name)).find(|value| !value.is_empty());
