@@ -1,10 +1,10 @@
-//! How a person goes on with an agent's conversation at a terminal of their own.
+//! How a user continues an agent's conversation in their own terminal.
 
 use std::collections::BTreeMap;
 
 use super::launch::{AgentProfile, Kind};
 
-/// A command for a person's shell.
+/// A command for a user's shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByHand {
     /// Program and arguments.
@@ -13,11 +13,10 @@ pub struct ByHand {
     pub env: Vec<(String, String)>,
 }
 
-/// How to go on with `session`; `None` for agents that have no conversations. Variables of the task win over those of
-/// the profile. Only the ones that say where things are kept are taken: the rest may be secret, and a person has their
-/// own.
+/// The command that continues `session`; `None` for agents without conversations. Variables of the task override those
+/// of the profile. Only variables that name locations are included: the rest may be secret, and users have their own.
 ///
-/// `model` is the one that the conversation was held with: codex would go on with another, and compact what was said.
+/// `model` is the one used in the conversation: codex would switch to another one and compact the conversation.
 pub fn by_hand(
     profile: &AgentProfile,
     session: &str,
@@ -47,7 +46,7 @@ pub fn by_hand(
 }
 
 impl ByHand {
-    /// One line for a POSIX shell that goes to `dir` first.
+    /// One line for a POSIX shell that changes to `dir` first.
     pub fn line(&self, dir: &str) -> String {
         let mut line = format!("cd {} &&", shell_word(dir));
         for (name, value) in &self.env {
@@ -61,7 +60,7 @@ impl ByHand {
     }
 }
 
-/// `text` as one word of a POSIX shell, whatever is in it.
+/// `text` quoted as one word of a POSIX shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The calls of tools that are open: what each was, and which files it will have changed once it ends well.
+//! Open tool calls: what each one is, and which files it will have changed if it succeeds.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,21 +9,21 @@ use super::edits::Edit;
 use super::event::{AgentEvent, one_line};
 use super::json::text;
 
-/// Calls remembered at once.
+/// Maximum number of calls remembered at once.
 const MAX_OPEN: usize = 256;
 
-/// A call that was begun.
+/// A call that has started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
     pub(super) name: String,
     pub(super) edits: Vec<Edit>,
-    /// By a sub-agent.
+    /// True if a sub-agent made it.
     pub(super) sub: bool,
-    /// When, in milliseconds, where the agent tells.
+    /// When it started, in milliseconds, if the agent reports it.
     pub(super) at: Option<i64>,
 }
 
-/// Calls by their id. Bounded, whatever comes.
+/// Calls by their id. Bounded, whatever the agent prints.
 #[derive(Debug, Default)]
 pub(super) struct Calls(BTreeMap<String, Call>);
 
@@ -34,23 +34,23 @@ impl Calls {
         }
     }
 
-    /// The call is over; `None` where nobody saw it begin.
+    /// Ends the call; `None` if its start was not seen.
     pub(super) fn end(&mut self, id: &str) -> Option<Call> {
         self.0.remove(id)
     }
 
-    /// Whether one of the main agent's own is open.
+    /// Whether a call of the main agent itself is open.
     pub(super) fn has_own(&self) -> bool {
         self.0.values().any(|call| !call.sub)
     }
 
-    /// The turn is over, and with it whatever was left open.
+    /// The turn has ended, and with it all open calls.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// A call that is over, with what it answered: words, or a value that holds some.
+/// The event for a call that has ended, with its answer: a text, or a value that contains texts.
 pub(super) fn ended(id: String, failed: bool, answer: &Value, took_ms: Option<u64>) -> AgentEvent {
     let mut hasher = DefaultHasher::new();
     failed.hash(&mut hasher);
@@ -66,7 +66,7 @@ pub(super) fn ended(id: String, failed: bool, answer: &Value, took_ms: Option<u6
     AgentEvent::ToolEnded { id, failed, said, took_ms, answer: Some(hasher.finish()) }
 }
 
-/// A number for a value, equal for equal ones.
+/// A number for a value, equal for equal values.
 pub(super) fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -84,7 +84,7 @@ fn each_text(answer: &Value, each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Takes `text` in, with times it took left out: tests that fail the same way never take equally long.
+/// Hashes `text` without durations: tests that fail the same way never take equally long.
 fn timeless(text: &str, hasher: &mut impl Hasher) {
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {

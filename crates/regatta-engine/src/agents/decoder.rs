@@ -1,4 +1,4 @@
-//! What every decoder does, and what it says when the process is gone.
+//! The interface of every decoder, and its result once the process has ended.
 
 use regatta_core::exit::Exit;
 use regatta_core::failure::RateLimit;
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{AgentEvent, is_no_count};
 
-/// Reads one attempt's output. Memory stays bounded however long the attempt runs, and no input is fatal:
-/// torn, binary and unheard-of lines come back as [`AgentEvent::Unknown`] or not at all.
+/// Decodes one attempt's output. Memory stays bounded however long the attempt runs, and no input is fatal: torn,
+/// binary and unknown lines come back as [`AgentEvent::Unknown`] or not at all.
 pub trait Decoder: Send {
     /// One line of stdout, without its newline.
     fn line(&mut self, line: &[u8]) -> Vec<AgentEvent>;
 
-    /// One line of stderr, for agents that say only there what they wait for.
+    /// One line of stderr, for agents that report only there what they wait for.
     fn stderr(&mut self, _line: &[u8]) -> Vec<AgentEvent> {
         Vec::new()
     }
 
-    /// The process is gone: how did the attempt end? `stderr_tail` is the last few KiB of stderr.
+    /// The process has ended: how did the attempt end? `stderr_tail` is the last few KiB of stderr.
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending;
 
-    /// Tool calls begun and not ended. Silence is normal while this is not zero.
+    /// Tool calls started and not ended. Silence is normal while this is not zero.
     fn open_tools(&self) -> usize;
 
-    /// Whether something that the agent left running in the background may still wake it.
+    /// Whether something the agent left running in the background may still wake it.
     fn waits_for_background(&self) -> bool {
         false
     }
 
-    /// Where the agent's clock is, where it was told so: times that it prints without a zone are that zone's.
+    /// Sets the time zone of the agent's clock: times that it prints without a zone are in that zone.
     fn lives_in(&mut self, _zone: &str) {}
 
-    /// Whether the agent repeats a request although that cannot help: nobody need wait for it.
+    /// Whether the agent repeats a request although that cannot help, so that waiting for it is pointless.
     fn retries_in_vain(&self) -> bool {
         false
     }
@@ -47,68 +47,68 @@ pub struct Ending {
     pub session: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
-    /// Dollars, where the agent said so.
+    /// Dollars, if the agent reported them.
     pub cost_usd: Option<f64>,
-    /// Tokens read, those from a cache included.
+    /// Tokens read, including those from a cache.
     pub tokens_in: u64,
     /// Tokens written.
     pub tokens_out: u64,
-    /// Those of the tokens read that came from a cache.
+    /// The part of `tokens_in` that came from a cache.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub cached: u64,
     /// Model turns taken.
     pub turns: Option<u32>,
     /// The agent's answer, cut at 64 KiB.
     pub result_text: Option<String>,
-    /// Tools refused on the way. A refusal is not a failure, but it explains one.
+    /// Refused tools. A refusal is not a failure, but it may explain one.
     pub denials: Vec<String>,
-    /// What its sandbox said when it could not do its part, in the words of the system.
+    /// The system's error message if its sandbox failed to work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// What it claimed of its use and was not believed, in sentences.
+    /// Implausible usage claims that were not accepted, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
 
-/// The outcome of an attempt as far as the agent can tell. Told by positive signs only: what nobody recognises
-/// is `Failed`, which costs an attempt, and what has no last word is `Interrupted`, which must be resumed.
+/// The outcome of an attempt as far as the agent can tell. Only positive signs count: an unrecognised end is `Failed`,
+/// which costs an attempt, and a missing last message is `Interrupted`, which must be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum AgentEnd {
-    /// The agent says it is done. Whether that is so is for the judge to find out.
+    /// The agent reports that it is done. The judge verifies that.
     Success,
-    /// It tried and failed: class work.
+    /// It tried and failed: a work failure.
     Failed {
         /// In the agent's words.
         message: String,
     },
     /// A usage limit.
     RateLimited {
-        /// When to come back, where the agent said so.
+        /// When the limit ends, if the agent reported it.
         until: Option<Timestamp>,
-        /// What is used up.
+        /// What the limit counts.
         limit: RateLimit,
         /// In the agent's words.
         message: String,
     },
-    /// It reached the ceiling in dollars that it was given.
+    /// It reached its ceiling in dollars.
     Budget {
         /// In the agent's words.
         message: String,
     },
-    /// The world failed, not the work: overloaded, unreachable, out of memory.
+    /// The environment failed, not the work: overloaded, unreachable, out of memory.
     Environment {
         /// In the agent's words.
         message: String,
     },
-    /// It will fail the same way until somebody changes something.
+    /// It will fail the same way until a user changes something.
     Permanent {
         /// In the agent's words.
         message: String,
         /// What to do about it.
         hint: String,
     },
-    /// The account is refused: not signed in, not allowed, or nobody pays for it. Another account may do.
+    /// The account is refused: not signed in, not allowed, or not paid for. Another account may work.
     AccountRefused {
         /// In the agent's words.
         message: String,
@@ -117,16 +117,16 @@ pub enum AgentEnd {
     },
     /// The conversation to resume does not exist: start a new one.
     NoSession,
-    /// The conversation to start exists already: resume it.
+    /// The conversation to start already exists: resume it.
     SessionExists,
-    /// It never came to an end of its own: stopped, killed, lost.
+    /// It did not end by itself: stopped, killed, lost.
     Interrupted {
-        /// What is known of it.
+        /// What is known about it.
         message: String,
     },
 }
 
-/// A process that could not be started: for good, unless the system was merely short of something.
+/// The outcome for a process that could not be started: permanent, unless the system was short of resources.
 pub(super) fn never_started(error: &str, hint: &str) -> AgentEnd {
     let message = format!("could not start the agent: {error}");
     if short_of_resources(error) {
@@ -136,7 +136,7 @@ pub(super) fn never_started(error: &str, hint: &str) -> AgentEnd {
     }
 }
 
-/// True where the text names a shortage that passes by itself.
+/// True if the text names a shortage that passes by itself.
 pub(crate) fn short_of_resources(text: &str) -> bool {
     const SIGNS: [&str; 12] = [
         "temporarily unavailable",

@@ -1,17 +1,17 @@
-//! Which files a tool is about to change, and how, as far as its input tells. A few lines of it, never the whole.
+//! Which files a tool is about to change, and how, from its input. Only a few lines, never the whole change.
 
 use serde_json::Value;
 
 use super::event::{AgentEvent, FileChange, clip};
 use super::json::text;
 
-/// Most lines kept of one file's change.
+/// Maximum number of lines kept of one file's change.
 const MAX_LINES: usize = 40;
-/// Most of them in bytes.
+/// Maximum number of bytes kept of one file's change.
 const MAX_BYTES: usize = 4 * 1024;
 /// Longest line kept.
 const MAX_LINE: usize = 400;
-/// Most files told of one call.
+/// Maximum number of files reported for one call.
 const MAX_FILES: usize = 20;
 /// Longest path kept.
 const MAX_PATH: usize = 1024;
@@ -35,7 +35,7 @@ impl Edit {
     }
 }
 
-/// Lines behind ` `, `-` or `+`, as many as are worth showing.
+/// Lines prefixed with ` `, `-` or `+`, as many as are worth showing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Diff {
     text: String,
@@ -61,7 +61,7 @@ impl Diff {
         self.lines == 0
     }
 
-    /// `old` becomes `new`: what both begin and end with is left out, save one line for orientation.
+    /// Replaces `old` by `new`: the common beginning and end are left out, except for one line of context.
     fn replaced(&mut self, old: &str, new: &str) {
         let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
         let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
@@ -71,7 +71,7 @@ impl Diff {
         if let Some(line) = before.checked_sub(1).and_then(|at| old.get(at)) {
             self.push(' ', line);
         }
-        // Where both are long, either has half of the room.
+        // If both are long, each gets half of the room.
         let room = MAX_LINES.saturating_sub(self.lines);
         let shown = if come.is_empty() { room } else { room - come.len().min(room / 2) };
         for line in gone.iter().take(shown) {
@@ -86,7 +86,7 @@ impl Diff {
         }
     }
 
-    /// The lines of a patch that somebody else made, without its headers.
+    /// The lines of an existing patch, without its headers.
     pub(super) fn of_patch(text: &str) -> Self {
         let mut diff = Self::default();
         for line in text.lines() {
@@ -104,7 +104,7 @@ impl Diff {
     }
 }
 
-/// The files that a call of this tool changes, if it is one that changes files.
+/// The files that a call of this tool changes, if it changes files.
 pub(super) fn edits(tool: &str, input: &Value) -> Vec<Edit> {
     let either = |keys: [&str; 2]| keys.iter().find_map(|key| text(input, key));
     let path = || either(["file_path", "filePath"]).or_else(|| text(input, "path"));
@@ -172,7 +172,7 @@ fn patched(patch: &str) -> Vec<Edit> {
     edits
 }
 
-/// The files of a list like `[{"path": "a.rs", "kind": "add"}]`, as codex has it.
+/// The files of a list such as `[{"path": "a.rs", "kind": "add"}]`, in codex's form.
 pub(super) fn listed(changes: &Value) -> Vec<Edit> {
     let changes = changes.as_array().map_or(&[][..], Vec::as_slice);
     let edit = |change: &Value| {

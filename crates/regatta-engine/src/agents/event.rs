@@ -1,4 +1,4 @@
-//! The normal form: what any agent's output comes down to, one event per thing a person would want to know.
+//! The normal form of any agent's output: one event per thing a user would want to know.
 
 use std::borrow::Cow;
 
@@ -9,121 +9,121 @@ use serde::{Deserialize, Serialize};
 pub(super) const MAX_TEXT: usize = 64 * 1024;
 /// Longest one-line summary, in bytes.
 const MAX_SUMMARY: usize = 200;
-/// How much of a line that nobody understood is kept, in bytes.
+/// Bytes kept of a line that could not be decoded.
 const MAX_UNKNOWN: usize = 400;
 
 /// One thing an agent said or did. Counts and costs are totals of the attempt so far, never increments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum AgentEvent {
-    /// The agent is up.
+    /// The agent has started.
     Started {
         /// Its own conversation id.
         session: Option<String>,
-        /// The model it chose.
+        /// The model it uses.
         model: Option<String>,
     },
-    /// It said something. What a sub-agent says is not here; its answer reaches the main agent as a tool's result.
+    /// A message. Sub-agents' messages are not included; their answer reaches the main agent as a tool result.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// A tool call is open.
+    /// A tool call has started.
     ToolStarted {
-        /// Ties start and end together.
+        /// Connects start and end.
         id: String,
         /// The tool's name.
         name: String,
-        /// One line for people: the file, the command, the pattern.
+        /// One line for display: the file, the command, the pattern.
         summary: String,
-        /// A sub-agent made the call.
+        /// True if a sub-agent made the call.
         #[serde(default, skip_serializing_if = "is_false")]
         sub: bool,
-        /// Equal where the tool was asked the same; of no meaning beyond this process.
+        /// Equal for equal inputs of the tool; meaningless outside this process.
         #[serde(skip)]
         input: Option<u64>,
     },
-    /// A tool call is closed.
+    /// A tool call has ended.
     ToolEnded {
         /// As in `ToolStarted`.
         id: String,
-        /// The tool said it failed, or was refused.
+        /// True if the tool failed or was refused.
         failed: bool,
-        /// What a failed one said, on one line.
+        /// The message of a failed call, on one line.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         said: String,
-        /// How long it took, where the agent tells.
+        /// How long it took, if the agent reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_ms: Option<u64>,
-        /// Equal where the tool answered the same, times it took aside; of no meaning beyond this process.
+        /// Equal for equal answers of the tool, durations aside; meaningless outside this process.
         #[serde(skip)]
         answer: Option<u64>,
     },
-    /// A file was changed by a tool that says so; what a command changed is not here.
+    /// A file was changed by a tool that reports it; changes by commands are not included.
     File {
-        /// As seen from the lane, where it is in it. Somebody's words: to be shown, never to be opened.
+        /// The path from the lane if it is inside it. Untrusted text: to be displayed, never opened.
         path: String,
-        /// What became of it.
+        /// The kind of change.
         kind: FileChange,
-        /// A few lines of it, each behind ` `, `-` or `+`; empty where the agent does not tell.
+        /// A few lines of the change, each prefixed with ` `, `-` or `+`; empty if the agent does not report them.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         diff: String,
-        /// Lines that were left out of `diff`.
+        /// The number of lines left out of `diff`.
         #[serde(default, skip_serializing_if = "is_zero")]
         more: u32,
-        /// A sub-agent did it.
+        /// True if a sub-agent changed it.
         #[serde(default, skip_serializing_if = "is_false")]
         sub: bool,
     },
     /// What the attempt has used so far.
     Usage {
-        /// Tokens read, those from a cache included.
+        /// Tokens read, including those from a cache.
         tokens_in: u64,
         /// Tokens written.
         tokens_out: u64,
-        /// Those of the tokens read that came from a cache.
+        /// The part of `tokens_in` that came from a cache.
         #[serde(default, skip_serializing_if = "is_no_count")]
         cached: u64,
-        /// Dollars, where the agent says so.
+        /// Dollars, if the agent reports them.
         cost_usd: Option<f64>,
     },
-    /// A request failed and the agent is about to try again by itself.
+    /// A request failed and the agent is about to retry by itself.
     Retrying {
-        /// Which retry this is, from 1.
+        /// The number of this retry, from 1.
         attempt: u32,
-        /// After how many it gives up.
+        /// The maximum number of retries.
         max: u32,
         /// How long it waits first.
         delay_ms: u64,
-        /// The agent's word for what went wrong.
+        /// The agent's name for the error.
         kind: String,
     },
-    /// News about the account's quota.
+    /// The status of the account's quota.
     Limit {
         /// `allowed`, `allowed_warning` or `rejected`.
         status: String,
-        /// When the quota is whole again.
+        /// When the quota is reset.
         resets_at: Option<Timestamp>,
-        /// Which quota: `five_hour`, `seven_day`, …
+        /// The quota: `five_hour`, `seven_day`, …
         kind: String,
     },
-    /// A tool was refused by the agent's permission rules.
+    /// The agent's permission rules refused a tool.
     Denied {
         /// The tool's name.
         tool: String,
     },
     /// Something failed for good, in the agent's own words.
     Error {
-        /// The agent's word for it.
+        /// The agent's name for the error.
         kind: String,
-        /// What it told the user.
+        /// The message for the user.
         message: String,
     },
-    /// The agent's last word on a turn. Its absence means that it did not finish.
+    /// The agent's last message of a turn. If it is missing, the agent did not finish.
     Result {
-        /// The agent thinks it went well.
+        /// Whether the agent considers it a success.
         ok: bool,
-        /// Its answer, or why not.
+        /// Its answer, or the error.
         text: String,
         /// Model turns taken.
         turns: Option<u32>,
@@ -136,25 +136,25 @@ pub enum AgentEvent {
         /// As in `Usage`.
         #[serde(default, skip_serializing_if = "is_no_count")]
         cached: u64,
-        /// Tools refused on the way.
+        /// Refused tools.
         denials: Vec<String>,
     },
-    /// A line that nobody understood, cut short.
+    /// A line that could not be decoded, shortened.
     Unknown {
         /// Its beginning.
         line: String,
     },
 }
 
-/// What became of a file.
+/// The kind of change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileChange {
-    /// It was not there.
+    /// It was created.
     Add,
-    /// It is another now.
+    /// It was changed.
     Update,
-    /// It is gone.
+    /// It was deleted.
     Delete,
 }
 
@@ -174,13 +174,13 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl AgentEvent {
-    /// A tool call that is open, by the main agent.
+    /// The start of a tool call by the main agent.
     pub fn tool(id: impl Into<String>, name: impl Into<String>, summary: impl Into<String>) -> Self {
         let (id, name, summary) = (id.into(), name.into(), summary.into());
         AgentEvent::ToolStarted { id, name, summary, sub: false, input: None }
     }
 
-    /// The same, with all that it was asked.
+    /// Adds the digest of its input.
     pub(super) fn asked(self, by: &serde_json::Value) -> Self {
         match self {
             AgentEvent::ToolStarted { id, name, summary, sub, .. } => {
@@ -191,12 +191,12 @@ impl AgentEvent {
         }
     }
 
-    /// A tool call that is closed, of which nothing else is known.
+    /// The end of a tool call without further details.
     pub fn ended(id: impl Into<String>, failed: bool) -> Self {
         AgentEvent::ToolEnded { id: id.into(), failed, said: String::new(), took_ms: None, answer: None }
     }
 
-    /// Keeps the beginning of a line that could not be read.
+    /// Keeps the beginning of a line that could not be decoded.
     pub(super) fn unknown(line: &[u8]) -> Self {
         let head = &line[..line.len().min(MAX_UNKNOWN)];
         AgentEvent::Unknown { line: clip(&String::from_utf8_lossy(head), MAX_UNKNOWN) }
@@ -240,7 +240,7 @@ pub(super) fn one_line(text: &str) -> String {
     clip(&line, MAX_SUMMARY)
 }
 
-/// `text` without the sequences by which a terminal is told colours, titles and places.
+/// `text` without terminal sequences for colours, titles and cursor positions.
 fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(['\u{1b}', '\u{9b}', '\u{9d}']) {
         return Cow::Borrowed(text);
@@ -259,7 +259,7 @@ fn without_escapes(text: &str) -> Cow<'_, str> {
         };
         match opens {
             '[' => drop(chars.find(|c| ('@'..='~').contains(c))),
-            // A title, a link: up to the bell, or to the next escape.
+            // A title or a link: up to the bell, or to the next escape.
             ']' | 'P' | 'X' | '^' | '_' => {
                 while chars.next_if(|c| !matches!(c, '\u{7}' | '\u{1b}' | '\u{9c}')).is_some() {}
                 if chars.next() == Some('\u{1b}') {

@@ -1,6 +1,6 @@
 //! Why a request failed, in one vocabulary for all agents, and what follows from it.
 //!
-//! An agent's own folder recognises the cause by what that agent prints; what it means is said here, once.
+//! An agent's own folder recognises the cause from what that agent prints; what follows from it is defined here, once.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,41 +23,41 @@ const BILLING_HINT: &str = "top up the account, or give this agent another one: 
 const MODEL_HINT: &str =
     "check `model` of the task and of this agent in regatta.yaml, and that the account may use it";
 
-/// A server that asks for less patience than this is busy, and the ordinary backoff will do.
+/// A server that asks for a shorter wait than this is busy, and the ordinary backoff suffices.
 const LONG_WAIT: Duration = Duration::from_secs(60);
 
-/// A limit on the requests of a minute is over after this.
+/// Longest wait for a limit on requests per minute.
 const LONGEST_TRAFFIC: Duration = Duration::from_secs(10 * 60);
 
 /// Why the agent's last request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The account's allowance is spent, until then.
+    /// The account's quota is spent, until the given time.
     Quota(Option<Timestamp>),
-    /// Too many requests at once. It passes, after that long where the server said so.
+    /// Too many requests at once. It passes, after the given time if the server reported one.
     Traffic(Option<Duration>),
-    /// The server has trouble of its own.
+    /// The server has problems.
     Overloaded,
-    /// The server was not reached, or the connection broke.
+    /// The server could not be reached, or the connection broke.
     Network,
     /// Not signed in, or not allowed.
     Login,
-    /// Nobody pays for it.
+    /// The account is not paid for.
     Billing,
-    /// There is no such model.
+    /// The model does not exist.
     Model,
-    /// More than the model can hold.
+    /// The context is longer than the model accepts.
     Context,
-    /// The model will not do it.
+    /// The model refuses the request.
     Refused,
-    /// The server does not accept such a request.
+    /// The server does not accept the request.
     Request,
-    /// Nobody knows.
+    /// The cause is unknown.
     Unknown,
 }
 
 impl Cause {
-    /// The word for it in events.
+    /// Its name in events.
     pub(super) fn word(self) -> &'static str {
         match self {
             Cause::Quota(_) => "usage_limit",
@@ -74,7 +74,7 @@ impl Cause {
         }
     }
 
-    /// The cause that an HTTP status stands for, where it stands for one.
+    /// The cause that an HTTP status stands for, if any.
     pub(super) fn of_status(status: u64) -> Option<Self> {
         match status {
             401 | 403 => Some(Cause::Login),
@@ -88,7 +88,7 @@ impl Cause {
         }
     }
 
-    /// How an attempt ends that ended with this.
+    /// The end of an attempt with this cause.
     pub(super) fn end(self, message: &str, now: Timestamp, hints: &Hints) -> AgentEnd {
         let message = one_line(&plain(message));
         let permanent = |hint: &str| AgentEnd::Permanent { message: message.clone(), hint: hint.to_owned() };
@@ -97,7 +97,7 @@ impl Cause {
         match self {
             Cause::Quota(until) => AgentEnd::RateLimited { until, limit: RateLimit::Quota, message },
             Cause::Traffic(Some(wait)) if wait >= LONG_WAIT => {
-                // Minutes are worth waiting for; who is sent away for longer has spent an allowance of some kind.
+                // Minutes are worth waiting for; a longer wait means that some quota is spent.
                 let limit = if wait > LONGEST_TRAFFIC { RateLimit::Quota } else { RateLimit::Traffic };
                 AgentEnd::RateLimited { until: Some(now.plus(wait)), limit, message }
             }
@@ -113,7 +113,7 @@ impl Cause {
     }
 }
 
-/// An error as people read it: where the server's answer was passed on as JSON, what it says.
+/// An error for display: the message in the server's JSON answer, if it was passed on.
 fn plain(message: &str) -> Cow<'_, str> {
     let json = message.find('{').zip(message.rfind('}')).filter(|(begin, end)| begin < end);
     let said = json.and_then(|(begin, end)| {
@@ -125,20 +125,20 @@ fn plain(message: &str) -> Cow<'_, str> {
     said.map_or(Cow::Borrowed(message), Cow::Owned)
 }
 
-/// What to tell people of one agent.
+/// Hints for one agent.
 pub(super) struct Hints {
     /// Its name.
     pub(super) agent: &'static str,
-    /// Its program is not there.
+    /// If its program is missing.
     pub(super) install: &'static str,
-    /// It is not signed in.
+    /// If it is not signed in.
     pub(super) login: &'static str,
-    /// It does not accept its arguments.
+    /// If it does not accept its arguments.
     pub(super) flags: &'static str,
 }
 
-/// An attempt without a last word of its own. `retrying` is why the agent's request failed the last time, where it was
-/// about to repeat it; `spoke` says whether there was any event.
+/// The end of an attempt without a last message. `retrying` is why the agent's last request failed, if it was about to
+/// repeat it; `spoke` says whether there was any event.
 pub(super) fn unfinished(
     exit: &Exit,
     stderr: &str,
@@ -150,7 +150,7 @@ pub(super) fn unfinished(
     let agent = hints.agent;
     match (exit, retrying) {
         (Exit::NeverStarted { error }, _) => never_started(error, hints.install),
-        // Stopped in the middle of a retry: the request's failure is the cause, the clock only the occasion.
+        // Stopped in the middle of a retry: the cause is the failed request, not the time limit.
         (Exit::TimedOut { .. }, Some(cause)) if cause != Cause::Unknown => {
             cause.end(&kept_retrying(exit, agent, cause.word()), now, hints)
         }
@@ -160,7 +160,7 @@ pub(super) fn unfinished(
     }
 }
 
-/// What to say of an agent that was ended while it repeated a request.
+/// The message for an agent that was stopped while it repeated a request.
 pub(super) fn kept_retrying(exit: &Exit, agent: &str, kind: &str) -> String {
     match exit {
         Exit::TimedOut { limit: Limit::Retries } => {
@@ -170,7 +170,7 @@ pub(super) fn kept_retrying(exit: &Exit, agent: &str, kind: &str) -> String {
     }
 }
 
-/// Not one event: the agent did not get as far as a conversation, and stderr says why.
+/// There was no event: the agent did not get as far as a conversation, and stderr says why.
 fn refused_to_run(code: i32, exit: &Exit, stderr: &str, hints: &Hints) -> AgentEnd {
     let words = one_line(stderr);
     let message = if words.is_empty() { exit.to_string() } else { words };

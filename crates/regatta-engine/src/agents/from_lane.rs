@@ -1,4 +1,4 @@
-//! Files named as they are seen from the lane, whatever the agent calls them.
+//! Makes file names relative to the lane, whatever the agent prints.
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
@@ -7,11 +7,11 @@ use super::decoder::{Decoder, Ending};
 use super::event::AgentEvent;
 use super::json::seen_from;
 
-/// A decoder, and the lane its agent works in.
+/// A decoder, and the lane of its agent.
 pub(super) struct FromLane {
     inner: Box<dyn Decoder>,
     lane: String,
-    /// The lane with a slash behind it: what paths in a command begin with.
+    /// The lane with a trailing slash: the prefix of paths in commands.
     prefix: String,
 }
 

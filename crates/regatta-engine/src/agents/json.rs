@@ -1,4 +1,4 @@
-//! Looking things up in a line of JSON that nobody promised anything about.
+//! Lookups in a line of JSON without a guaranteed schema.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::event::{AgentEvent, one_line};
 use super::lines::MAX_LINE;
 
-/// The line as JSON; `None` where it is none. A tool's output may have brought bytes along that are no text: they cost
-/// themselves, and not the event they stand in.
+/// The line as JSON; `None` if it is not JSON. A tool's output may contain bytes that are not text: they are replaced,
+/// and the event is kept.
 pub(super) fn parse(line: &[u8]) -> Option<Value> {
     if line.len() > MAX_LINE {
         return None;
@@ -23,7 +23,7 @@ fn object(line: &[u8]) -> Option<Value> {
     parse(line).filter(Value::is_object)
 }
 
-/// What a line tells, by `event`, which says `None` to what it does not know: that is kept as it is.
+/// The events of a line, by `event`, which returns `None` for unknown lines: those are kept as they are.
 pub(super) fn events_of(
     line: &[u8],
     event: impl FnOnce(&Value, &mut Vec<AgentEvent>) -> Option<()>,
@@ -46,7 +46,7 @@ pub(super) fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// A conversation's id. It goes into the argv of the next attempt, so nothing that could be an option is one.
+/// A conversation's id. It goes into the argv of the next attempt, so it must not look like an option.
 pub(super) fn session_id(value: &Value, key: &str) -> Option<String> {
     text(value, key).filter(|id| is_session_id(id)).map(str::to_owned)
 }
@@ -57,7 +57,7 @@ pub(super) fn is_session_id(id: &str) -> bool {
         && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// The one thing in a tool's input that tells people what it does: paths as seen from the lane.
+/// The part of a tool's input that best describes the call, with paths relative to the lane.
 pub(super) fn summary(input: &Value, cwd: Option<&str>) -> String {
     const TELLING: [&str; 15] = [
         "file_path",
@@ -80,7 +80,7 @@ pub(super) fn summary(input: &Value, cwd: Option<&str>) -> String {
     one_line(seen_from(found, cwd))
 }
 
-/// A path as seen from a directory, where it is in it; else as it is.
+/// A path relative to a directory if it is inside it; otherwise unchanged.
 pub(super) fn seen_from<'p>(path: &'p str, cwd: Option<&str>) -> &'p str {
     let inside = cwd.and_then(|cwd| Path::new(path).strip_prefix(cwd).ok());
     inside.and_then(Path::to_str).filter(|inside| !inside.is_empty()).unwrap_or(path)

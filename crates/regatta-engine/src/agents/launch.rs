@@ -1,4 +1,4 @@
-//! What the engine hands in to start an attempt, and what it gets to start.
+//! What the engine passes in to start an attempt, and the process to start.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,8 +9,8 @@ use regatta_core::config::{Agent, AgentKind};
 use regatta_core::id::TaskId;
 use serde::{Deserialize, Serialize};
 
-/// Variables by which an agent tells the tools it runs that they are inside it. An agent that Regatta starts is
-/// inside none, even where Regatta itself was started by one.
+/// Variables with which an agent marks the tools it runs as nested. An agent started by Regatta is not nested, even if
+/// Regatta itself was started by one.
 const NESTING_VARS: [&str; 10] = [
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -24,18 +24,18 @@ const NESTING_VARS: [&str; 10] = [
     "OPENCODE",
 ];
 
-/// Where an agent without a conversation finds what went wrong the last time.
+/// The variable in which an agent without a conversation finds what went wrong last time.
 pub const GUIDANCE_VAR: &str = "REGATTA_GUIDANCE";
-/// Where it finds what somebody said after the task was ordered.
+/// The variable in which it finds its follow-up.
 pub(super) const FOLLOW_UP_VAR: &str = "REGATTA_FOLLOW_UP";
 
-/// The name under which agents know Regatta's own MCP server.
+/// The name of Regatta's own MCP server for agents.
 pub(super) const OWN_SERVER: &str = "regatta";
-/// What that server is started with: whose it is, and where the store is.
+/// The variables that server is started with: the agent's task and the store's location.
 pub(super) const OWN_SERVER_VARS: [&str; 5] =
     ["REGATTA_STORE", "REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", "REGATTA_LANE"];
 
-/// Which program speaks, and therefore how it is started and read.
+/// The kind of agent, which decides how it is started and decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -47,7 +47,7 @@ pub enum Kind {
     Gemini,
     /// opencode.
     Opencode,
-    /// Any program that takes its prompt on stdin and says by its exit code how it went.
+    /// Any program that takes its prompt on stdin and reports success by its exit code.
     Command,
     /// The simulated agent inside Regatta.
     Sim,
@@ -58,13 +58,13 @@ pub enum Kind {
 pub struct AgentProfile {
     /// The entry's name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Program and leading arguments; empty means the kind's own.
     pub argv: Vec<String>,
-    /// Model, unless the task names one.
+    /// The model, unless the task names one.
     pub model: Option<String>,
-    /// Arguments added at the end.
+    /// Arguments appended at the end.
     pub args: Vec<String>,
     /// Variables set for the agent.
     pub env: BTreeMap<String, String>,
@@ -73,12 +73,12 @@ pub struct AgentProfile {
 }
 
 impl Kind {
-    /// Whether it talks to a model in a conversation of its own.
+    /// Whether it talks to a model in its own conversation.
     pub fn has_model(self) -> bool {
         matches!(self, Kind::Claude | Kind::Codex | Kind::Gemini | Kind::Opencode)
     }
 
-    /// The same in the settings.
+    /// The corresponding kind in the settings.
     pub fn configured(self) -> AgentKind {
         match self {
             Kind::Claude => AgentKind::Claude,
@@ -118,7 +118,7 @@ impl AgentProfile {
     }
 }
 
-/// The file that `program` means: itself where it names a place, else the first on `PATH` that can be executed.
+/// The executable that `program` refers to: itself if it is a path, else the first match on `PATH`.
 pub fn find_program(program: &str, from: &Path) -> Option<PathBuf> {
     let executable = |path: &Path| {
         use std::os::unix::fs::PermissionsExt;
@@ -135,65 +135,65 @@ pub fn find_program(program: &str, from: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| executable(file))
 }
 
-/// Everything about one attempt that the agent must be told.
+/// Everything about one attempt that is needed to start its agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
     /// The task.
     pub task: &'a TaskId,
-    /// Its attempt, from 1.
+    /// The attempt's number, from 1.
     pub attempt: u32,
-    /// What the user wrote.
+    /// The prompt that the user wrote.
     pub prompt: &'a str,
-    /// What went wrong before, with the evidence; `None` at first.
+    /// What went wrong before, with the evidence; `None` for the first attempt.
     pub guidance: Option<&'a str>,
-    /// What somebody said after the task was ordered, where this attempt is for that.
+    /// The follow-up that this attempt is for, if any.
     pub follow_up: Option<&'a str>,
-    /// The task's model; wins over the profile's.
+    /// The task's model; overrides the profile's.
     pub model: Option<&'a str>,
-    /// Dollars it may cost, for an agent that can keep to that by itself.
+    /// Maximum cost in dollars, for an agent that can enforce it itself.
     pub max_usd: Option<f64>,
     /// The agent's own sub-persona (`claude --agent`, `codex --profile`, `opencode run --agent`).
     pub persona: Option<&'a str>,
     /// The agent must not change anything.
     pub read_only: bool,
-    /// What it may do, and the servers it is given.
+    /// What it may do, and its MCP servers.
     pub bounds: &'a Bounds,
-    /// A directory for this attempt alone, for files that the agent is to read.
+    /// A directory for this attempt alone, for files that the agent reads.
     pub run_dir: &'a Path,
-    /// Begin a conversation or go on with one.
+    /// Whether to start or resume a conversation.
     pub session: SessionPlan<'a>,
-    /// The agent is asked to report with `regatta done`.
+    /// Whether the agent is asked to report with `regatta done`.
     pub reports: bool,
-    /// It is given Regatta's own MCP server, where it can take one and reports.
+    /// Whether it gets Regatta's own MCP server, if it supports that and reports.
     pub attach: bool,
-    /// A verdict in its last words counts too.
+    /// Whether a verdict in its last message counts too.
     pub answers: bool,
-    /// Its work does not land: it may push its branch and open a pull request for it.
+    /// Whether its work does not land: it may then push its branch and open a pull request.
     pub pull_request: bool,
-    /// Regatta runs as root, and so will the agent.
+    /// Whether Regatta, and so the agent, runs as root.
     pub is_root: bool,
-    /// Takes the place of the profile's program (`--claude-exe`).
+    /// Replaces the profile's program (`--claude-exe`).
     pub exe: Option<&'a Path>,
     /// This Regatta's own binary.
     pub regatta: &'a Path,
 }
 
-/// Which conversation an attempt belongs to, by its id.
+/// The conversation of an attempt, by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPlan<'a> {
-    /// Begin it, under this id where the agent lets us choose.
+    /// Start it, under this id if the agent accepts one.
     New(&'a str),
-    /// Go on with it.
+    /// Resume it.
     Resume(&'a str),
 }
 
-/// Why an agent cannot do what was ordered in the way it was ordered, and what to do about it.
+/// Why an agent cannot do the task as ordered, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
 impl<'a> Brief<'a> {
-    /// The servers to give it. One that must change nothing gets none: nobody knows what they do.
+    /// The servers to give it. A read-only agent gets none: what they do is unknown.
     pub(super) fn servers(&self) -> impl Iterator<Item = (&'a str, &'a McpServer)> + use<'a> {
         let servers = (!self.read_only).then_some(&self.bounds.mcp);
         servers.into_iter().flatten().map(|(name, server)| (name.as_str(), server))
@@ -201,21 +201,21 @@ impl<'a> Brief<'a> {
 }
 
 impl Brief<'_> {
-    /// Whether Regatta's own server is among its servers. A server of the user's by that name takes its place.
+    /// Whether Regatta's own server is among its servers. A user's server with that name replaces it.
     pub(super) fn is_attached(&self) -> bool {
         self.attach && self.reports && !self.bounds.mcp.contains_key(OWN_SERVER)
     }
 }
 
 impl Refusal {
-    /// Nobody but its sandbox is in the way of `regatta done`.
+    /// The refusal of an agent that cannot run `regatta done` because of its sandbox.
     pub(super) fn sandbox_cannot_report(agent: &str) -> Self {
         Self(format!(
             "{agent} cannot run `regatta done` in its sandbox; set `verdict_adapter: json-result` or `chain`"
         ))
     }
 
-    /// A read-only agent that may run nothing cannot run `regatta done` either.
+    /// The refusal of a read-only agent that may run no command, and so not `regatta done`.
     pub(super) fn cannot_report(agent: &str) -> Self {
         Self(format!(
             "{agent} cannot run `regatta done` in a read-only task; set `verdict_adapter: json-result` or `chain`"
@@ -223,11 +223,11 @@ impl Refusal {
     }
 }
 
-/// Arguments of one meaning, in all their spellings.
+/// Arguments with one meaning, in all spellings.
 pub(super) struct Flags {
-    /// Those that stand alone.
+    /// Arguments without a value.
     pub(super) alone: &'static [&'static str],
-    /// Those that take a value: `--flag value`, `--flag=value`, and `-fvalue` for short ones.
+    /// Arguments with a value: `--flag value`, `--flag=value`, and `-fvalue` for short ones.
     pub(super) valued: &'static [&'static str],
 }
 
@@ -236,7 +236,7 @@ impl Flags {
         args.iter().any(|arg| self.alone.contains(&arg.as_str()) || self.is_valued(arg).is_some())
     }
 
-    /// The others of `args`.
+    /// `args` without these arguments.
     pub(super) fn left_out_of<'a>(&self, args: Vec<&'a str>) -> Vec<&'a str> {
         let mut kept = Vec::new();
         let mut rest = args.into_iter();
@@ -263,7 +263,7 @@ impl Flags {
     }
 }
 
-/// Where a flag's value stands.
+/// The position of a flag's value.
 enum Valued {
     Apart,
     Joined,
@@ -276,16 +276,16 @@ pub struct Invocation {
     pub argv: Vec<OsString>,
     /// Written to stdin, which is then closed.
     pub stdin: String,
-    /// Written before the start, for nobody else to read.
+    /// Written before the start, readable only by the owner.
     pub files: Vec<(PathBuf, String)>,
     /// Set after `env_remove` was applied.
     pub env_set: Vec<(String, String)>,
-    /// Taken out of what the agent would inherit.
+    /// Removed from the inherited environment.
     pub env_remove: Vec<String>,
 }
 
 impl Invocation {
-    /// Puts the environment together: `defaults`, then the profile on top.
+    /// Builds the environment: `defaults`, then the profile's variables.
     pub(super) fn new(
         profile: &AgentProfile,
         argv: Vec<OsString>,
@@ -316,7 +316,7 @@ pub(super) fn program(profile: &AgentProfile, brief: &Brief<'_>, default: &str) 
     }
 }
 
-/// The prompt, behind it what was said since, and behind that what the last attempt ran into.
+/// The prompt, followed by the follow-up and by what the last attempt ran into.
 pub(super) fn prompt_with_guidance(brief: &Brief<'_>) -> String {
     if brief.follow_up.is_none() && brief.guidance.is_none() {
         return brief.prompt.to_owned();
@@ -332,14 +332,14 @@ pub(super) fn prompt_with_guidance(brief: &Brief<'_>) -> String {
     text
 }
 
-/// What the last attempt ran into, under its heading; news that has a heading of its own stands alone.
+/// What the last attempt ran into, under a heading unless it has its own.
 pub(super) fn headed(guidance: &str) -> String {
     let guidance = guidance.trim();
     let heading = if guidance.starts_with("## ") { "" } else { "## The attempt before this one\n\n" };
     format!("\n\n{heading}{guidance}")
 }
 
-/// For programs to which the prompt is code: the follow-up is more of it, and from the same hand.
+/// For programs that execute the prompt: the follow-up is appended, since it comes from the same author.
 pub(super) fn prompt_as_code(brief: &Brief<'_>) -> String {
     match brief.follow_up {
         None => brief.prompt.to_owned(),

@@ -1,7 +1,7 @@
 //! The running account of an attempt: everything an [`Ending`] needs, folded from the normal form.
 //!
-//! What an agent says of its use is a claim. Whatever it starts can write into its output too, so that no number is
-//! believed that cannot be: see [`Ledger::note_all`].
+//! An agent's usage figures are claims. Programs that it starts can write into its output too, so implausible numbers
+//! are not accepted: see [`Ledger::note_all`].
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use super::event::AgentEvent;
 use regatta_core::budget::{MOST_TOKENS, is_plausible_usd};
 use regatta_core::time::Timestamp;
 
-/// Tool calls tracked at once; an agent that opens more without closing any is not worth more memory.
+/// Maximum number of tracked tool calls; an agent that opens more without closing any does not deserve more memory.
 const MAX_OPEN: usize = 256;
-/// Claims of one attempt that are told.
+/// Maximum number of rejected claims reported for one attempt.
 const MAX_DOUBTS: usize = 5;
 
-/// Failures that no repetition mends.
+/// Failures that no retry can fix.
 const FUTILE: [&str; 3] = ["authentication_failed", "oauth_org_not_allowed", "billing_error"];
-/// The first repetition may come with a login that was renewed in between; who announces this one has tried that.
+/// The first retry may use a renewed login; an agent that announces this one has already tried that.
 const FUTILE_RETRY: u32 = 2;
 
-/// What the events so far add up to. Bounded, whatever comes.
+/// The totals of the events so far. Bounded, whatever the agent prints.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) session: Option<String>,
@@ -32,25 +32,25 @@ pub(super) struct Ledger {
     turns: Option<u32>,
     denials: Vec<String>,
     open: BTreeSet<String>,
-    /// The last result: whether it was good, and its words.
+    /// The last result: whether it was a success, and its text.
     pub(super) result: Option<(bool, String)>,
     /// The last error, as (kind, message).
     pub(super) error: Option<(String, String)>,
-    /// The kind of the retry that the agent is in the middle of.
+    /// The kind of the retry in progress.
     pub(super) retrying: Option<String>,
-    /// That retry cannot help.
+    /// Whether that retry is futile.
     pub(super) retries_in_vain: bool,
-    /// The account was turned away; with the time from which it is not.
+    /// The account was rejected; with the time at which the limit ends, if known.
     pub(super) rejected: Option<Option<Timestamp>>,
-    /// What was claimed and not believed.
+    /// Claims that were not accepted.
     doubts: Vec<String>,
-    /// How many of them are among the events.
+    /// How many of them have been added to the events.
     told: usize,
 }
 
 impl Ledger {
-    /// Takes in what was decoded from position `first` on. Counts that cannot be are replaced by what was known before,
-    /// and each that was not believed is told as a warning behind them. What was counted never shrinks.
+    /// Takes in the events from position `first` on. Implausible counts are replaced by the last accepted ones, and
+    /// each rejected claim is reported as a warning behind them. Accepted counts never shrink.
     pub(super) fn note_all(&mut self, events: &mut Vec<AgentEvent>, first: usize) {
         for event in &mut events[first..] {
             self.note(event);
@@ -62,14 +62,14 @@ impl Ledger {
         }
     }
 
-    /// Something was claimed that is not believed. Told once the events that it came with are noted.
+    /// Records a claim that is not accepted. Reported once the events it came with are noted.
     pub(super) fn doubt(&mut self, what: String) {
         if self.doubts.len() < MAX_DOUBTS && !self.doubts.contains(&what) {
             self.doubts.push(what);
         }
     }
 
-    /// The same, of dollars.
+    /// The same for dollars.
     pub(super) fn doubt_cost(&mut self, claimed: f64) {
         let said = if claimed.abs() < 1e9 { claimed.to_string() } else { format!("{claimed:e}") };
         self.doubt(format!("the agent reported an implausible cost ({said}): ignored"));
@@ -80,7 +80,7 @@ impl Ledger {
             AgentEvent::Started { session, model } => {
                 self.session = session.clone().or(self.session.take());
                 self.model = model.clone().or(self.model.take());
-                // A new turn: whatever the last one ended with is no longer the last word.
+                // A new turn: the result of the last one is no longer final.
                 self.result = None;
                 self.error = None;
                 self.answered();
@@ -111,7 +111,8 @@ impl Ledger {
                 self.turns = turns.or(self.turns);
                 self.denials.clone_from(denials);
                 self.result = Some((*ok, text.clone()));
-                // One that was broken off in the middle of a retry has a result too; why it retried still counts.
+                // An attempt interrupted in the middle of a retry has a result too; the reason for the retry still
+                // counts.
                 if *ok {
                     self.answered();
                 }
@@ -121,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// Counts what is claimed, and leaves what is believed in its place.
+    /// Counts plausible claims, and replaces the others by the accepted counts.
     fn count(&mut self, tokens: [&mut u64; 3], cost_usd: &mut Option<f64>) {
         let [read, written, cached] = tokens;
         for (claimed, known) in

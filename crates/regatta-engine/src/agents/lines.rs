@@ -1,9 +1,9 @@
-//! Lines out of chunks, with a ceiling on how much one line may hold in memory.
+//! Splits chunks into lines, with a limit on the memory for one line.
 
-/// Longest line handed on. Agents have been seen to print 1 MiB in one; the rest of a longer one is dropped.
+/// Longest line passed on. Agents have been seen to print 1 MiB in one; the rest of a longer one is dropped.
 pub const MAX_LINE: usize = 32 * 1024 * 1024;
 
-/// Cuts a byte stream into lines. A line beyond the ceiling is cut there, and its rest skipped.
+/// Splits a byte stream into lines. A line beyond the limit is cut there, and its rest skipped.
 #[derive(Debug)]
 pub struct LineBuffer {
     held: Vec<u8>,
@@ -40,7 +40,7 @@ impl LineBuffer {
         self.hold(rest);
     }
 
-    /// What was left without a newline when the stream ended, if anything.
+    /// The rest without a newline at the end of the stream, if any.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
         (!self.held.is_empty()).then(|| std::mem::take(&mut self.held))
     }

@@ -1,13 +1,13 @@
 //! The programs that do the work: how each is started, what it prints, how it ended.
 //!
-//! One kind of agent is one folder. Each offers two things and nothing else:
+//! Each kind of agent has one folder, which offers two things and nothing else:
 //!
 //! - an [`Invocation`]: argv, stdin and environment for one attempt, made from a profile and a [`Brief`];
-//! - a [`Decoder`]: lines of output in, [`AgentEvent`]s out, and an [`Ending`] once the process is gone.
+//! - a [`Decoder`]: takes lines of output, returns [`AgentEvent`]s, and an [`Ending`] once the process has ended.
 //!
-//! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the
-//! exceptions are [`claude::session_file_exists`] and `gemini::invocation`, which look at the disk, and [`sim::main`],
-//! which *is* an agent.
+//! Both are plain functions of values. Nothing here starts a process, reads a clock or knows a runtime; the exceptions
+//! are [`claude::session_file_exists`] and `gemini::invocation`, which read the disk, and [`sim::main`], which *is* an
+//! agent.
 //!
 //! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
 //! docs/guide/adding-an-agent.md.
@@ -46,10 +46,10 @@ pub use lines::{LineBuffer, MAX_LINE};
 pub use suspicion::{News, Suspicions};
 pub use words::is_own_command;
 
-/// How to start one attempt. `is_set` says whether Regatta's own environment already has a variable:
-/// what the user exported wins over our defaults, as does what the profile sets.
+/// How to start one attempt. `is_set` says whether Regatta's own environment has a variable: the user's exported
+/// variables override our defaults, as do the profile's.
 ///
-/// A refusal is for good: the agent has no way to keep to what the task orders.
+/// A refusal is permanent: the agent cannot do what the task orders.
 pub fn invocation(
     profile: &AgentProfile,
     brief: &Brief<'_>,
@@ -60,8 +60,7 @@ pub fn invocation(
         return Err(Refusal(refused.why));
     }
     let brief = &Brief { bounds: &bounds, ..*brief };
-    // Agents say in local time when an allowance is whole again, and some do not say where that is. Who wants them to
-    // live elsewhere says so in `env`.
+    // Agents print reset times in local time, some without naming the zone. To use another zone, set it in `env`.
     let is_set = &|name: &str| name != "TZ" && is_set(name);
     match profile.kind {
         Kind::Claude => claude::invocation(profile, brief, is_set),
@@ -85,7 +84,7 @@ pub fn decoder(kind: Kind) -> Box<dyn Decoder> {
     }
 }
 
-/// The same, with files named as they are seen from the lane.
+/// The same, with file names relative to the lane.
 pub fn decoder_in(kind: Kind, lane: Option<&Path>) -> Box<dyn Decoder> {
     match lane.and_then(Path::to_str) {
         Some(lane) => Box::new(from_lane::FromLane::new(decoder(kind), lane)),
@@ -93,7 +92,7 @@ pub fn decoder_in(kind: Kind, lane: Option<&Path>) -> Box<dyn Decoder> {
     }
 }
 
-/// True where `id` may go into an argv as the id of a conversation: what an agent printed could be an option.
+/// Whether `id` may go into an argv as the id of a conversation: what an agent printed could be an option.
 pub fn is_session_id(id: &str) -> bool {
     json::is_session_id(id)
 }

@@ -1,4 +1,4 @@
-//! Lines that mean that somebody is asked: a trust question, a login, a key to press. Each was seen, or stands in the
+//! Lines that ask a user for something: a trust question, a login, a key to press. Each was observed, or is in the
 //! program's own source.
 
 use super::launch::Kind;
@@ -7,7 +7,7 @@ const TRUST: &str = "asks whether to trust this directory";
 const LOGIN: &str = "asks for a login";
 const ANSWER: &str = "asks a question";
 
-/// What any program may ask.
+/// Questions that any program may ask.
 const COMMON: [(&str, &str); 19] = [
     ("press enter to continue", ANSWER),
     ("press enter to open", LOGIN),
@@ -30,7 +30,7 @@ const COMMON: [(&str, &str); 19] = [
     ("visit this url to authorize", LOGIN),
 ];
 
-/// What one of them asks.
+/// Questions of one kind of agent.
 fn own(kind: Kind) -> &'static [(&'static str, &'static str)] {
     match kind {
         Kind::Claude => &[
@@ -60,7 +60,7 @@ fn own(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// What the line asks for, if it is a question to somebody.
+/// What the line asks for, if it is a question.
 pub(super) fn prompt(kind: Kind, line: &str) -> Option<&'static str> {
     let line = line.to_lowercase();
     let asked = own(kind).iter().chain(&COMMON).find(|(sign, _)| line.contains(sign));

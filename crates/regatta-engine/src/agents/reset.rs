@@ -10,27 +10,27 @@ use regatta_core::time::Timestamp;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// No allowance is renewed later than that; a number beyond it is no wait.
+/// No quota is reset later than that; a larger number is not a wait.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
-/// Before a time of day or a date.
+/// Phrases before a time of day or a date.
 const BEFORE: [&str; 6] =
     ["resets ", "reset at ", "reset on ", "try again at ", "try again on ", "regain access on "];
 
-/// Zones by letters that mean several, or that no database has. A guess would be worse than a backoff.
+/// Zone abbreviations that are ambiguous or in no database. A guess would be worse than a backoff.
 const VAGUE: [&str; 12] =
     ["pst", "pdt", "mst", "mdt", "cst", "cdt", "est", "edt", "bst", "ist", "cest", "jst"];
 
-/// Where Regatta lets agents live that nobody has sent elsewhere.
+/// The default time zone in which Regatta starts agents.
 pub(super) const HOME_ZONE: &str = "utc";
 
-/// The instant that the text names, on or after `now`. `None` where it names none, or a zone that nobody knows. Without
-/// a zone it is UTC: Regatta starts agents with `TZ=UTC`.
+/// The instant that the text names, at or after `now`. `None` if it names none, or an unknown zone. Without a zone it
+/// is UTC: Regatta starts agents with `TZ=UTC`.
 pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     reset_time_in(HOME_ZONE, text, now)
 }
 
-/// The same, where a time without a zone is one of `home`.
+/// The same, with `home` as the zone of times without one.
 fn reset_time_in(home: &str, text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some((_, epoch)) = text.split_once("limit reached|") {
         let digits: String = epoch.chars().take_while(char::is_ascii_digit).collect();
@@ -56,12 +56,12 @@ fn reset_time_in(home: &str, text: &str, now: Timestamp) -> Option<Timestamp> {
     Some(Timestamp::from_millis(at.to_zoned(zone).ok()?.timestamp().as_millisecond()))
 }
 
-/// The instant at which a spent allowance is whole again, however the text says it.
+/// The instant at which a spent quota is reset, however the text expresses it.
 pub(super) fn renewal(text: &str, now: Timestamp) -> Option<Timestamp> {
     renewal_in(HOME_ZONE, text, now)
 }
 
-/// The same, where a time without a zone is one of `home`.
+/// The same, with `home` as the zone of times without one.
 pub(super) fn renewal_in(home: &str, text: &str, now: Timestamp) -> Option<Timestamp> {
     reset_time_in(home, text, now).or_else(|| wait(text).map(|wait| now.plus(wait)))
 }
@@ -93,7 +93,7 @@ pub(super) fn wait(text: &str) -> Option<Duration> {
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|wait| *wait < LONGEST)
 }
 
-/// An instant from `resetsAt`: seconds since the epoch, or milliseconds where the number could be nothing else.
+/// An instant from `resetsAt`: seconds since the epoch, or milliseconds if the number could be nothing else.
 pub(super) fn from_epoch_seconds(seconds: i64) -> Option<Timestamp> {
     match seconds {
         1..=99_999_999_999 => Some(Timestamp::from_millis(seconds * 1000)),
@@ -148,7 +148,7 @@ fn next_occurrence(when: &str, now: &Zoned) -> Option<DateTime> {
     Some(day.at(hour, minute, 0, 0))
 }
 
-/// The clock shows whole minutes: a reset within this very minute is now, and not the next time.
+/// The text has whole minutes: a reset within the current minute is now, and not the next time.
 fn is_missed(at: DateTime, now: &Zoned) -> Option<bool> {
     Some(at < now.datetime().checked_sub(Span::new().minutes(1)).ok()?)
 }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(at(":America/New_York", said).as_deref(), Some("2026-11-15T09:21:00.000Z"));
         assert_eq!(at("JST-9", said).as_deref(), Some("2026-11-15T19:21:00.000Z"));
         assert_eq!(at("Nowhere/Land", said), None);
-        // A wait is the same everywhere.
+        // A relative wait does not depend on the zone.
         assert_eq!(at("Asia/Tokyo", "try again in 33s"), at("UTC", "try again in 33s"));
     }
 

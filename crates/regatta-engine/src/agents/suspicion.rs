@@ -1,7 +1,7 @@
-//! Whether an agent that runs looks as if it needed a person: what it prints and the time in, suspicions out.
+//! Detects signs that a running agent may need a user: takes its output and the time, returns suspicions.
 //!
-//! Invariant: nothing here stops anybody. A suspicion is raised once for a sign and an attempt, by positive signs
-//! only, and taken back when the agent visibly goes on. Time is a span since the watch began, handed in.
+//! Invariant: nothing here stops an agent. A suspicion is raised at most once per sign and attempt, by positive signs
+//! only, and taken back when the agent visibly continues. Time is passed in, as a span since the watch began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,44 +14,44 @@ use super::event::{AgentEvent, clip, one_line};
 use super::launch::Kind;
 use super::prompts::prompt;
 
-/// Calls that are tracked at once.
+/// Maximum number of tracked calls.
 const MAX_OPEN: usize = 256;
-/// How long a question has to stand unanswered to be one.
+/// How long a question must stay unanswered to count.
 const UNANSWERED: Duration = Duration::from_secs(10);
-/// Longest evidence that is quoted, in bytes.
+/// Longest quoted evidence, in bytes.
 const MAX_QUOTE: usize = 160;
-/// Tools that wait for something: the same answer again is what they are for.
+/// Tools that wait for something: for them, repeated answers are normal.
 const PATIENT: [&str; 6] = ["bashoutput", "taskoutput", "taskget", "tasklist", "monitor", "sleep"];
 
-/// What is to be told.
+/// A change to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Something looks wrong.
+    /// A suspicion was raised.
     Suspected {
-        /// What.
+        /// The sign.
         sign: Sign,
-        /// In a sentence, with what was seen.
+        /// A sentence about what was observed.
         why: String,
     },
-    /// What looked wrong is over.
+    /// A suspicion is over.
     WentOn {
-        /// What it was.
+        /// The sign.
         sign: Sign,
     },
 }
 
-/// Watches one attempt. Bounded, whatever comes.
+/// Watches one attempt. Bounded, whatever the agent prints.
 #[derive(Debug)]
 pub struct Suspicions {
     rules: Watch,
     kind: Kind,
-    /// No file is expected to change.
+    /// True if no file is expected to change.
     read_only: bool,
-    /// True while it holds; once raised, a sign stays in here.
+    /// True while a suspicion holds; once raised, a sign stays in the map.
     raised: BTreeMap<Sign, bool>,
-    /// When something was heard last, or is expected to be heard at the earliest.
+    /// When output was last seen, or is expected at the earliest.
     last: Duration,
-    /// When to look whether half a line has come that asks for something. Ever more rarely in a long silence.
+    /// When to check next for an unfinished line that asks for something. Less and less often during a long silence.
     glance: Duration,
     open: BTreeMap<String, Call>,
     same: Option<Same>,
@@ -59,7 +59,7 @@ pub struct Suspicions {
     n_refused: u32,
     turns: u32,
     question: Option<String>,
-    /// How much of an unfinished line there was on each stream at the last look.
+    /// The length of the unfinished line on each stream at the last check.
     unfinished: [usize; 2],
 }
 
@@ -82,7 +82,7 @@ struct Same {
 }
 
 impl Suspicions {
-    /// Begins to watch, at time zero. `open` are the signs that hold by what is on record already.
+    /// Starts to watch, at time zero. `open` are the signs that already hold according to the records.
     pub fn new(rules: &Watch, kind: Kind, read_only: bool, open: impl IntoIterator<Item = Sign>) -> Self {
         Self {
             rules: rules.clone(),
@@ -101,7 +101,7 @@ impl Suspicions {
         }
     }
 
-    /// What one line of output came to.
+    /// Takes in the events of one line of output.
     pub fn heard(&mut self, events: &[AgentEvent], now: Duration) -> Vec<News> {
         let mut news = self.output(now);
         for event in events {
@@ -110,7 +110,7 @@ impl Suspicions {
         news
     }
 
-    /// What was heard before anybody watched: nothing in it is news.
+    /// Takes in output from before the watch: nothing in it is reported.
     pub fn recall(&mut self, events: &[AgentEvent]) {
         let raised = self.raised.clone();
         self.heard(events, Duration::ZERO);
@@ -124,19 +124,19 @@ impl Suspicions {
         news
     }
 
-    /// A file was found to have changed that no tool told of.
+    /// Takes in that a file changed without a tool reporting it.
     pub fn files_changed(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         self.changed(&mut news);
         news
     }
 
-    /// Takes a suspicion back that proved wrong before anybody was told.
+    /// Withdraws a suspicion that proved wrong before it was reported.
     pub fn withdraw(&mut self, sign: Sign) {
         self.raised.remove(&sign);
     }
 
-    /// What the time alone tells. `unfinished` is what there is of a line on stdout and stderr.
+    /// Checks what follows from the time alone. `unfinished` holds the unfinished lines on stdout and stderr.
     pub fn look(&mut self, now: Duration, tool_is_open: bool, unfinished: [&[u8]; 2]) -> Vec<News> {
         let mut news = Vec::new();
         let lengths = unfinished.map(<[u8]>::len);
@@ -175,7 +175,7 @@ impl Suspicions {
         news
     }
 
-    /// When the time alone could tell something; `None` where it never will.
+    /// When the next check could find something; `None` if never.
     pub fn next_look(&self, tool_is_open: bool) -> Option<Duration> {
         if !self.rules.enabled {
             return None;
@@ -195,7 +195,7 @@ impl Suspicions {
         times.into_iter().min()
     }
 
-    /// Which says why nothing is heard.
+    /// True if the agent waits at a prompt, which explains its silence.
     fn stands_at_a_prompt(&self) -> bool {
         self.raised.get(&Sign::Prompt) == Some(&true)
     }
@@ -204,7 +204,7 @@ impl Suspicions {
         self.rules.silence.map_or(UNANSWERED, |span| span.min(UNANSWERED))
     }
 
-    /// Something was heard.
+    /// Some output was seen.
     fn output(&mut self, now: Duration) -> Vec<News> {
         let mut news = Vec::new();
         self.last = self.last.max(now);
@@ -248,7 +248,7 @@ impl Suspicions {
                     self.raise(Sign::Denials, why, news);
                 }
             }
-            // It says itself for how long nothing will be heard.
+            // The agent announces how long it will be silent.
             AgentEvent::Retrying { delay_ms, .. } => {
                 self.last = self.last.max(now + Duration::from_millis(*delay_ms).min(UNANSWERED * 360));
             }
@@ -258,7 +258,7 @@ impl Suspicions {
             }
             AgentEvent::Error { message, .. } => self.ask(message),
             AgentEvent::Unknown { line } => self.ask(line),
-            // The words of a model may hold any question; a plain program's are its own.
+            // A model's message may contain any question; a plain program's question is its own.
             AgentEvent::Text { text } if self.kind == Kind::Command => self.ask(text),
             AgentEvent::Text { .. } | AgentEvent::Started { .. } => {}
             AgentEvent::Usage { .. } | AgentEvent::Limit { .. } => {}
@@ -275,7 +275,7 @@ impl Suspicions {
 
     /// A call got its answer.
     fn answered(&mut self, call: &Call, answer: Option<u64>, news: &mut Vec<News>) {
-        // What has no input worth a line keeps a list or tells the time.
+        // A call without a summary manages a list or reads the time.
         if call.sub || call.summary.is_empty() || PATIENT.contains(&call.name.to_ascii_lowercase().as_str()) {
             return;
         }
@@ -306,7 +306,7 @@ impl Suspicions {
         }
     }
 
-    /// Keeps a line that looks like a question until something else is heard.
+    /// Remembers a line that looks like a question until more output comes.
     fn ask(&mut self, text: &str) {
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         if let Some(what) = prompt(self.kind, line) {

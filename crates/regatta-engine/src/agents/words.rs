@@ -1,4 +1,4 @@
-//! What agents are told beside their task: where they are, how to report, what they must not do.
+//! Instructions to agents besides their task: where they are, how to report, what they must not do.
 
 use super::launch::{Brief, SessionPlan, headed, prompt_with_guidance};
 
@@ -46,18 +46,18 @@ Say `warn` instead of `pass` if it holds with reservations, `block` if the task 
 
 const READ_ONLY: &str = "This task is read-only: look, run nothing that writes, change no file.";
 
-/// How an agent tells its verdict.
+/// How an agent reports its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
     /// It runs `regatta done`.
     Command,
     /// It may run nothing that writes, and calls `done` of Regatta's own server.
     Tool,
-    /// It may run nothing, and says it in its answer.
+    /// It may run nothing, and reports in its answer.
     Answer,
 }
 
-/// The rules of the house, where there are any to tell.
+/// The general rules, if there are any for this attempt.
 pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
     let how = match report {
         Report::Command if brief.is_attached() => format!("{BY_COMMAND}\n{BY_TOOL_TOO}"),
@@ -72,7 +72,7 @@ pub(super) fn rules(brief: &Brief<'_>, report: Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// A conversation that goes on needs only the news; a new one needs everything.
+/// A resumed conversation needs only the news; a new one needs everything.
 pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     if let (SessionPlan::Resume(_), Some(follow_up)) = (brief.session, brief.follow_up) {
         return said_since(brief, follow_up, report);
@@ -97,8 +97,8 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     )
 }
 
-/// To an agent that was cut short: by a limit, a failing server, the end of its machine. Told the task alone it would
-/// begin again; one that had reported would not do so twice.
+/// For an agent that was interrupted by a limit, a failing server or a shutdown. With the task alone it would start
+/// over; an agent that had already reported would not report again.
 fn cut_short(brief: &Brief<'_>, report: Report) -> String {
     let finish = match (brief.reports, report) {
         (false, _) => "",
@@ -117,8 +117,8 @@ fn cut_short(brief: &Brief<'_>, report: Report) -> String {
     )
 }
 
-/// What somebody says in a conversation that goes on. Their words come first and unchanged: they may be a command of
-/// the agent's own.
+/// A follow-up in a resumed conversation. Its text comes first and unchanged: it may be one of the agent's own
+/// commands.
 fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
     if is_own_command(follow_up) {
         return format!("{}\n", follow_up.trim());
@@ -139,16 +139,16 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
     )
 }
 
-/// Commands of agents' own that are about the conversation alone. Those of a project or a plugin may be whole tasks.
+/// Agents' own commands that affect only the conversation. Those of a project or a plugin may be whole tasks.
 const OWN_COMMANDS: [&str; 9] =
     ["/clear", "/compact", "/config", "/context", "/cost", "/help", "/model", "/status", "/usage"];
 
-/// Whether the words are a command of the agent's own, such as `/compact`, and no task.
+/// Whether the text is one of the agent's own commands, such as `/compact`, and not a task.
 pub fn is_own_command(words: &str) -> bool {
     words.split_whitespace().next().is_some_and(|first| OWN_COMMANDS.contains(&first))
 }
 
-/// For agents that take no system prompt: the rules stand before the task. A conversation that goes on has them.
+/// For agents without a system prompt: the rules come before the task. A resumed conversation already has them.
 pub(super) fn prompt_with_rules(brief: &Brief<'_>, report: Report) -> String {
     let prompt = prompt(brief, report);
     match (brief.session, rules(brief, report)) {

@@ -1,4 +1,4 @@
-//! The one place that starts a git process: pinned environment, argument arrays, bounded waiting for locks.
+//! The only place that starts git processes: pinned environment, argument arrays, bounded waiting for locks.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher};
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::{GitError, locks};
 
-/// What git may inherit of `GIT_*`: how to reach the network and where the user's configuration is, nothing that
-/// would point it at another repository.
+/// The `GIT_*` variables that git may inherit: how to reach the network and where the user's configuration is, nothing
+/// that would point it at another repository.
 const KEPT_GIT_VARIABLES: [&str; 10] = [
     "GIT_ASKPASS",
     "GIT_CONFIG_GLOBAL",
@@ -25,7 +25,7 @@ const KEPT_GIT_VARIABLES: [&str; 10] = [
     "GIT_PROXY_COMMAND",
 ];
 
-/// Settings every command gets, whatever any configuration says.
+/// Settings that every command gets, whatever the configuration says.
 const ALWAYS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -33,16 +33,16 @@ const ALWAYS: [&str; 9] = [
     "maintenance.auto=false",
     "submodule.recurse=false",
     "core.quotePath=false",
-    // A full object id is one, even where a ref has such a name: six looks less per id.
+    // A full object id always means itself, even if a ref has the same name: this saves six lookups per id.
     "core.warnAmbiguousRefs=false",
-    // Parents and trees come from the commits themselves, not from a cache that anybody can write.
+    // Parents and trees come from the commits themselves, not from a cache that any process can write.
     "core.commitGraph=false",
-    // An index is one file: it is copied, compared and put in place as one.
+    // An index is one file: it is copied, compared and replaced as one.
     "core.splitIndex=false",
 ];
 
 /// Variables that make every object mean what its id says: no `refs/replace`, no grafts. For Regatta's own git, and for
-/// every command that Regatta runs to judge something. A grafts file that is there, even an empty one, makes git print
+/// every command that Regatta runs to judge work. An existing grafts file, even an empty one, would make git print
 /// advice.
 pub(crate) const AS_STORED: [(&str, &str); 2] =
     [("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null/none")];
@@ -50,14 +50,14 @@ pub(crate) const AS_STORED: [(&str, &str); 2] =
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const LOCK_TRIES: u32 = 9;
-/// A command that a signal ended is run again this often: every one can be repeated, and who moves a ref looks where it
-/// is.
+/// How often to run a command that a signal ended: every command can be repeated, and callers that move a ref check
+/// where it is.
 const KILLED_TRIES: u32 = 4;
 const STDERR_TAIL: usize = 4000;
 /// Linux never makes a pipe smaller than a page.
 const PIPE_ROOM: usize = 4096;
 
-/// The environment git processes start from. Tests hand in one of their own.
+/// The environment of git processes. Tests pass in their own.
 #[derive(Clone, Debug)]
 pub struct GitEnv {
     variables: Arc<Vec<(OsString, OsString)>>,
@@ -70,7 +70,7 @@ impl GitEnv {
         Self::new(std::env::vars_os())
     }
 
-    /// Exactly these variables, less the `GIT_*` ones that would mislead.
+    /// Exactly these variables, without the `GIT_*` ones that would mislead git.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let keep = |name: &OsStr| {
             let name = name.to_string_lossy();
@@ -89,21 +89,21 @@ impl GitEnv {
         &self.variables
     }
 
-    /// One of them.
+    /// The value of one variable.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_os_str())
     }
 }
 
-/// Where git is. A bare name would be looked up again for every process, and the standard library looks names up in
-/// an environment of our own only after a `fork`, which copies this process's page tables. Relative entries do not
-/// count: they would be looked up in a lane.
+/// The path of git. A bare name would be looked up again for every process, and the standard library looks up names in
+/// a custom environment only after a `fork`, which copies this process's page tables. Relative entries are ignored:
+/// they would be looked up in a lane.
 fn find_git(path: Option<&OsStr>) -> Option<PathBuf> {
     let places = std::env::split_paths(path?).filter(|dir| dir.is_absolute());
     places.map(|dir| dir.join("git")).find(|git| super::is_executable(git))
 }
 
-/// One git command being put together.
+/// A git command being built.
 #[derive(Clone, Debug)]
 pub(crate) struct GitCommand {
     base: GitEnv,
@@ -112,12 +112,12 @@ pub(crate) struct GitCommand {
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
     stdin: Option<Vec<u8>>,
-    /// Where our own edits of refs are on record.
+    /// The directory with the records of our own ref edits.
     ref_edits: Option<PathBuf>,
     only_once: bool,
 }
 
-/// What a command that was allowed to fail did.
+/// The result of a command that was allowed to fail.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -140,7 +140,7 @@ impl GitCommand {
         }
     }
 
-    /// Is not repeated after a kill: the caller finds out first what it did.
+    /// Not repeated after a kill: the caller first checks what it did.
     pub(crate) fn only_once(mut self) -> Self {
         self.only_once = true;
         self
@@ -162,7 +162,7 @@ impl GitCommand {
         self
     }
 
-    /// What is written must survive a power cut: git by itself syncs nothing on a commit.
+    /// Its writes must survive a power cut: by default git syncs nothing on a commit.
     pub(crate) fn durable(self) -> Self {
         self.set("core.fsync=committed,loose-object,reference")
     }
@@ -182,13 +182,13 @@ impl GitCommand {
         self
     }
 
-    /// A lock on the user's refs that an edit recorded here left behind may be removed.
+    /// Allows removing a lock on the user's refs that a recorded edit left behind.
     pub(crate) fn ref_edits(mut self, dir: Option<PathBuf>) -> Self {
         self.ref_edits = dir;
         self
     }
 
-    /// The variables a child sees beyond the base environment, with the pinned ones.
+    /// The child's variables in addition to the base environment, including the pinned ones.
     fn pinned(&self) -> Vec<(OsString, OsString)> {
         let fixed =
             [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", ":"), ("GIT_PAGER", "cat")];
@@ -222,11 +222,11 @@ impl GitCommand {
         };
         let mut child = command.spawn().map_err(missing)?;
         let mut pipe = child.stdin.take().zip(self.stdin.as_deref());
-        // What a pipe always has room for is written at once.
+        // Input that fits into any pipe is written at once.
         if let Some((mut pipe, bytes)) = pipe.take_if(|(_, bytes)| bytes.len() <= PIPE_ROOM) {
             pipe.write_all(bytes).ok();
         }
-        // A writer of its own: git may answer before it has read everything, and neither side may block the other.
+        // A separate writer thread: git may answer before it has read everything, and neither side may block the other.
         let output = std::thread::scope(|scope| {
             if let Some((mut pipe, bytes)) = pipe {
                 scope.spawn(move || pipe.write_all(bytes).ok());
@@ -236,8 +236,8 @@ impl GitCommand {
         output.map_err(GitError::NotInstalled)
     }
 
-    /// Runs it and hands back whatever happened. A lock held by another process is waited for, one that no process holds
-    /// any more is removed, and a command that was killed is repeated.
+    /// Runs it and returns the result, whatever it is. Waits for a lock held by another process, removes one that no
+    /// process holds any more, and repeats a command that was killed.
     pub(crate) fn run(&self) -> Result<Ran, GitError> {
         let mut wait = FIRST_WAIT;
         let mut killed = 0;
@@ -276,7 +276,7 @@ impl GitCommand {
         if ran.code == Some(0) { Ok(ran.stdout) } else { Err(ran.into_error()) }
     }
 
-    /// Like [`Self::bytes`], as text without the last line end.
+    /// Like [`Self::bytes`], as text without the last line ending.
     pub(crate) fn text(&self) -> Result<String, GitError> {
         let bytes = self.bytes()?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
@@ -306,12 +306,12 @@ fn tail(bytes: &[u8]) -> String {
     text[from..].to_owned()
 }
 
-/// Lock files that another process holds, as git reports them for the index, refs, config and shallow.
+/// Recognises git's messages about lock files held by another process: the index, refs, config and shallow.
 fn is_lock_trouble(stderr: &str) -> bool {
     stderr.contains(".lock': File exists") || stderr.contains(".lock: File exists")
 }
 
-/// Between half and the whole of `wait`, so that many waiters do not come back together.
+/// Between half and all of `wait`, so that many waiters do not return at the same time.
 pub(crate) fn jittered(wait: Duration) -> Duration {
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
     wait / 2 + wait.mul_f64((random % 1000) as f64 / 2000.0)

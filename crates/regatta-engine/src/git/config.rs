@@ -1,4 +1,4 @@
-//! Reading git's configuration as a list, and writing one out again, byte for byte in meaning.
+//! Reads git's configuration as a list, and writes a list out so that git reads the same values.
 
 use super::{GitCommand, GitError};
 
@@ -32,7 +32,7 @@ impl Setting {
     }
 }
 
-/// All settings in effect, except those from the command line.
+/// All effective settings, except those from the command line.
 pub(crate) fn load(command: GitCommand) -> Result<Vec<Setting>, GitError> {
     let listed = command.args(["config", "--list", "-z", "--show-scope", "--includes"]).bytes()?;
     let mut fields = listed.split(|b| *b == 0);
@@ -56,7 +56,7 @@ pub(crate) fn last<'a>(settings: &'a [Setting], key: &str) -> Option<&'a Setting
     settings.iter().rev().find(|setting| setting.key == key)
 }
 
-/// Writes settings as a file git reads back to the same list.
+/// Writes settings as a file that git reads back as the same list.
 pub(crate) fn render<'a>(settings: impl IntoIterator<Item = &'a Setting>) -> Vec<u8> {
     let mut out = Vec::new();
     for setting in settings {

@@ -1,24 +1,24 @@
-//! Deleting a task's branch, never the commits on it.
+//! Deletes a task's branch, but never the commits on it.
 
 use regatta_core::id::TaskId;
 
 use super::{Expect, GitError, KEEP, RefEdit, RefOutcome, Repo, save_commit};
 
-/// What became of the branch.
+/// The result for the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum DeletedBranch {
-    /// It is gone; commits that nothing else held are here.
+    /// It was deleted; commits that only it held are under this ref.
     Gone { salvaged: Option<String> },
-    /// There was none.
+    /// It did not exist.
     Absent,
-    /// It stays, and why.
+    /// It was kept, for this reason.
     Kept(String),
 }
 
 impl Repo {
     /// Deletes the branch of a task. Commits that no other branch, tag or remote branch holds get a salvage ref first.
-    /// One that is checked out somewhere, or moves meanwhile, stays.
+    /// A branch that is checked out somewhere, or moves meanwhile, is kept.
     pub fn delete_branch(&self, task: &TaskId) -> Result<DeletedBranch, GitError> {
         let branch = task.branch();
         let name = format!("refs/heads/{branch}");
@@ -35,7 +35,7 @@ impl Repo {
             true => None,
             false => Some(save_commit(self, task, &tip)?.0),
         };
-        // What else was held for it is salvaged as well, unless some other ref holds it.
+        // Other commits held for the task are salvaged as well, unless another ref holds them.
         let mut edits = vec![RefEdit { name: name.clone(), new: None, old: Expect::Is(tip) }];
         for (keep, oid) in self.refs_below(&format!("{KEEP}{task}/"))? {
             let contains = format!("--contains={oid}");

@@ -1,20 +1,19 @@
-//! One error for all that goes wrong with git. What git *decides* (a conflict, a moved ref, a refusing hook) is data,
-//! not an error.
+//! The error type for git. What git *decides* (a conflict, a moved ref, a refusing hook) is data, not an error.
 
 use std::path::{Path, PathBuf};
 
 use super::version::{GitVersion, MIN_GIT};
 
-/// Why a git operation could not be carried out.
+/// Why a git operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no git to run.
+    /// Git is not installed.
     #[error("run git: is it installed and on PATH?")]
     NotInstalled(#[source] std::io::Error),
     /// Git lacks `merge-tree --merge-base`.
     #[error("use git {found}: Regatta needs git {} or newer", MIN_GIT)]
     TooOld { found: GitVersion },
-    /// `git version` said something else.
+    /// The output of `git version` could not be parsed.
     #[error("read the version of git from {said:?}")]
     UnknownVersion { said: String },
     /// Neither the directory nor one above it belongs to a repository.
@@ -23,19 +22,19 @@ pub enum GitError {
     /// A repository without files: there is nothing to make a lane beside.
     #[error("work in {}: it is a bare repository; start from one of its worktrees", .path.display())]
     Bare { path: PathBuf },
-    /// The repository belongs to somebody else and git refuses it.
+    /// The repository belongs to another user and git refuses it.
     #[error("use {}: git says it belongs to another user\n{said}", .path.display())]
     NotOwned { path: PathBuf, said: String },
-    /// A command ended badly; the end of what it said is kept.
+    /// A command failed; the end of its error output is kept.
     #[error("run `{command}` ({status})\n{stderr}")]
     Failed { command: String, status: String, stderr: String },
-    /// Something ended git itself: a signal of somebody else's, or the kernel for want of memory.
+    /// Git was killed: by a signal from elsewhere, or by the kernel for lack of memory.
     #[error("run `{command}`: it was killed")]
     Killed { command: String },
-    /// A lock file stayed for as long as we were ready to wait.
+    /// A lock file remained for as long as we wait.
     #[error("run `{command}`: {stderr}")]
     Locked { command: String, stderr: String },
-    /// A command succeeded and said something we do not understand.
+    /// A command succeeded with output that could not be parsed.
     #[error("understand `{command}`: {what}")]
     Unexpected { command: String, what: String },
     /// The file system refused.
@@ -61,13 +60,13 @@ pub enum GitError {
     /// Lanes inside the checkout or the git directory would be found by tools that walk upwards.
     #[error("keep lanes in {}: it lies inside {}", .lanes.display(), .inside.display())]
     LanesInside { lanes: PathBuf, inside: PathBuf },
-    /// Something that is no lane stands where the lane should be.
+    /// The lane's path is occupied by something that is not a lane.
     #[error("make a lane at {}: {why}", .path.display())]
     LaneInTheWay { path: PathBuf, why: String },
-    /// Somebody else has it by now.
+    /// Another owner holds it by now.
     #[error("touch {}: it was given to somebody else meanwhile", .path.display())]
     Fenced { path: PathBuf },
-    /// There is no lane of that task.
+    /// The task has no lane.
     #[error("find the lane of {task}")]
     NoLane { task: String },
     /// A path that leaves the lane.
@@ -78,7 +77,7 @@ pub enum GitError {
 use super::oid::Oid;
 
 impl GitError {
-    /// A lock stayed: which file it is, and what to do about it.
+    /// The error for a remaining lock: its file, and what to do about it.
     pub(crate) fn locked(command: String, lock: Option<&Path>, stderr: String) -> Self {
         let stderr = match lock {
             Some(lock) => format!(
@@ -90,12 +89,12 @@ impl GitError {
         Self::Locked { command, stderr }
     }
 
-    /// Whether waiting and trying again may help.
+    /// Whether waiting and retrying may help.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Locked { .. })
     }
 
-    /// Whether the machine is to blame: no git or a killed one, a held lock, a full or failing disk.
+    /// Whether the machine is to blame: git is missing or was killed, a lock is held, the disk is full or failing.
     pub fn is_environment(&self) -> bool {
         use std::io::ErrorKind;
         match self {
@@ -113,15 +112,15 @@ impl GitError {
         }
     }
 
-    /// Whether git missed an object that an index or a commit names: a `git gc --prune=now` may have taken it.
+    /// Whether git missed an object that an index or a commit names: a `git gc --prune=now` may have removed it.
     pub(crate) fn is_lost_object(&self) -> bool {
         let Self::Failed { stderr, .. } = self else { return false };
         LOST.iter().any(|sign| stderr.contains(sign))
     }
 }
 
-/// What git says where the machine is to blame. Not every message names the cause: for a ref or a pack that cannot be
-/// written there is only the sentence.
+/// Git's messages for problems of the machine. Not every message names the cause: for a ref or a pack that cannot be
+/// written there is only the general sentence.
 const MACHINE: &[&str] = &[
     "No space left",
     "Out of diskspace",
@@ -139,7 +138,7 @@ const MACHINE: &[&str] = &[
     "write error",
 ];
 
-/// What git says where an object is gone, or the directory it was about to be written to.
+/// Git's messages for a missing object, or a missing directory that it was about to be written to.
 const LOST: &[&str] = &[
     "invalid object",
     "error building trees",

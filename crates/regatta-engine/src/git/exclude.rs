@@ -1,4 +1,4 @@
-//! Keeping Regatta's own files out of the user's `git status` without touching a tracked file.
+//! Keeps Regatta's own files out of the user's `git status` without touching a tracked file.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{FileLock, GitError, Repo, absent_is_none, io, replace_file};
 
 impl Repo {
-    /// Adds lines to `info/exclude` that are not there yet.
+    /// Adds the lines to `info/exclude` that are missing there.
     pub fn exclude(&self, lines: &[&str]) -> Result<(), GitError> {
         let _one_at_a_time = FileLock::wait(self.state_dir.join("exclude.lock"))?;
         let path = self.common_dir.join("info/exclude");

@@ -1,4 +1,4 @@
-//! Small file steps that must be whole or not at all.
+//! Small file operations that must happen completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -10,12 +10,12 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use super::GitError;
 
-/// Puts the path and what was being done beside an IO error.
+/// Adds the path and the operation to an IO error.
 pub(crate) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> GitError + 'a {
     move |source| GitError::Io { doing, path: path.to_owned(), source }
 }
 
-/// A file that is not there is an answer, not an error.
+/// Turns "not found" into `None`: a missing file is an answer, not an error.
 pub(crate) fn absent_is_none<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match result {
@@ -25,21 +25,21 @@ pub(crate) fn absent_is_none<T>(result: std::io::Result<T>) -> std::io::Result<O
     }
 }
 
-/// A suffix no other call on this machine uses at this time.
+/// A suffix that no other call on this machine uses at this time.
 pub(crate) fn unique_suffix() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Replaces `path` in one step, so that a reader sees the old or the new content and never a part.
+/// Replaces `path` atomically, so that a reader sees the old or the new content and never a part.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), GitError> {
     replace(path, |aside| File::create(aside).and_then(|mut file| file.write_all(content)))
         .map_err(io("write", path))
 }
 
-/// Copies an index with its time: git believes a file unchanged whose times are older than its index's, so a copy that
-/// looks newer than it is hides what was changed in the second before. Gives `None` where there is no index to copy;
-/// a link or a pipe in its place is none.
+/// Copies an index with its time: git considers a file unchanged whose times are older than its index's, so a copy that
+/// looks newer than it is would hide changes made in the second before. `None` if there is no index to copy; a link or
+/// a pipe in its place does not count.
 pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<Option<()>, GitError> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).expect("the flags of an open fit");
@@ -56,7 +56,7 @@ pub(crate) fn copy_index(from: &Path, to: &Path) -> Result<Option<()>, GitError>
     copied.map(Some).map_err(io("copy", from))
 }
 
-/// Makes `path` a link to `target` in one step, whatever it was before.
+/// Makes `path` a link to `target` atomically, whatever it was before.
 pub(crate) fn replace_link(path: &Path, target: &Path) -> Result<(), GitError> {
     replace(path, |aside| std::os::unix::fs::symlink(target, aside)).map_err(io("link", path))
 }
@@ -68,7 +68,7 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> std
     write(&aside).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| drop(fs::remove_file(&aside)))
 }
 
-/// An advisory lock, let go when dropped or when the process dies.
+/// An advisory lock, released when dropped or when the process dies.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,
@@ -80,24 +80,24 @@ impl FileLock {
         Self::lock(&path, FlockOperation::LockExclusive)?.map_or_else(|| unreachable!("it waits"), Ok)
     }
 
-    /// Waits until the lock at `path` is ours and that of others who share it.
+    /// Waits for a shared lock at `path`.
     pub(crate) fn share(path: &Path) -> Result<Self, GitError> {
         Self::lock(path, FlockOperation::LockShared)?.map_or_else(|| unreachable!("it waits"), Ok)
     }
 
-    /// The lock at `path`, if nobody has it.
+    /// The lock at `path`, if it is free.
     pub(crate) fn if_free(path: &Path) -> Result<Option<Self>, GitError> {
         Self::lock(path, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// The lock on a file that exists, if it is free; the file is not made where there is none.
+    /// The lock on an existing file, if it is free; a missing file is not created.
     pub(crate) fn if_free_at(path: &Path) -> Result<Option<Self>, GitError> {
         let opened = absent_is_none(File::open(path)).map_err(io("open", path))?;
         let Some(file) = opened else { return Ok(None) };
         Self::flock(file, path, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Whether the file that is locked is still the one at `path`.
+    /// Whether the locked file is still the one at `path`.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());

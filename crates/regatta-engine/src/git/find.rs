@@ -1,8 +1,8 @@
-//! The repository, found by reading files alone: for those who only look at the store, and must not wait for git.
+//! Finds the repository by reading files alone: for commands that only read the store and must not wait for git.
 //!
-//! Only what git itself would find is found here, by its rules, and only where they are simple. Whatever is unusual (a
-//! bare repository, `core.worktree`, a directory of somebody else's, a mount on the way, a start inside `.git`) is left
-//! to [`Repo::discover`], which asks git.
+//! Follows git's own rules, but only where they are simple. Anything unusual (a bare repository, `core.worktree`, a
+//! directory owned by another user, a mount on the way, a start inside `.git`) is left to [`Repo::discover`], which
+//! asks git.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,8 +11,8 @@ use std::path::Path;
 use super::{GitEnv, GitError, Head, Oid, Repo};
 
 impl Repo {
-    /// As [`Repo::discover`], without running git wherever that is possible. Whether the branch that is checked out has
-    /// a commit is not looked at.
+    /// Like [`Repo::discover`], without running git if possible. Does not check whether the checked-out branch has a
+    /// commit.
     pub fn find(start: &Path) -> Result<Self, GitError> {
         match by_files(start, GitEnv::inherited()) {
             Some(repo) => Ok(repo),
@@ -22,7 +22,7 @@ impl Repo {
 }
 
 fn by_files(start: &Path, env: GitEnv) -> Option<Repo> {
-    // Variables that say where a repository is are taken away from git, but for these.
+    // Variables that locate a repository are removed from git's environment, except for these.
     if ["GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"]
         .iter()
         .any(|name| env.get(name).is_some())
@@ -53,7 +53,7 @@ fn by_files(start: &Path, env: GitEnv) -> Option<Repo> {
     if !is_git_dir(&common_dir) || ![toplevel, &dot_git, &git_dir].into_iter().all(is_ours) {
         return None;
     }
-    // The main worktree's own; a linked one's is beside its HEAD.
+    // The main worktree's own configuration; a linked worktree's is beside its HEAD.
     for config in [common_dir.join("config"), git_dir.join("config.worktree")] {
         match fs::read_to_string(&config) {
             Ok(text) if is_plain(&text) => {}
@@ -89,11 +89,12 @@ fn is_git_dir(dir: &Path) -> bool {
     dir.join("HEAD").symlink_metadata().is_ok() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
 }
 
-/// Whether a configuration leaves the worktree where it is: no `core.worktree`, not bare, nothing included that could.
+/// Whether a configuration leaves the worktree where it is: no `core.worktree`, not bare, no includes that could change
+/// that.
 fn is_plain(text: &str) -> bool {
     text.lines().all(|line| {
         let line = line.trim().to_ascii_lowercase();
-        // A key may stand behind its section's name.
+        // A key may follow its section's name on the same line.
         let line = line.rsplit(']').next().unwrap_or_default().trim().to_owned();
         let (key, value) =
             line.split_once('=').map_or((line.as_str(), "true"), |(key, value)| (key.trim(), value.trim()));
@@ -141,7 +142,7 @@ mod tests {
                 by_files(&start, GitEnv::inherited()).unwrap_or_else(|| panic!("{}", start.display()));
             same(&found, &Repo::discover(&start, None).unwrap());
         }
-        // Unusual ones are git's to judge.
+        // Unusual repositories are left to git.
         let asks = |start: &Path| by_files(start, GitEnv::inherited()).is_none();
         assert!(asks(&repo.root().join(".git")) && asks(&repo.root().join(".git/refs")));
         let bare = repo.outside().join("bare.git");

@@ -13,7 +13,7 @@ pub struct LoggedCommit {
     pub oid: Oid,
     /// Its tree.
     pub tree: Oid,
-    /// Its parents, first one first.
+    /// Its parents, the first one first.
     pub parents: Vec<Oid>,
     /// Author's name.
     pub author_name: String,
@@ -32,7 +32,7 @@ impl LoggedCommit {
     }
 }
 
-/// What an index or a tree has at a path.
+/// The entry of an index or a tree at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) mode: String,
@@ -44,7 +44,7 @@ impl Entry {
         (mode != "000000").then(|| Self { mode: mode.to_owned(), oid: oid.to_owned() })
     }
 
-    /// Reads `<mode> <id> <stage> TAB <path>` of `git ls-files -s`; `None` for one side of a conflict.
+    /// Parses `<mode> <id> <stage> TAB <path>` of `git ls-files -s`; `None` for one side of a conflict.
     pub(crate) fn listed(line: &[u8]) -> Option<(PathBuf, Self)> {
         let tab = line.iter().position(|b| *b == b'\t')?;
         let head = std::str::from_utf8(&line[..tab]).ok()?;
@@ -107,7 +107,7 @@ impl Work {
         fields.chunks(FIELDS).map(logged).collect()
     }
 
-    /// The tree that a commit names, read from the object itself; `None` where there is no such commit.
+    /// The tree that a commit names, read from the object itself; `None` if the commit does not exist.
     pub(crate) fn stored_tree(&self, commit: &Oid) -> Result<Option<Oid>, GitError> {
         let ran = self.bare().args(["cat-file", "commit"]).arg(commit).run()?;
         let line = ran.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -120,12 +120,12 @@ impl Work {
         self.named_between(from, to, &[])
     }
 
-    /// Paths that `to` has and `from` has not.
+    /// Paths that exist in `to` but not in `from`.
     pub(crate) fn paths_added(&self, from: &Oid, to: &Oid) -> Result<Vec<PathBuf>, GitError> {
         self.named_between(from, to, &["--diff-filter=A"])
     }
 
-    /// What each path that differs was and is.
+    /// Every path that differs, with its old and new entry.
     pub(crate) fn shifts_between(&self, from: &Oid, to: &Oid) -> Result<Vec<Shift>, GitError> {
         if from == to {
             return Ok(Vec::new());
@@ -157,8 +157,8 @@ impl Work {
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
-    /// Files that have conflict marks at `to` and had none at `from`: those that were there before, and those that are
-    /// new. Only what differs is read.
+    /// Files with conflict markers at `to` that had none at `from`: first the existing files, then the new ones. Only
+    /// differing files are read.
     pub(crate) fn files_newly_marked(
         &self,
         from: &Oid,
@@ -179,7 +179,7 @@ impl Work {
         Ok(news.partition(|file| !added.contains(file)))
     }
 
-    /// Those of these files that have conflict marks in them.
+    /// The files among these that contain conflict markers.
     pub(crate) fn files_with_marks(&self, commit: &Oid, files: &[String]) -> Result<Vec<PathBuf>, GitError> {
         if files.is_empty() {
             return Ok(Vec::new());
@@ -199,7 +199,7 @@ impl Work {
         }
     }
 
-    /// What changed in these files, as a patch.
+    /// The changes to these files, as a patch.
     pub(crate) fn diff_of(&self, from: &Oid, to: &Oid, paths: &[PathBuf]) -> Result<Vec<u8>, GitError> {
         let plain = ["diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
         let command = self.bare().set("core.quotePath=false").args(plain).arg(from).arg(to).arg("--");
@@ -212,7 +212,7 @@ impl Work {
             .bytes()
     }
 
-    /// The difference between two commits or trees as a patch, without any program of anybody's.
+    /// The difference between two commits or trees as a patch, without running any external program.
     pub fn diff(&self, from: &Oid, to: &Oid) -> Result<Vec<u8>, GitError> {
         let flags =
             ["diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];

@@ -1,4 +1,4 @@
-//! Making a repository, and showing one: what the demo needs of git.
+//! Creates a repository and shows its history: what the demo needs from git.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub struct HistoryLine {
     pub subject: String,
 }
 
-/// Makes a repository of the files at `path`, with one commit, whatever the user's own git settings are.
+/// Creates a repository from the files at `path`, with one commit, whatever the user's own git settings are.
 pub fn initialise(path: &Path, env: &GitEnv, message: &str) -> Result<(), GitError> {
     let who = Identity::fallback();
     let git = || {

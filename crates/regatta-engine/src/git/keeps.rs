@@ -1,16 +1,16 @@
-//! Commits that tasks still need, held by refs of our own.
+//! Commits that tasks still need, held by Regatta's own refs.
 //!
-//! Invariant: a commit that an attempt ended well with is reachable from `refs/regatta/keep/<task>/<commit>` until it
-//! has landed. Branches are the user's: deleting one, and `git gc --prune=now` after it, loses nothing of a task.
+//! Invariant: the commit of a successful attempt is reachable from `refs/regatta/keep/<task>/<commit>` until it has
+//! landed. Branches are the user's: deleting one, followed by `git gc --prune=now`, loses none of a task's work.
 
 use regatta_core::id::TaskId;
 
 use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work};
 
-/// Kept commits live here, one directory per task.
+/// Prefix of the refs for kept commits, one directory per task.
 pub(crate) const KEEP: &str = "refs/regatta/keep/";
 
-/// How often an edit is tried again that another process raced.
+/// How often to retry an edit that raced with another process.
 const RACES: u32 = 5;
 
 fn name_of(task: &TaskId, commit: &Oid) -> String {
@@ -18,7 +18,7 @@ fn name_of(task: &TaskId, commit: &Oid) -> String {
 }
 
 impl Repo {
-    /// Holds commits for a task; those that are held already cost nothing.
+    /// Holds commits for a task; those already held cost nothing.
     pub fn keep(&self, task: &TaskId, commits: &[Oid]) -> Result<(), GitError> {
         for _ in 0..RACES {
             let mut edits: Vec<RefEdit> = Vec::new();
@@ -40,7 +40,7 @@ impl Repo {
         Ok(self.read_ref(&name_of(task, commit))?.is_some())
     }
 
-    /// Every task that commits are held for, with those commits.
+    /// All held commits, with their tasks.
     pub fn kept(&self) -> Result<Vec<(TaskId, Oid)>, GitError> {
         let listed = self.refs_below(KEEP)?;
         let task_of = |name: &str| {
@@ -51,8 +51,8 @@ impl Repo {
         Ok(listed.into_iter().filter_map(|(name, oid)| Some((task_of(&name)?, oid))).collect())
     }
 
-    /// Lets go of commits of a task, and of its branch if that is at exactly one of `branch_at` or in `target`. A branch
-    /// that somebody has checked out or moved stays.
+    /// Releases commits of a task, and its branch if that is exactly at one of `branch_at` or in `target`. A branch
+    /// that is checked out or was moved is kept.
     pub fn let_go(
         &self,
         work: &Work,
@@ -84,7 +84,7 @@ impl Repo {
         if edits.is_empty() {
             return Ok(());
         }
-        // Whoever moves one of them meanwhile has a reason; the next look lets go of the rest.
+        // If a ref was moved meanwhile, there was a reason; the next call releases the rest.
         self.update_refs(&edits, "regatta: landed").map(drop)
     }
 }

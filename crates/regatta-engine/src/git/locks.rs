@@ -1,9 +1,9 @@
 //! Lock files that a killed git left behind.
 //!
-//! Invariant: a lock is removed only when no process can hold it. None has the file open; every git process that could
-//! work on this repository began after the lock was made (git closes a lock file long before it is done with it); the
-//! lock is old enough; and it is still the same file when it goes. A lock on the user's own refs goes only if, besides,
-//! one of our own git processes died while it edited refs.
+//! Invariant: a lock is removed only when no process can hold it. No process has the file open; every git process that
+//! could work on this repository started after the lock was created (git closes a lock file long before it is done with
+//! it); the lock is old enough; and it is still the same file when it is removed. A lock on the user's own refs is
+//! removed only if, in addition, one of our own git processes died while it edited refs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,32 +13,32 @@ use std::time::{Duration, SystemTime};
 use super::{FileLock, LANE_PREFIX, checkout_path, ref_edits};
 use crate::process::identity::Stat;
 
-/// A lock of our own may be removed at this age.
+/// Minimum age for removing a lock of our own.
 const OURS_AFTER: Duration = Duration::from_secs(1);
-/// One on the user's refs at this.
+/// Minimum age for removing a lock on the user's refs.
 const USERS_AFTER: Duration = Duration::from_secs(2);
-/// Clocks of files and of processes differ by less than this.
+/// Upper bound on the difference between file times and process times.
 const SLACK: Duration = Duration::from_secs(1);
-/// How deep below a git directory locks are looked for.
+/// Maximum depth of the search for locks below a git directory.
 const DEPTH: u8 = 8;
 
-/// A lock file that was found, for people.
+/// A lock file that was found, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleLock {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether it is on a ref or a lane of Regatta's own.
+    /// Whether it is on one of Regatta's own refs or lanes.
     pub ours: bool,
 }
 
-/// The lock file that git complains about.
+/// The lock file named in git's error message.
 pub(super) fn named_in(stderr: &str) -> Option<PathBuf> {
     let end = stderr.find(".lock': File exists")? + ".lock".len();
     let begin = stderr[..end].rfind('\'')? + 1;
     Some(PathBuf::from(&stderr[begin..end]))
 }
 
-/// Removes a lock that no process can hold. `edits` is where our own edits of refs are on record.
+/// Removes a lock that no process can hold. `edits` is the directory with the records of our own ref edits.
 pub(super) fn clear(lock: &Path, edits: Option<&Path>) -> bool {
     let Some((place, meta)) = place_of(lock) else { return false };
     let allowed = match is_ours(&place) {
@@ -69,7 +69,7 @@ pub(super) fn stale_below(common_dir: &Path) -> Vec<StaleLock> {
     found.into_iter().filter_map(stale).collect()
 }
 
-/// Every file below `dir` that is called like a lock, ours and others'.
+/// Every file below `dir` that is named like a lock, ours and others'.
 pub(crate) fn locks_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(dir, DEPTH, &mut found);
@@ -88,14 +88,14 @@ fn collect(dir: &Path, depth: u8, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Where the lock really is, and what it is now.
+/// The real path of the lock, and its current metadata.
 fn place_of(lock: &Path) -> Option<(PathBuf, fs::Metadata)> {
     let place = fs::canonicalize(lock.parent()?).ok()?.join(lock.file_name()?);
     let meta = place.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
     Some((place, meta))
 }
 
-/// Whether it locks a ref or a lane of Regatta's own, by its place below the git directory.
+/// Whether it locks one of Regatta's own refs or lanes, judging by its place below the git directory.
 fn is_ours(place: &Path) -> bool {
     let parts: Vec<&str> = place.iter().map(|part| part.to_str().unwrap_or_default()).collect();
     parts.windows(2).any(|pair| match *pair {
@@ -110,14 +110,14 @@ fn age(meta: &fs::Metadata) -> Duration {
     made.and_then(|made| SystemTime::now().duration_since(made).ok()).unwrap_or_default()
 }
 
-/// Whether some process has the file open, or is a git that began before the lock was made and may work here.
+/// Whether a process has the file open, or is a git that started before the lock was created and may work here.
 fn may_be_held(place: &Path, meta: &fs::Metadata) -> bool {
     let (Ok(made), Ok(processes)) = (meta.modified(), fs::read_dir("/proc")) else { return true };
     let roots = roots_around(place);
     processes.flatten().any(|process| {
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { return false };
-        // Only its maker holds a lock.
+        // Only the user who created a lock can hold it.
         if process.metadata().is_ok_and(|owner| owner.uid() != meta.uid()) {
             return false;
         }
@@ -137,7 +137,7 @@ fn is_git(process: &Path) -> bool {
     name.trim_end() == "git" || name.starts_with("git-")
 }
 
-/// One that has ended, or cannot be asked any more, holds nothing.
+/// A process that has ended, or cannot be inspected any more, holds nothing.
 fn began_before(pid: u32, at: SystemTime) -> bool {
     let Ok(stat) = Stat::load(pid) else { return false };
     let ticks = rustix::param::clock_ticks_per_second().max(1);
@@ -147,7 +147,7 @@ fn began_before(pid: u32, at: SystemTime) -> bool {
     !stat.is_dead() && SystemTime::now().checked_sub(up.saturating_sub(began)).is_none_or(|began| began < at)
 }
 
-/// Whether a process works on this repository; one that does not say may.
+/// Whether a process works on this repository; if that is unknown, it may.
 fn works_in(process: &Path, roots: &[PathBuf]) -> bool {
     let Ok(dir) = fs::read_link(process.join("cwd")) else { return true };
     let environ = fs::read(process.join("environ")).unwrap_or_default();
@@ -159,7 +159,7 @@ fn works_in(process: &Path, roots: &[PathBuf]) -> bool {
     named.chain([dir]).any(|place| roots.iter().any(|root| place.starts_with(root)))
 }
 
-/// The git directory that a lock is in, and every worktree of it.
+/// The git directory that contains a lock, and all its worktrees.
 fn roots_around(place: &Path) -> Vec<PathBuf> {
     let is_common = |dir: &&Path| dir.join("objects").is_dir() && dir.join("refs").exists();
     let Some(common) = place.ancestors().skip(1).find(is_common) else {
@@ -174,7 +174,7 @@ fn roots_around(place: &Path) -> Vec<PathBuf> {
     roots
 }
 
-/// Removes exactly the file that was judged: of two that do this at once, the second sees that it is gone.
+/// Removes exactly the file that was judged: if two processes do this at once, the second finds it gone.
 fn remove(place: &Path, judged: &fs::Metadata) -> bool {
     let Ok(Some(held)) = FileLock::if_free_at(place) else { return false };
     let same = place.symlink_metadata().is_ok_and(|now| {

@@ -1,8 +1,8 @@
-//! Looking at commits: names that people give, and differences as people want to see them.
+//! Looks up commits by names that users give, and formats differences for display.
 
 use super::{GitCommand, GitEnv, GitError, GitVersion, Identity, Oid, Repo, Work, config, oid_line, version};
 
-/// How a difference is told.
+/// The format of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffStyle {
     /// A patch.
@@ -11,12 +11,12 @@ pub enum DiffStyle {
     Stat,
     /// Names of files, one per line.
     Names,
-    /// Names of files, each behind it a NUL.
+    /// Names of files, each followed by a NUL.
     NamesZ,
 }
 
 impl DiffStyle {
-    /// `diff-tree` with everything of anybody's switched off that could run a program.
+    /// Adds `diff-tree` with every option off that could run a program.
     pub(crate) fn apply(self, command: GitCommand) -> GitCommand {
         let command = command.args(["diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color"]);
         match self {
@@ -46,7 +46,7 @@ impl Work {
 }
 
 impl Repo {
-    /// The commit that a name given by a person stands for: a branch, a tag, an id. The name is data, never an option.
+    /// The commit that a user's name for it means: a branch, a tag, an id. The name is data, never an option.
     pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
         if name.is_empty() || name.contains('\0') {
             return Ok(None);
@@ -67,7 +67,7 @@ pub fn installed() -> Result<GitVersion, GitError> {
 }
 
 impl Repo {
-    /// Who commits here by the user's own settings; `None` where they say nothing.
+    /// The committer from the user's own settings; `None` if they do not set one.
     pub fn configured_identity(&self) -> Result<Option<Identity>, GitError> {
         let settings = config::load(self.real())?;
         let text = |key: &str| config::last(&settings, key).map(|setting| setting.text());

@@ -3,10 +3,10 @@
 //! Invariant: nothing an agent writes (a hook, a filter, a setting, a ref name, a file name) is ever executed by a
 //! git process that Regatta starts.
 //!
-//! Two kinds of command keep it. Those that touch *content* (status, update-index, write-tree, checkout, merge-tree)
-//! go through [`Work`]: a git directory of Regatta's own, whose configuration is a [`TrustSnapshot`] of the user's,
-//! taken before any agent ran. Those that touch *refs* go to the real git directory with hooks, fsmonitor and
-//! maintenance switched off. Values that others chose follow `--`, or travel as full object ids or on stdin.
+//! Two kinds of command keep it. Those that touch *content* (status, update-index, write-tree, checkout, merge-tree) go
+//! through [`Work`]: Regatta's own git directory, whose configuration is a [`TrustSnapshot`] of the user's, taken
+//! before any agent ran. Those that touch *refs* go to the real git directory with hooks, fsmonitor and maintenance
+//! switched off. Values chosen by others follow `--`, or are passed as full object ids or on stdin.
 
 mod command;
 mod config;

@@ -1,4 +1,4 @@
-//! An object id: 40 hex digits, or 64 in sha256 repositories. Whoever holds one may pass it as an argument.
+//! An object id: 40 hex digits, or 64 in sha256 repositories. Always safe to pass as an argument.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::GitError;
 
-/// The name of a git object.
+/// The id of a git object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Oid(String);
 
 impl Oid {
-    /// Parses a full id; a trailing line end is forgiven because git prints one.
+    /// Parses a full id; a trailing line ending is accepted because git prints one.
     pub fn parse(text: &str) -> Result<Self, GitError> {
         let text = text.trim_end();
         let hex = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -24,12 +24,12 @@ impl Oid {
         }
     }
 
-    /// The digits.
+    /// The hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Twelve digits: enough for people and for directory names.
+    /// The first twelve digits: enough for display and for directory names.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }

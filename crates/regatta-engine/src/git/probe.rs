@@ -1,7 +1,7 @@
-//! Many questions about commits in one process each: what changed, and would it merge.
+//! Answers many questions about commits with one process each: what changed, and would it merge.
 //!
-//! Neither keeps a process to talk to: `merge-tree --stdin` does not flush, so whole batches go in. What merging
-//! writes goes where [`Quarantine`] says, never into the repository.
+//! No process is kept running to talk to: `merge-tree --stdin` does not flush, so whole batches are sent. What merging
+//! writes goes into the [`Quarantine`], never into the repository.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,21 +13,21 @@ use regatta_core::radar::{Outcome, Touch, Touched};
 
 use super::{GitCommand, GitError, Oid, Work, io};
 
-/// A directory for objects that nobody needs for long, which sees the repository's own behind it.
+/// A directory for short-lived objects, with access to the repository's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Quarantine {
     objects: PathBuf,
-    /// What merges wrote: nobody ever reads it.
+    /// Objects that merges wrote; they are never read.
     merged: PathBuf,
 }
 
-/// Pairs that go into one process. What it writes stays until it has ended.
+/// Maximum number of pairs per process. What it writes stays until it has ended.
 const BATCH: usize = 512;
-/// More than this, and what merges wrote is deleted at once; files that were deleted make new ones slow on ext4.
+/// Beyond this, the objects that merges wrote are deleted at once; many deleted files make new ones slow on ext4.
 const MOST_MERGED: (usize, u64) = (10_000, 64 << 20);
 
 impl Quarantine {
-    /// Uses `dir`, making it if it is not there.
+    /// Uses `dir`, creating it if it is missing.
     pub(crate) fn open(dir: &Path) -> Result<Self, GitError> {
         let (objects, merged) = (dir.join("objects"), dir.join("merged"));
         for dir in [&objects, &merged] {
@@ -58,7 +58,7 @@ impl Quarantine {
         self.around(work, work.bare_with(&self.merged))
     }
 
-    /// Deletes what merges wrote, if it is much.
+    /// Deletes the objects that merges wrote if there are many.
     fn tidy(&self) -> Result<(), GitError> {
         let (mut files, mut bytes) = (0, 0);
         for dir in fs::read_dir(&self.merged).map_err(io("list", &self.merged))?.flatten() {
@@ -74,15 +74,15 @@ impl Quarantine {
         Ok(())
     }
 
-    /// A command in the files at `worktree` with an index of our own. It leaves no trace of itself there, and none in
-    /// what other commands know of that worktree: an agent, or Regatta itself, may be at work in it.
+    /// A command on the files at `worktree` with our own index. It leaves no trace there, nor in what other commands
+    /// know about that worktree: an agent, or Regatta itself, may be working in it.
     pub(crate) fn beside(&self, work: &Work, worktree: &Path, index: &Path) -> GitCommand {
         let command = work.bare_with(&self.objects).env("GIT_WORK_TREE", worktree);
         self.around(work, command.env("GIT_INDEX_FILE", index).cwd(worktree))
     }
 }
 
-/// A directory in a list that is separated by colons, as git unquotes it.
+/// A directory for a colon-separated list, quoted as git expects.
 pub(crate) fn quoted(dir: &Path) -> OsString {
     let mut text = vec![b'"'];
     for byte in dir.as_os_str().as_bytes() {
@@ -95,7 +95,7 @@ pub(crate) fn quoted(dir: &Path) -> OsString {
     OsString::from_vec(text)
 }
 
-/// What became of each of `steps`, which are commits from and to.
+/// The paths that each of `steps`, given as (from, to), touches.
 pub(crate) fn touched(
     work: &Work,
     quarantine: &Quarantine,
@@ -104,7 +104,7 @@ pub(crate) fn touched(
     if steps.is_empty() {
         return Ok(Vec::new());
     }
-    // A commit and what to take for its parent.
+    // A commit and the commit to take for its parent.
     let lines: String = steps.iter().map(|(from, to)| format!("{to} {from}\n")).collect();
     let flags = ["diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", "--always"];
     let listed = quarantine.bare(work).args(flags).stdin(lines).bytes()?;
@@ -131,7 +131,7 @@ pub(crate) fn touched(
     }
 }
 
-/// How each of `pairs` would merge; `None` for one that git could not merge at all.
+/// How each of `pairs` would merge; `None` if git could not merge it at all.
 pub(crate) fn merges(
     work: &Work,
     quarantine: &Quarantine,
@@ -151,7 +151,7 @@ pub(crate) fn merges(
         let n_left = batch.len().saturating_sub(answered.len());
         found.extend(answered.into_iter().map(Some).take(batch.len()));
         if !good && n_left > 0 {
-            // It dies at the first it cannot merge (a commit of a lane that was pruned meanwhile): on with the rest.
+            // Git exits at the first pair that it cannot merge (a pruned commit of a lane): continue with the rest.
             found.push(None);
         }
         quarantine.tidy()?;
@@ -159,23 +159,23 @@ pub(crate) fn merges(
     Ok(found)
 }
 
-/// Reads, for each merge, `1 NUL tree NUL NUL`, or the same with `0` and before the last NUL
-/// `(<mode> <oid> <stage> TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
+/// Parses, for each merge, `1 NUL tree NUL NUL`, or the same with `0` and before the last NUL `(<mode> <oid> <stage>
+/// TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
 fn outcomes(said: &[u8]) -> Vec<Outcome> {
-    // What stands behind the last NUL is no field, or one that was cut off.
+    // Anything after the last NUL is not a field, or an incomplete one.
     let Some(end) = said.iter().rposition(|b| *b == 0) else { return Vec::new() };
     let mut fields = said[..end].split(|b| *b == 0);
     let mut found = Vec::new();
     loop {
         match fields.next() {
             Some(b"1") => {
-                // Its tree, and the end; messages only where somebody asks for them.
+                // Its tree, and the end; messages come only on request.
                 let (Some(_), Some(b"")) = (fields.next(), fields.next()) else { return found };
                 found.push(Outcome::Clean);
             }
             Some(b"0") => match conflict(&mut fields) {
                 Some(files) => found.push(Outcome::conflict(files)),
-                // Cut off in the middle.
+                // The output was cut off.
                 None => return found,
             },
             _ => return found,
@@ -205,7 +205,7 @@ fn conflict<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Vec<Strin
             named.push(text(fields.next()?));
         }
         let (kind, _message) = (fields.next()?, fields.next()?);
-        // Conflicts of whole directories leave no entry above; "Auto-merging x" is none.
+        // Conflicts of whole directories have no entry above; "Auto-merging x" is not a conflict.
         if kind.starts_with(b"CONFLICT") {
             files.extend(named);
         }

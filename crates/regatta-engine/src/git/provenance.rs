@@ -1,16 +1,16 @@
-//! Where a file of the checkout came from: this user's hands, or somebody else's commits.
+//! The origin of a file in the checkout: the user, or other people's commits.
 
 use std::path::Path;
 
 use super::{GitError, Oid, Repo, Work, oid_line, refs};
 
-/// Entries of the reflog that are looked at: of commits that were made long ago nobody asks.
+/// Maximum number of reflog entries to read: older commits do not matter.
 const MOST_ENTRIES: &str = "--max-count=2000";
 
-/// Where the content of a file came from.
+/// The origin of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOrigin {
-    /// Git does not know it, or it differs from what is committed.
+    /// It is untracked, or differs from the committed version.
     Local,
     /// It was committed in this clone.
     CommittedHere,
@@ -19,7 +19,7 @@ pub enum FileOrigin {
 }
 
 impl Repo {
-    /// The first path of Regatta's state directory that git tracks, in the index of a checkout or in its HEAD.
+    /// The first tracked path of Regatta's state directory, in the index or the HEAD of a checkout.
     pub(crate) fn tracked_state(&self) -> Result<Option<String>, GitError> {
         let mut git_dirs = vec![&self.git_dir];
         if self.main_worktree.is_some() && self.common_dir != self.git_dir {
@@ -43,7 +43,7 @@ impl Repo {
     }
 }
 
-/// The entry among NUL-separated names that would be Regatta's state directory, also where case does not count.
+/// The NUL-separated name that would be Regatta's state directory, also on case-insensitive file systems.
 fn state_entry(names: &[u8]) -> Option<String> {
     let found = names.split(|b| *b == 0).find(|name| name.eq_ignore_ascii_case(b".regatta"))?;
     Some(String::from_utf8_lossy(found).into_owned())
@@ -61,7 +61,7 @@ impl Work {
         Ok(state_entry(&names).is_some())
     }
 
-    /// Where the content of `file`, given as bytes, came from.
+    /// The origin of the content of `file`, given as bytes.
     pub fn file_origin(&self, file: &Path, content: &[u8]) -> Result<FileOrigin, GitError> {
         let repo = &self.repo;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -77,7 +77,7 @@ impl Work {
             return Ok(FileOrigin::Local);
         }
         let committed = oid_line(&committed.stdout)?;
-        // Line ends and filters make a file differ that nobody has touched.
+        // Line endings and filters can make an untouched file differ.
         let hash = self.at(&repo.toplevel, &repo.git_dir, Some(&head))?.arg("hash-object");
         let now = oid_line(&hash.arg(format!("--path={name}")).arg("--stdin").stdin(content).bytes()?)?;
         if now != committed {

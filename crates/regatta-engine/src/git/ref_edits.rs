@@ -1,7 +1,8 @@
-//! Which refs our git processes are editing, on disk: what a killed one left locked can be told from what others hold.
+//! Records on disk of the refs that our git processes are editing: they distinguish locks left by a killed git from
+//! locks held by others.
 //!
-//! A record is written before `git update-ref` starts and goes when that ended by itself. One that is still there
-//! belongs to an edit under way, or to one whose git, or whose Regatta, was killed.
+//! A record is written before `git update-ref` starts and removed when that ends by itself. A remaining record belongs
+//! to a running edit, or to one whose git, or whose Regatta, was killed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,21 +11,21 @@ use std::path::{Path, PathBuf};
 use super::unique_suffix;
 use crate::process::Identity;
 
-/// Records older than this explain no lock any more, in seconds.
+/// Age in seconds beyond which a record no longer explains a lock.
 const FORGOTTEN: i64 = 24 * 3600;
 
-/// One edit under way.
+/// The record of one edit.
 pub(super) struct RefEditRecord {
     path: PathBuf,
 }
 
 impl RefEditRecord {
-    /// Where a repository keeps them; `None` where there is no state directory yet.
+    /// The directory of a repository's records; `None` while there is no state directory.
     pub(super) fn dir(state_dir: &Path) -> Option<PathBuf> {
         state_dir.is_dir().then(|| state_dir.join("ref-edits"))
     }
 
-    /// Records an edit. A record that cannot be written only means that a lock would have to be removed by hand.
+    /// Records an edit. If the record cannot be written, a leftover lock would have to be removed by hand.
     pub(super) fn begin(dir: &Path) -> Option<Self> {
         let own = Identity::of(std::process::id()).ok()?;
         fs::create_dir_all(dir).ok()?;
@@ -33,22 +34,22 @@ impl RefEditRecord {
         Some(Self { path })
     }
 
-    /// Git ended by itself, and took its locks along.
+    /// Git ended by itself and removed its locks.
     pub(super) fn done(self) {
         fs::remove_file(&self.path).ok();
     }
 
-    /// Git was killed; whatever it locked until now may be locked still.
+    /// Git was killed; its locks may remain.
     pub(super) fn killed(self) {
         fs::rename(&self.path, self.path.with_extension("killed")).ok();
     }
 }
 
-/// Whether a lock was made during an edit of ours that was killed.
+/// Whether a lock was created during an edit of ours that was killed.
 pub(super) fn left_behind(dir: &Path, lock: &Path, meta: &fs::Metadata) -> bool {
     let name = lock.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let below_heads = lock.ancestors().any(|above| above.ends_with("refs/heads"));
-    // All that an edit of branches locks; the user's index is never among it.
+    // Everything that an edit of branches locks; this never includes the user's index.
     if !below_heads && !matches!(name, "HEAD.lock" | "packed-refs.lock") {
         return false;
     }
@@ -76,7 +77,7 @@ fn stamp(seconds: i64, nanos: i64) -> i128 {
     i128::from(seconds) * 1_000_000_000 + i128::from(nanos)
 }
 
-/// Whether the Regatta that began an edit is still there.
+/// Whether the Regatta process that started an edit is still alive.
 fn is_alive(record: &Path) -> bool {
     let text = fs::read_to_string(record).unwrap_or_default();
     serde_json::from_str::<Identity>(&text).is_ok_and(|begun_by| !begun_by.seems_gone())

@@ -1,7 +1,7 @@
-//! Reading refs without a process, moving them by compare-and-swap.
+//! Reads refs without a process and moves them by compare-and-swap.
 //!
-//! Invariant: a ref moves only from the value the caller saw. Reading looks at the files git itself would look at;
-//! repositories with another ref storage are asked through git.
+//! Invariant: a ref moves only from the value the caller saw. Reads use the same files as git; repositories with
+//! another ref storage are read through git.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::command::Ran;
 use super::ref_edits::RefEditRecord;
 use super::{GitCommand, GitError, Oid, Repo, absent_is_none, io};
 
-/// How often an edit is run whose git is killed each time.
+/// How often to run an edit whose git is killed each time.
 const KILLED_TRIES: u32 = 3;
 
-/// What a HEAD file says.
+/// The content of a HEAD file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeadRef {
     Symbolic(String),
@@ -30,7 +30,7 @@ pub enum BranchTip {
 }
 
 impl BranchTip {
-    /// The commit, wherever it came from.
+    /// The commit in either case.
     pub fn oid(&self) -> &Oid {
         match self {
             Self::Local(oid) | Self::Remote(oid) => oid,
@@ -38,33 +38,33 @@ impl BranchTip {
     }
 }
 
-/// What a ref must be for an edit to happen.
+/// The value a ref must have for an edit to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// There must be none.
+    /// It must not exist.
     Absent,
-    /// It must be here.
+    /// It must point at this commit.
     Is(Oid),
 }
 
 /// One ref's move, or its deletion when `new` is `None`.
 #[derive(Clone, Debug)]
 pub struct RefEdit {
-    /// Full name.
+    /// Full name of the ref.
     pub name: String,
-    /// Where to.
+    /// The new value.
     pub new: Option<Oid>,
-    /// Where from.
+    /// The expected old value.
     pub old: Expect,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum RefOutcome {
-    /// All edits are done.
+    /// All edits were made.
     Done,
-    /// This ref was elsewhere; nothing was done.
+    /// This ref had another value; nothing was changed.
     Moved { name: String, now: Option<Oid> },
 }
 
@@ -112,9 +112,9 @@ impl Repo {
             script.extend_from_slice(b"option no-deref\0");
             script.extend_from_slice(line.as_bytes());
         }
-        // The reflog needs somebody; the user's own settings may be missing.
+        // The reflog needs an identity; the user's own settings may be missing.
         let who = super::Identity::fallback();
-        // Not repeated by itself after a kill: the record has to say first that its locks may be left behind.
+        // Not repeated automatically after a kill: the record must first say that its locks may remain.
         let git = self.real_in(git_dir).durable().only_once();
         let command = (git.args(["update-ref", "-m", message, "--stdin", "-z"]))
             .env("GIT_COMMITTER_NAME", &who.name)
@@ -129,7 +129,7 @@ impl Repo {
             if ran.code.is_some() {
                 break;
             }
-            // It was killed, before or after it moved them: each ref says which.
+            // It was killed, before or after it moved them: each ref shows which.
             let mut all_moved = true;
             for edit in edits {
                 all_moved &= read(&edit.name)? == edit.new;
@@ -146,7 +146,7 @@ impl Repo {
         for edit in edits {
             seen.push(read(&edit.name)?);
         }
-        // Git may have been killed when all was done and only its answer was missing.
+        // Git may have been killed after everything was done, before it could answer.
         if edits.iter().zip(&seen).all(|(edit, now)| edit.new == *now) {
             return Ok(RefOutcome::Done);
         }
@@ -162,7 +162,7 @@ impl Repo {
         Err(ran.into_error())
     }
 
-    /// Runs an edit of refs with a record of it on disk.
+    /// Runs an edit of refs with a record on disk.
     fn recorded(&self, command: &GitCommand) -> Result<Ran, GitError> {
         let record = RefEditRecord::dir(&self.state_dir).and_then(|dir| RefEditRecord::begin(&dir));
         let ran = command.run();
@@ -185,7 +185,7 @@ impl Repo {
             .collect()
     }
 
-    /// Refs below a prefix that ends in `/` whose commits are not all in `tip`, newest first, at most so many.
+    /// Refs below a prefix that ends in `/` whose commits are not all in `tip`, newest first, up to a maximum number.
     pub(crate) fn unmerged_below(
         &self,
         prefix: &str,
@@ -213,7 +213,7 @@ pub(crate) fn head(repo: &Repo, git_dir: &Path) -> Result<HeadRef, GitError> {
     Ok(HeadRef::Detached(Oid::parse(&fs::read_to_string(&path).map_err(io("read", &path))?)?))
 }
 
-/// The commit HEAD of one worktree stands at; `None` on an unborn branch.
+/// The commit that HEAD of one worktree points at; `None` on an unborn branch.
 pub(crate) fn head_oid(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
     match head(repo, git_dir)? {
         HeadRef::Detached(oid) => Ok(Some(oid)),
@@ -221,7 +221,7 @@ pub(crate) fn head_oid(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitEr
     }
 }
 
-/// HEAD of a repository of its own, read from its files; `None` if it is unborn.
+/// HEAD of a separate repository, read from its files; `None` if it is unborn.
 pub(crate) fn read_head_in(git_dir: &Path) -> Result<Option<Oid>, GitError> {
     let path = git_dir.join("HEAD");
     let text = fs::read_to_string(&path).map_err(io("read", &path))?;
@@ -234,7 +234,7 @@ pub(crate) fn read_head_in(git_dir: &Path) -> Result<Option<Oid>, GitError> {
     }
 }
 
-/// Where a symbolic ref points; `None` if it is absent or no symbolic ref.
+/// The target of a symbolic ref; `None` if it is absent or not symbolic.
 pub(crate) fn symbolic_target(repo: &Repo, git_dir: &Path, name: &str) -> Result<Option<String>, GitError> {
     if repo.reftable {
         let ran = repo.real_in(git_dir).args(["symbolic-ref", "--quiet", "--", name]).run()?;
@@ -253,7 +253,7 @@ pub(crate) fn oid_line(bytes: &[u8]) -> Result<Oid, GitError> {
 fn read_files_ref(common_dir: &Path, name: &str, depth: u8) -> Result<Option<Oid>, GitError> {
     let path = common_dir.join(name);
     let loose = match absent_is_none(fs::read_to_string(&path)) {
-        // A directory where the ref would be means there is no loose ref of that name.
+        // A directory in place of the ref means that there is no loose ref with that name.
         Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => None,
         other => other.map_err(io("read", &path))?,
     };
@@ -283,7 +283,7 @@ fn read_packed_ref(common_dir: &Path, name: &str) -> Result<Option<Oid>, GitErro
     Ok(None)
 }
 
-/// Refuses what could leave `refs/` or be read as an option; git checks the finer rules itself.
+/// Refuses names that could leave `refs/` or be read as an option; git checks the finer rules itself.
 pub(crate) fn check_ref_name(name: &str) -> Result<(), GitError> {
     let bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     let bad_char = |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');

@@ -1,4 +1,4 @@
-//! The user's repository, found from wherever the user stands.
+//! The user's repository, found from the current directory.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,30 +29,30 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who commits where the user never said who they are.
+    /// The committer if the user has not configured one.
     pub fn fallback() -> Self {
         Self { name: "Regatta".into(), email: "regatta@localhost".into() }
     }
 }
 
-/// A repository and the worktree we stand in.
+/// A repository and the current worktree.
 #[derive(Clone, Debug)]
 pub struct Repo {
-    /// The worktree we stand in.
+    /// The current worktree.
     pub toplevel: PathBuf,
     /// That worktree's own git directory.
     pub git_dir: PathBuf,
     /// The git directory all worktrees share.
     pub common_dir: PathBuf,
-    /// Where the project lives: the main worktree, or the toplevel where there is none.
+    /// The root of the project: the main worktree, or the toplevel if there is none.
     pub root: PathBuf,
     /// The main worktree, unless the shared directory has none.
     pub main_worktree: Option<PathBuf>,
-    /// Whether the shared directory is a bare repository (we then stand in a linked worktree of it).
+    /// Whether the shared directory is a bare repository (the current worktree is then a linked one).
     pub is_bare: bool,
-    /// HEAD of the worktree we stand in, when we looked.
+    /// HEAD of the current worktree at the time of discovery.
     pub head: Head,
-    /// Regatta's own directory, `<root>/.regatta` unless told otherwise.
+    /// Regatta's own directory, `<root>/.regatta` by default.
     pub state_dir: PathBuf,
     pub(crate) reftable: bool,
     pub(crate) env: GitEnv,
@@ -64,7 +64,7 @@ impl Repo {
         Self::discover_in(start, state_dir_override, GitEnv::inherited())
     }
 
-    /// The same with a chosen environment for every git process of this repository.
+    /// The same with a given environment for every git process of this repository.
     pub fn discover_in(
         start: &Path,
         state_dir_override: Option<&Path>,
@@ -96,7 +96,7 @@ impl Repo {
         let dot_git = common_dir.file_name() == Some(OsStr::new(".git"));
         let toplevel = match rest.first() {
             Some(toplevel) if inside == b"true" => path(toplevel),
-            // Somebody stands inside `.git` itself: the checkout around it is meant.
+            // The current directory is inside `.git` itself: use the checkout around it.
             _ if !is_bare && dot_git && git_dir == common_dir => {
                 common_dir.parent().unwrap_or(start).to_owned()
             }
@@ -130,7 +130,7 @@ impl Repo {
         Ok(repo)
     }
 
-    /// A linked worktree answers "not bare" even where the directory it hangs on is.
+    /// A linked worktree answers "not bare" even if its shared directory is.
     fn says_bare(env: &GitEnv, common_dir: &Path) -> Result<bool, GitError> {
         let asked = GitCommand::new(env).env("GIT_DIR", common_dir).args([
             "config",
@@ -153,12 +153,12 @@ impl Repo {
         command.cwd(&self.common_dir).ref_edits(RefEditRecord::dir(&self.state_dir))
     }
 
-    /// Lock files that no process holds any more, of ours and of the user's.
+    /// Lock files that no process holds any more, ours and the user's.
     pub fn stale_locks(&self) -> Vec<StaleLock> {
         locks::stale_below(&self.common_dir)
     }
 
-    /// Removes a stale lock, if it may go without asking the user.
+    /// Removes a stale lock, if that is allowed without asking the user.
     pub fn clear_lock(&self, lock: &Path) -> bool {
         locks::clear(lock, RefEditRecord::dir(&self.state_dir).as_deref())
     }
@@ -174,8 +174,8 @@ impl Repo {
         }
     }
 
-    /// What `origin` calls its default, if there is a branch of that name here, else what the main worktree has
-    /// checked out.
+    /// The default branch of `origin`, if a branch with that name exists here, else the one checked out in the main
+    /// worktree.
     pub fn default_branch(&self) -> Option<String> {
         let remote = refs::symbolic_target(self, &self.common_dir, "refs/remotes/origin/HEAD").ok().flatten();
         if let Some(branch) = remote.as_deref().and_then(|name| name.strip_prefix("refs/remotes/origin/"))

@@ -1,37 +1,37 @@
-//! The work that was saved from being lost, for people to look through.
+//! Salvaged work, for users to inspect.
 
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
 use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo};
 
-/// Salvage refs live here, one directory per task.
+/// Prefix of salvage refs, one directory per task.
 pub(crate) const SALVAGE: &str = "refs/regatta/salvage/";
 
-/// How many numbers that some process has locked are passed over.
+/// How many locked numbers to skip.
 const LOCKED_NUMBERS: u32 = 2;
 
-/// One saved state of a lane.
+/// One salvaged state of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvage {
     /// Full ref name.
     pub name: String,
     /// The commit that holds the work.
     pub oid: Oid,
-    /// Whose lane it was.
+    /// The task of the lane.
     pub task: TaskId,
-    /// Why it was saved, in one line.
+    /// Why it was salvaged, in one line.
     pub subject: String,
     /// When.
     pub at: Timestamp,
 }
 
-/// Everything saved in this repository, oldest number first within each task.
+/// All salvages in this repository, lowest number first within each task.
 pub fn salvages(repo: &Repo) -> Result<Vec<Salvage>, GitError> {
     list(repo, SALVAGE)
 }
 
-/// What was saved for one task.
+/// The salvages of one task.
 pub fn salvages_of(repo: &Repo, task: &TaskId) -> Result<Vec<Salvage>, GitError> {
     list(repo, &format!("{SALVAGE}{task}/"))
 }
@@ -61,8 +61,8 @@ fn list(repo: &Repo, prefix: &str) -> Result<Vec<Salvage>, GitError> {
     Ok(found)
 }
 
-/// Gives a commit a salvage ref: the next free number under the task's directory. Losing a race for one means taking
-/// the next; a commit that has one keeps it.
+/// Gives a commit a salvage ref: the next free number under the task's directory. If another process takes the number
+/// first, the next one is used; a commit that already has a ref keeps it.
 pub(crate) fn save_commit(repo: &Repo, task: &TaskId, commit: &Oid) -> Result<(String, Oid), GitError> {
     let prefix = format!("{SALVAGE}{task}/");
     let taken = repo.refs_below(&prefix)?;
@@ -77,7 +77,7 @@ pub(crate) fn save_commit(repo: &Repo, task: &TaskId, commit: &Oid) -> Result<(S
         match repo.update_refs(&[edit], "regatta: salvage") {
             Ok(RefOutcome::Done) => return Ok((name, commit.clone())),
             Ok(RefOutcome::Moved { .. }) => {}
-            // Some process holds this number: work is not left unsaved for that.
+            // Another process locks this number: work must not stay unsaved because of that.
             Err(GitError::Locked { .. }) if locked < LOCKED_NUMBERS => locked += 1,
             Err(error) => return Err(error),
         }

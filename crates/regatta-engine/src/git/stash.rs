@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use super::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, absent_is_none, io};
 
 const STASH: &str = "refs/stash";
-/// Where stashes that went are kept.
+/// Prefix of the refs for stashes that were removed.
 const KEPT: &str = "refs/regatta/stash/";
 
 /// One entry of `git stash list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stash {
     pub(crate) commit: Oid,
-    /// As the list has it: `WIP on main: …`.
+    /// The message in the list: `WIP on main: …`.
     pub(crate) message: String,
 }
 
 impl Repo {
-    /// What is stashed, the oldest first.
+    /// All stashes, the oldest first.
     pub(crate) fn stashes(&self) -> Result<Vec<Stash>, GitError> {
         if self.reftable {
             let ran = self.real().args(["reflog", "show", "--format=%H%x09%gs", STASH, "--"]).run()?;
@@ -36,7 +36,7 @@ impl Repo {
         Ok(parse(&lines.join("\n")))
     }
 
-    /// Holds a stash that is in the list no more; its ref, where it had none.
+    /// Keeps a stash that is no longer in the list; returns its ref if it had none before.
     pub(crate) fn keep_stash(&self, stash: &Stash) -> Result<Option<String>, GitError> {
         let name = format!("{KEPT}{}", stash.commit.short());
         if self.read_ref(&name)?.is_some() {
@@ -54,7 +54,7 @@ impl Repo {
     }
 }
 
-/// Reads lines of an id, perhaps more, and a message behind a tab.
+/// Parses lines of an id, possibly more fields, and a message behind a tab.
 pub(crate) fn parse(lines: &str) -> Vec<Stash> {
     let stash = |line: &str| {
         let (facts, message) = line.split_once('\t')?;
@@ -65,8 +65,8 @@ pub(crate) fn parse(lines: &str) -> Vec<Stash> {
 }
 
 impl Work {
-    /// Whether what `head` changed since `base` is what the stash changed. Of one that is gone, the same files are enough:
-    /// bringing it in may have merged them.
+    /// Whether the changes of `head` since `base` are those of the stash. If the stash is gone, the same files are
+    /// enough: applying it may have merged them.
     pub(crate) fn has_stash(
         &self,
         stash: &Stash,
@@ -78,7 +78,7 @@ impl Work {
         let Some(onto) = self.parent_of(&stash.commit)? else { return Ok(false) };
         let mut files: BTreeSet<PathBuf> = self.paths_between(&onto, &stash.commit)?.into_iter().collect();
         let mut same = !self.paths_between(&stash.commit, head)?.iter().any(|path| files.contains(path));
-        // What was untracked is in a third parent.
+        // Untracked files are in a third parent.
         let commits = self.commits_beyond(&[&onto], &stash.commit)?;
         let untracked = commits.iter().find(|commit| commit.parents.is_empty());
         if let Some(untracked) = untracked {

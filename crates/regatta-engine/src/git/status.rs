@@ -1,4 +1,4 @@
-//! What is not committed in a worktree, whatever the user's own status settings hide.
+//! Uncommitted changes in a worktree, regardless of the user's own status settings.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,28 +24,28 @@ pub enum ChangeKind {
 pub struct Change {
     /// Relative to the worktree.
     pub path: PathBuf,
-    /// How.
+    /// The kind of difference.
     pub kind: ChangeKind,
     /// The index differs from HEAD *and* the file differs from the index: three states to keep.
     pub staged_otherwise: bool,
 }
 
-/// All that differs from HEAD.
+/// All differences from HEAD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Files, sorted by git.
+    /// Files, in git's order.
     pub changes: Vec<Change>,
-    /// Untracked directories that are repositories of their own; their content is invisible to git here.
+    /// Untracked directories that are repositories themselves; git does not see their content here.
     pub nested: Vec<PathBuf>,
 }
 
 impl Status {
-    /// Nothing to save.
+    /// True if there is nothing to save.
     pub fn is_clean(&self) -> bool {
         self.changes.is_empty() && self.nested.is_empty()
     }
 
-    /// Only what `keep` accepts.
+    /// Keeps only the paths that `keep` accepts.
     pub(crate) fn filtered(mut self, keep: impl Fn(&Path) -> bool) -> Self {
         self.changes.retain(|change| keep(&change.path));
         self.nested.retain(|path| keep(path));
@@ -54,17 +54,17 @@ impl Status {
 }
 
 impl Work {
-    /// Tracked and untracked differences from `head`. Submodules count by their commit; what is dirty inside one is
-    /// looked at separately, because git would do it with the submodule's own (agent-writable) configuration.
+    /// Tracked and untracked differences from `head`. Submodules count by their commit; changes inside one are examined
+    /// separately, because git would use the submodule's own (agent-writable) configuration for that.
     pub(crate) fn status(&self, worktree: &Path, git_dir: &Path, head: &Oid) -> Result<Status, GitError> {
         let (index, objects) = (git_dir.join("index"), self.objects_dir());
         self.status_at(&Place { worktree, index: &index, objects: &objects, head: Some(head) })
     }
 
-    /// The same with a chosen index.
+    /// The same with a given index.
     pub(crate) fn status_at(&self, place: &Place<'_>) -> Result<Status, GitError> {
         let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
-        // Looking at a user's checkout leaves even its index alone; in a lane, a refreshed index saves the next look.
+        // In a user's checkout not even the index is touched; in a lane, a refreshed index speeds up the next call.
         let lane = place.index.parent().and_then(Path::file_name);
         let lane = lane.is_some_and(|name| name.as_bytes().starts_with(LANE_PREFIX.as_bytes()));
         let command = self.at_place(place)?.env("GIT_OPTIONAL_LOCKS", if lane { "1" } else { "0" });
@@ -72,7 +72,7 @@ impl Work {
     }
 }
 
-/// Reads `git status --porcelain=v2 -z`.
+/// Parses `git status --porcelain=v2 -z`.
 fn parse(listed: &[u8]) -> Result<Status, GitError> {
     let mut status = Status::default();
     for line in listed.split(|b| *b == 0).filter(|line| !line.is_empty()) {
@@ -87,7 +87,7 @@ fn parse(listed: &[u8]) -> Result<Status, GitError> {
             b'#' | b'!' => continue,
             _ => return Err(odd()),
         };
-        // The path stands last and may hold spaces, so the line is split a fixed number of times.
+        // The path comes last and may contain spaces, so the line is split a fixed number of times.
         let mut parts = line.splitn(fields, |b| *b == b' ');
         let xy = parts.nth(1).ok_or_else(odd)?;
         let path = if fields == 2 { xy } else { parts.last().ok_or_else(odd)? };

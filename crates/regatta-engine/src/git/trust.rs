@@ -1,9 +1,9 @@
 //! The user's git configuration as the user last trusted it.
 //!
-//! Invariant: what a [`Work`](super::Work) command obeys is in the snapshot, and a snapshot never changes: its
-//! directory is named after its content. All lanes share `.git/config` and `.git/hooks`, so an agent can plant a
-//! filter or a hook there; without the snapshot it would run in Regatta's own next command, with Regatta's rights.
-//! `crate::trust` keeps snapshots with the user's own state and says which one is in force.
+//! Invariant: everything a [`Work`](super::Work) command obeys is in the snapshot, and a snapshot never changes: its
+//! directory is named after its content. All lanes share `.git/config` and `.git/hooks`, so an agent can plant a filter
+//! or a hook there; without the snapshot it would run in Regatta's own next command, with Regatta's rights.
+//! `crate::trust` keeps snapshots with the user's own state and decides which one is in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,32 +19,32 @@ use super::{
     trusted_hooks,
 };
 
-/// What Regatta itself leaves lying around.
+/// Files that Regatta itself leaves behind.
 pub(crate) const OWN_EXCLUDES: [&str; 1] = ["/.regatta/"];
 
-/// A private git directory made from the user's settings, and what is needed to tell later whether they changed.
+/// A private git directory made from the user's settings, with the data needed to detect later changes.
 #[derive(Clone, Debug)]
 pub struct TrustSnapshot {
     repo: Repo,
     manifest: Manifest,
-    /// Names the content, and with it the private directory.
+    /// A digest of the content, which also names the private directory.
     digest: String,
 }
 
-/// One thing that is not what it was: a setting, or a hook.
+/// One difference: a setting or a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The name of the setting, or `hooks/NAME`.
     pub what: String,
-    /// What it was; `None` if it was not there.
+    /// The old value; `None` if it did not exist.
     pub was: Option<String>,
-    /// What it is; `None` if it is not there any more.
+    /// The new value; `None` if it no longer exists.
     pub is: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Manifest {
-    /// Settings that can make git run a program or talk to another place, with all their values.
+    /// Settings that can make git run a program or contact another host, with all their values.
     dangerous: BTreeMap<String, Vec<String>>,
     hooks: Option<HookSource>,
     hook_files: BTreeMap<String, String>,
@@ -58,18 +58,18 @@ struct Manifest {
     urls: BTreeMap<String, String>,
 }
 
-/// Everything a snapshot is made of.
+/// The full content of a snapshot.
 struct Content {
     manifest: Vec<u8>,
     config: Vec<u8>,
     exclude: Vec<u8>,
     attributes: Vec<u8>,
-    /// Where the files of `hooks` are copied from.
+    /// The directory from which the files of `hooks` are copied.
     hooks: Option<PathBuf>,
 }
 
 impl Content {
-    /// As the repository has it now.
+    /// The current content of the repository.
     fn found(repo: &Repo) -> Result<(Self, Manifest), GitError> {
         let settings = load_settings(repo)?;
         let mut exclude = read_or_empty(&repo.common_dir.join("info/exclude"))?;
@@ -100,7 +100,7 @@ impl Content {
         Ok((content, manifest))
     }
 
-    /// As [`Self::write`] left it; `None` where that is not whole.
+    /// The content that [`Self::write`] stored; `None` if it is incomplete.
     fn load(dir: &Path) -> Result<Option<(Self, Manifest)>, GitError> {
         let read = |name: &str| {
             let path = dir.join(name);
@@ -127,7 +127,8 @@ impl Content {
         trusted_hooks::hex(&hash.finalize()[..16])
     }
 
-    /// Brings `dir` to this content, whatever it held; what is right already is left alone, since git may read it now.
+    /// Writes this content to `dir`, whatever it contained; correct files are left alone, since git may be reading
+    /// them.
     fn write(&self, dir: &Path, hook_files: &BTreeMap<String, String>) -> Result<(), GitError> {
         let info = dir.join("info");
         fs::create_dir_all(&info).map_err(io("create", &info))?;
@@ -154,13 +155,13 @@ impl Content {
 }
 
 impl TrustSnapshot {
-    /// The settings and hooks that are there now.
+    /// Takes a snapshot of the current settings and hooks.
     pub fn take(repo: &Repo) -> Result<Self, GitError> {
         let (content, manifest) = Content::found(repo)?;
         Self::make(repo, &content, manifest)
     }
 
-    /// The snapshot that [`Self::save`] left below `dir`; `None` if none is there, or it was changed since.
+    /// The snapshot that [`Self::save`] stored below `dir`; `None` if there is none, or if it was changed since.
     pub fn load(repo: &Repo, dir: &Path, digest: &str) -> Result<Option<Self>, GitError> {
         match Content::load(&dir.join(digest))? {
             Some((content, manifest)) if content.digest() == digest => {
@@ -178,11 +179,11 @@ impl TrustSnapshot {
         content.write(&dir.join(&self.digest), &manifest.hook_files)
     }
 
-    /// Makes the private git directory of this content, or checks that it is as it must be.
+    /// Creates the private git directory for this content, or checks the existing one.
     fn make(repo: &Repo, content: &Content, manifest: Manifest) -> Result<Self, GitError> {
         let made = Self { repo: repo.clone(), manifest, digest: content.digest() };
         let private = made.private_dir();
-        // Two processes that begin in the same moment make it one after the other.
+        // Two processes that start at the same moment create it one after the other.
         let _making = FileLock::wait(repo.state_dir.join("git/trust.lock"))?;
         for dir in ["objects", "shadows", "tmp"] {
             let dir = private.join(dir);
@@ -197,7 +198,7 @@ impl TrustSnapshot {
         Ok(made)
     }
 
-    /// Names the content.
+    /// The digest of the content.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -230,7 +231,7 @@ impl TrustSnapshot {
         Ok(changed)
     }
 
-    /// Everything that git may run or follow, for a person to read: settings with their values, and hooks.
+    /// Everything that git may run or follow, for the user to review: settings with their values, and hooks.
     pub fn powers(&self) -> Vec<Difference> {
         let settings = self.manifest.dangerous.iter().map(|(key, values)| (key.clone(), values.join("; ")));
         let hooks =
@@ -238,7 +239,7 @@ impl TrustSnapshot {
         settings.chain(hooks).map(|(what, is)| Difference { what, was: None, is: Some(is) }).collect()
     }
 
-    /// Who commits.
+    /// The committer.
     pub fn identity(&self) -> Identity {
         match (&self.manifest.name, &self.manifest.email) {
             (Some(name), Some(email)) => Identity { name: name.clone(), email: email.clone() },
@@ -251,7 +252,7 @@ impl TrustSnapshot {
         self.manifest.sign_commits.then_some(self.manifest.signing_key.as_deref())
     }
 
-    /// The user's own ignore rules, from wherever they keep them.
+    /// The user's own ignore rules, wherever they are stored.
     pub(crate) fn user_excludes(&self) -> Vec<u8> {
         let env = &self.repo.env;
         let path = match (&self.manifest.excludes_file, env.get("XDG_CONFIG_HOME"), env.get("HOME")) {
@@ -263,7 +264,8 @@ impl TrustSnapshot {
         fs::read(path).unwrap_or_default()
     }
 
-    /// What of all this shapes a checkout: one made under another recipe may hold other bytes for the same commit.
+    /// A digest of everything here that affects a checkout: with another recipe, the same commit may produce other
+    /// bytes.
     pub(crate) fn checkout_recipe(&self) -> String {
         let private = self.private_dir();
         let env = &self.repo.env;
@@ -281,7 +283,7 @@ impl TrustSnapshot {
         trusted_hooks::hex(&hash.finalize()[..16])
     }
 
-    /// Where a submodule comes from: as the user initialised it, else as `.gitmodules` says.
+    /// The url of a submodule: as the user initialised it, else as in `.gitmodules`.
     pub(crate) fn submodule_url(&self, name: &str, in_file: &str) -> String {
         if let Some(url) = self.manifest.urls.get(&format!("submodule.{name}")) {
             return url.clone();
@@ -293,17 +295,17 @@ impl TrustSnapshot {
         }
     }
 
-    /// Where the user's hooks are.
+    /// The location of the user's hooks.
     pub(crate) fn hooks(&self) -> Option<&HookSource> {
         self.manifest.hooks.as_ref()
     }
 
-    /// The hooks that are trusted, each with a hash of its content.
+    /// The trusted hooks, each with a hash of its content.
     pub(crate) fn hook_files(&self) -> &BTreeMap<String, String> {
         &self.manifest.hook_files
     }
 
-    /// The directory from which hooks may run: `dir` while it holds what is trusted, else the copy.
+    /// The directory from which hooks may run: `dir` while its content is trusted, else the copy.
     pub(crate) fn trusted_hooks_dir(&self, dir: &Path) -> Result<PathBuf, GitError> {
         let unchanged = trusted_hooks::fingerprint(dir)? == self.manifest.hook_files;
         Ok(if unchanged { dir.to_owned() } else { self.private_dir().join("hooks") })
@@ -316,7 +318,7 @@ impl TrustSnapshot {
 }
 
 fn load_settings(repo: &Repo) -> Result<Vec<Setting>, GitError> {
-    // Asked from the main worktree, so that its `config.worktree` counts and a lane's does not.
+    // Queried from the main worktree, so that its `config.worktree` counts and a lane's does not.
     config::load(repo.real())
 }
 
@@ -324,7 +326,7 @@ fn read_or_empty(path: &Path) -> Result<Vec<u8>, GitError> {
     Ok(absent_is_none(fs::read(path)).map_err(io("read", path))?.unwrap_or_default())
 }
 
-/// Lets names be looked up in the private directory too: hooks ask for `HEAD~1` or `origin/main`.
+/// Makes refs available in the private directory too: hooks ask for `HEAD~1` or `origin/main`.
 fn link_refs(repo: &Repo, private: &Path) -> Result<(), GitError> {
     for name in ["refs", "packed-refs"] {
         let (target, link) = (repo.common_dir.join(name), private.join(name));
@@ -366,7 +368,7 @@ fn urls(settings: &[Setting]) -> BTreeMap<String, String> {
     found
 }
 
-/// A url that `.gitmodules` gives relative to the superproject's.
+/// Resolves a url that `.gitmodules` gives relative to the superproject's.
 fn relative_url(origin: &str, relative: &str) -> String {
     let (mut base, mut rest) = (origin.trim_end_matches('/'), relative);
     loop {
@@ -381,7 +383,7 @@ fn relative_url(origin: &str, relative: &str) -> String {
     }
 }
 
-/// Where the hooks are that the user sees: those of a relative path are the checkout's.
+/// The directory of the hooks as the user sees it: a relative path is taken from the checkout.
 fn hooks_dir(repo: &Repo, source: &HookSource) -> PathBuf {
     match source {
         HookSource::Shared(dir) => dir.clone(),
@@ -389,7 +391,7 @@ fn hooks_dir(repo: &Repo, source: &HookSource) -> PathBuf {
     }
 }
 
-/// What is only on one side or differs.
+/// The entries that exist on only one side or differ.
 fn differing(
     prefix: &str,
     then: &BTreeMap<String, String>,

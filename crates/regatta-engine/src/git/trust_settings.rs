@@ -1,15 +1,15 @@
-//! Which of git's settings Regatta's own git obeys, and which of them can run a program or send work elsewhere.
+//! Which git settings Regatta's own git obeys, and which of them can run a program or send work elsewhere.
 
 use std::collections::BTreeMap;
 
 use super::Repo;
 use super::config::{self, Setting};
 
-/// Whether a setting keeps its meaning and does no harm in a git directory of our own.
+/// Whether a setting is meaningful and harmless in our own git directory.
 fn is_copied(setting: &Setting) -> bool {
     let (section, subsection, name) = setting.parts();
     match section {
-        // What these name belongs to another place, or would start something in the background.
+        // These name things in another place, or would start something in the background.
         "include" | "includeif" | "alias" | "gc" | "maintenance" | "trace2" | "safe" | "branch" | "pager" => {
             false
         }
@@ -46,7 +46,7 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
     };
     let copied: Vec<&Setting> = settings.iter().filter(|setting| is_copied(setting)).collect();
     let extended = copied.iter().any(|setting| setting.key.starts_with("extensions."));
-    // Large files must end up where the user's own `git lfs push` looks for them.
+    // Large files must be stored where the user's own `git lfs push` looks for them.
     let storage = match config::last(settings, "lfs.storage").map(Setting::text) {
         Some(path) => repo.common_dir.join(path),
         None => repo.common_dir.join("lfs"),
@@ -65,9 +65,9 @@ pub(super) fn private_config(repo: &Repo, settings: &[Setting]) -> Vec<u8> {
     config::render(fixed.iter().chain(copied))
 }
 
-/// Settings that can make git run a program, read another file, or talk to another place, with all their values.
+/// Settings that can make git run a program, read another file, or contact another host, with all their values.
 ///
-/// Of the user's and the system's settings only those count that Regatta's own git obeys.
+/// Of the user's and the system's settings, only those that Regatta's own git obeys count.
 pub(super) fn dangerous(settings: &[Setting]) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for setting in settings {

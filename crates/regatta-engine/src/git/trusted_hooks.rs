@@ -1,7 +1,7 @@
 //! Which commit hooks are the user's own.
 //!
-//! Invariant: a hook runs only with the content that the user trusts. A directory that holds anything else, because an
-//! agent wrote there or a commit with other hooks has landed, gives way to the copy taken with the snapshot.
+//! Invariant: a hook runs only with content that the user trusts. If a directory contains anything else, because an
+//! agent wrote there or a commit with other hooks has landed, the copy taken with the snapshot is used instead.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ pub const COMMIT_HOOKS: [&str; 4] = ["pre-commit", "prepare-commit-msg", "commit
 const MAX_DEPTH: u8 = 4;
 const MAX_FILES: usize = 2000;
 
-/// Where the user keeps hooks.
+/// The location of the user's hooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HookSource {
@@ -31,7 +31,7 @@ pub enum HookSource {
 }
 
 impl HookSource {
-    /// The directory, as it was configured.
+    /// The directory as configured.
     pub fn path(&self) -> &Path {
         match self {
             Self::Shared(dir) | Self::InLane(dir) => dir,
@@ -39,7 +39,7 @@ impl HookSource {
     }
 }
 
-/// Every file below `dir` with a hash of its content and its executable bit; samples do not count.
+/// Every file below `dir` with a hash of its content and its executable bit; samples are ignored.
 pub(crate) fn fingerprint(dir: &Path) -> Result<BTreeMap<String, String>, GitError> {
     let mut found = BTreeMap::new();
     visit(dir, "", 0, &mut |name, path| {
@@ -54,7 +54,7 @@ pub(crate) fn fingerprint(dir: &Path) -> Result<BTreeMap<String, String>, GitErr
     Ok(found)
 }
 
-/// Copies a hooks directory, keeping executable bits.
+/// Copies a hooks directory, preserving executable bits.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), GitError> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(io("remove", to))?;

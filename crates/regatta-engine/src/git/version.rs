@@ -1,4 +1,4 @@
-//! Which git we need, and which we have.
+//! The required and the installed version of git.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct GitVersion {
     pub minor: u32,
 }
 
-/// The oldest git that has `merge-tree --merge-base`, on which landing without a checkout rests.
+/// The oldest git with `merge-tree --merge-base`, which landing without a checkout relies on.
 pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 40 };
 
 impl fmt::Display for GitVersion {
@@ -23,7 +23,7 @@ impl fmt::Display for GitVersion {
 }
 
 impl GitVersion {
-    /// Reads `git version 2.47.3 (Apple Git-1)` and the like.
+    /// Parses `git version 2.47.3 (Apple Git-1)` and the like.
     pub(crate) fn parse(said: &str) -> Result<Self, GitError> {
         let unknown = || GitError::UnknownVersion { said: said.trim().to_owned() };
         let mut numbers = said.trim().strip_prefix("git version ").ok_or_else(unknown)?.split('.');

@@ -22,11 +22,11 @@ use super::{
 pub struct Work {
     pub(crate) repo: Repo,
     pub(crate) trust: Arc<TrustSnapshot>,
-    /// Trees of commits that were written or looked up here. An id never means anything else.
+    /// Trees of commits that were written or looked up here. Safe to cache, since an id never changes its meaning.
     trees: Arc<Mutex<HashMap<Oid, Oid>>>,
 }
 
-/// Trees remembered at most; the oldest need is seconds old.
+/// Maximum number of remembered trees; they are needed again within seconds.
 const MAX_TREES: usize = 4096;
 
 /// Where a content command works.
@@ -35,7 +35,7 @@ pub(crate) struct Place<'a> {
     pub(crate) worktree: &'a Path,
     pub(crate) index: &'a Path,
     pub(crate) objects: &'a Path,
-    /// What HEAD is to be for this command; only `status` and `checkout` look at it.
+    /// The HEAD for this command; only `status` and `checkout` read it.
     pub(crate) head: Option<&'a Oid>,
 }
 
@@ -50,7 +50,7 @@ impl Work {
         &self.trust
     }
 
-    /// Who commits.
+    /// The committer.
     pub fn identity(&self) -> Identity {
         self.trust.identity()
     }
@@ -70,12 +70,12 @@ impl Work {
         if shallow.exists() { command.env("GIT_SHALLOW_FILE", shallow) } else { command }
     }
 
-    /// A command that needs objects only.
+    /// A command that needs only objects.
     pub(crate) fn bare(&self) -> GitCommand {
         self.bare_with(&self.objects_dir())
     }
 
-    /// The same on another object directory: a submodule's.
+    /// The same with another object directory: a submodule's.
     pub(crate) fn bare_with(&self, objects: &Path) -> GitCommand {
         let private = self.trust.private_dir();
         self.private(&private, objects).cwd(&private)
@@ -92,7 +92,7 @@ impl Work {
         self.at_place(&Place { worktree, index: &index, objects: &objects, head })
     }
 
-    /// A command in a worktree with a chosen index.
+    /// A command in a worktree with a given index.
     pub(crate) fn at_place(&self, place: &Place<'_>) -> Result<GitCommand, GitError> {
         let shadow = self.shadow(place)?;
         let command = self
@@ -100,7 +100,7 @@ impl Work {
             .env("GIT_WORK_TREE", place.worktree)
             .env("GIT_INDEX_FILE", place.index)
             .cwd(place.worktree);
-        // Whoever works in a lane can set every time of a file but that of its last change.
+        // An agent in a lane can set every time of a file except the time of its last change.
         let strict = ["core.trustctime=true", "core.checkStat=default", "core.untrackedCache=false"];
         Ok(match self.is_users(place.index) {
             true => command,
@@ -108,7 +108,7 @@ impl Work {
         })
     }
 
-    /// Whether it is the index of a checkout of the user's, which their own settings speak of.
+    /// Whether it is the index of a user's checkout, to which their own settings apply.
     fn is_users(&self, index: &Path) -> bool {
         use std::os::unix::ffi::OsStrExt as _;
         let lane = index.parent().and_then(Path::file_name);
@@ -116,7 +116,7 @@ impl Work {
         !lane && !index.starts_with(self.trust.private_dir())
     }
 
-    /// The variables under which a program started by Regatta sees the worktree as git commands here do.
+    /// The variables that let a program started by Regatta see the worktree as git commands here do.
     pub(crate) fn child_env(
         &self,
         worktree: &Path,
@@ -157,14 +157,14 @@ impl Work {
         Ok(shadow)
     }
 
-    /// Gives the shadow of a worktree the user's choice of files.
+    /// Copies the user's sparse-checkout patterns to the shadow of a worktree.
     pub(crate) fn set_sparse_patterns(&self, worktree: &Path, patterns: &[u8]) -> Result<(), GitError> {
         let info = self.shadow_path(worktree).join("info");
         fs::create_dir_all(&info).map_err(io("create", &info))?;
         replace_file(&info.join("sparse-checkout"), patterns)
     }
 
-    /// Forgets a worktree that is gone.
+    /// Removes the shadow of a worktree that is gone.
     pub(crate) fn drop_shadow(&self, worktree: &Path) {
         fs::remove_dir_all(self.shadow_path(worktree)).ok();
     }
@@ -179,14 +179,14 @@ impl Work {
         worktrees::git_dir_of(worktree)?.ok_or_else(none)
     }
 
-    /// Whether anything tracked or untracked differs from HEAD, whatever the user's status settings say.
+    /// Whether anything tracked or untracked differs from HEAD, regardless of the user's status settings.
     pub fn is_dirty(&self, worktree: &Path) -> Result<bool, GitError> {
         let git_dir = Self::require_git_dir(worktree)?;
         let Some(head) = refs::head_oid(&self.repo, &git_dir)? else { return Ok(true) };
         Ok(!self.status(worktree, &git_dir, &head)?.is_clean())
     }
 
-    /// Every path that differs from `against`, committed or not, untracked ones included.
+    /// Every path that differs from `against`, committed or not, including untracked ones.
     pub fn changed_paths(&self, worktree: &Path, against: &Oid) -> Result<Vec<PathBuf>, GitError> {
         let git_dir = Self::require_git_dir(worktree)?;
         let Some(head) = refs::head_oid(&self.repo, &git_dir)? else { return Ok(Vec::new()) };
@@ -219,18 +219,18 @@ impl Work {
         trees.insert(commit.clone(), tree.clone());
     }
 
-    /// Whether there is such an object.
+    /// Whether the object exists.
     pub(crate) fn exists(&self, object: &Oid) -> Result<bool, GitError> {
         let ran = self.bare().args(["cat-file", "-e"]).arg(object).run()?;
         match ran.code {
             Some(0) => Ok(true),
-            // A git that was killed has not said that there is none.
+            // If git was killed, the answer is unknown.
             Some(1) => Ok(false),
             _ => Err(ran.into_error()),
         }
     }
 
-    /// Those of these commits that are not there, or have lost their tree.
+    /// The commits among these that are missing or have lost their tree.
     pub(crate) fn missing(&self, commits: &[Oid]) -> Result<Vec<Oid>, GitError> {
         let asked: String = commits.iter().map(|oid| format!("{oid}^{{tree}}\n")).collect();
         let said = self.bare().args(["cat-file", "--batch-check=%(objecttype)"]).stdin(asked).bytes()?;
@@ -239,8 +239,8 @@ impl Work {
         Ok(commits.iter().zip(answers).filter(|(_, there)| !there).map(|(oid, _)| oid.clone()).collect())
     }
 
-    /// Whether everything that `tip` has and `known` has not is there: a `git gc --prune=now` beside us may have taken
-    /// what no ref reached yet.
+    /// Whether all objects that `tip` has and `known` has not exist: a concurrent `git gc --prune=now` may have removed
+    /// objects that no ref reached yet.
     pub(crate) fn is_whole(&self, tip: &Oid, known: &Oid) -> Result<bool, GitError> {
         let command =
             self.bare().args(["rev-list", "--objects", "--quiet"]).arg(tip).arg(format!("^{known}"));
@@ -252,7 +252,7 @@ impl Work {
         }
     }
 
-    /// Forgets which trees commits have: some of those objects may be gone.
+    /// Clears the cache of trees: some of those objects may be gone.
     pub(crate) fn forget_trees(&self) {
         self.trees.lock().expect("held for a moment only").clear();
     }
@@ -270,7 +270,7 @@ impl Work {
         }
     }
 
-    /// The best common ancestor, if the histories meet at all.
+    /// The best common ancestor, if the histories are related.
     pub fn merge_base(&self, a: &Oid, b: &Oid) -> Result<Option<Oid>, GitError> {
         let ran = self.bare().arg("merge-base").arg(a).arg(b).run()?;
         match ran.code {

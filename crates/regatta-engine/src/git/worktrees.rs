@@ -1,4 +1,4 @@
-//! Every worktree of a repository, read from the files git keeps about them.
+//! Every worktree of a repository, read from git's own files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::{GitError, Repo, absent_is_none, io, refs};
 
-/// Admin directories of Regatta's own lanes begin with this.
+/// Prefix of the admin directories of Regatta's own lanes.
 pub(crate) const LANE_PREFIX: &str = "regatta-";
 
-/// One worktree and where its HEAD is.
+/// One worktree and its HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
     /// Its directory.
@@ -19,11 +19,11 @@ pub struct Checkout {
     pub git_dir: PathBuf,
     /// The full name of the branch it is on.
     pub on: Option<String>,
-    /// Whether Regatta made it.
+    /// Whether it is a lane of Regatta's.
     pub is_lane: bool,
 }
 
-/// A step that a user began and has not finished.
+/// An operation that a user has started and not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Merge,
@@ -46,7 +46,7 @@ impl std::fmt::Display for Operation {
 }
 
 impl Operation {
-    /// What is under way in the worktree with this git directory.
+    /// The unfinished operation in the worktree with this git directory.
     pub(crate) fn under_way(git_dir: &Path) -> Option<Self> {
         let there = |name: &str| git_dir.join(name).exists();
         match () {
@@ -62,7 +62,7 @@ impl Operation {
 }
 
 impl Checkout {
-    /// The branch it is on, or the one it is in the middle of rebasing.
+    /// Whether it is on this branch, or in the middle of rebasing it.
     pub(crate) fn holds(&self, full_name: &str) -> bool {
         let rebasing =
             |dir: &str| fs::read_to_string(self.git_dir.join(dir).join("head-name")).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Repo {
         };
         for entry in entries {
             let git_dir = entry.map_err(io("list", &admin_root))?.path();
-            // One that is being removed at this moment may vanish between two reads.
+            // A worktree that is being removed may vanish between two reads.
             let Some(path) = checkout_path(&git_dir) else { continue };
             let Ok(on) = self.symbolic_head(&git_dir) else { continue };
             let is_lane =
@@ -104,14 +104,14 @@ impl Repo {
     }
 }
 
-/// The worktree directory an admin directory belongs to.
+/// The worktree directory that an admin directory belongs to.
 pub(crate) fn checkout_path(admin: &Path) -> Option<PathBuf> {
     let dot_git = read_path(&admin.join("gitdir"))?;
     let dot_git = if dot_git.is_relative() { normal(&admin.join(dot_git)) } else { dot_git };
     dot_git.parent().map(Path::to_owned)
 }
 
-/// The git directory of the worktree at `path`: `.git` itself, or what the `.git` file names.
+/// The git directory of the worktree at `path`: `.git` itself, or the one named in the `.git` file.
 pub(crate) fn git_dir_of(path: &Path) -> Result<Option<PathBuf>, GitError> {
     let dot_git = path.join(".git");
     let Some(meta) = absent_is_none(fs::symlink_metadata(&dot_git)).map_err(io("look at", &dot_git))? else {
@@ -134,7 +134,7 @@ fn read_path(file: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(content.trim_ascii_end())))
 }
 
-/// Takes `..` and `.` out by name only: what a path says, not where links lead.
+/// Resolves `..` and `.` lexically, without following links.
 pub(crate) fn normal(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut out = PathBuf::new();

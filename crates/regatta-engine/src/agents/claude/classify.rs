@@ -1,8 +1,8 @@
-//! How a claude attempt ended, from what claude itself said.
+//! How a claude attempt ended, from claude's own output.
 //!
-//! The last `result` event decides. Without one the attempt did not finish, whatever the exit code: claude exits
-//! with 0 when it is interrupted between two answers. Only where claude never spoke at all do stderr and the exit
-//! code tell anything: it refused its arguments, or was never there.
+//! The last `result` event decides. Without one the attempt did not finish, whatever the exit code: claude exits with 0
+//! when it is interrupted between two answers. Only if claude printed no event at all do stderr and the exit code
+//! count: it refused its arguments, or could not be started.
 
 use regatta_core::exit::Exit;
 use regatta_core::failure::RateLimit;
@@ -24,7 +24,7 @@ const REFUSAL_HINT: &str = "reword the task or choose another model, then `regat
 const REQUEST_HINT: &str =
     "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";
 
-/// What one `result` event said.
+/// The content of one `result` event.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) subtype: String,
@@ -44,12 +44,12 @@ impl Terminal {
     }
 }
 
-/// Everything the stream told.
+/// Everything known from the stream.
 pub(super) struct Signs<'a> {
     pub(super) terminal: Option<&'a Terminal>,
     /// Kind and message of the main agent's last error.
     pub(super) error: Option<&'a (String, String)>,
-    /// The account was turned away, until then.
+    /// The account was rejected, until the given time.
     pub(super) rejected: Option<Option<Timestamp>>,
     /// Claude was waiting to repeat a request that had failed in this way.
     pub(super) retrying: Option<&'a str>,
@@ -62,7 +62,7 @@ pub(super) fn classify(signs: &Signs<'_>, exit: &Exit, stderr: &str, now: Timest
         return never_started(error, INSTALL_HINT);
     }
     match signs.terminal {
-        // Said before the clock ran out, or before somebody stopped it: it stands.
+        // Printed before the time limit or the stop, so it counts.
         Some(terminal) if !terminal.reason.starts_with("aborted") => finished(signs, terminal, now),
         _ => unfinished(signs, exit, stderr),
     }
@@ -77,18 +77,18 @@ fn finished(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> AgentEnd 
         "success" => failed_request(signs, terminal, now),
         _ if no_session(&terminal.words) => AgentEnd::NoSession,
         "error_max_budget_usd" => AgentEnd::Budget { message },
-        // The ceiling is the user's own, so reaching it is the task's doing: work. The retry resumes the
-        // conversation with a fresh allowance, and `max_attempts` bounds how often.
+        // The user set the ceiling, so reaching it is a work failure. The retry resumes the conversation with a fresh
+        // allowance, and `max_attempts` limits the number of retries.
         "error_max_turns" => AgentEnd::Failed { message },
-        // `error_during_execution`, malformed structured output, and what later versions add: nobody knows better.
+        // `error_during_execution`, malformed structured output, and what later versions add: treated as work failures.
         subtype => {
             AgentEnd::Failed { message: if message.is_empty() { subtype.to_owned() } else { message } }
         }
     }
 }
 
-/// A request that failed for good. The kind is claude's; where the stream had none (`--output-format json`) the
-/// HTTP status stands in for it.
+/// A request that failed for good. The kind is claude's; if the stream had none (`--output-format json`), the HTTP
+/// status replaces it.
 fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> AgentEnd {
     let kind = match (signs.error, terminal.status) {
         (Some((kind, _)), _) => kind.as_str(),
@@ -101,7 +101,7 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
         (None, _) => "",
     };
     let message = one_line(&terminal.words);
-    // Of a key with a ceiling per month; claude has no kind of its own for it.
+    // A key with a monthly ceiling; claude has no kind of its own for it.
     let ceiling = terminal.words.contains("You will regain access");
     if kind == "rate_limit" || ceiling {
         let until = signs.rejected.flatten().or_else(|| reset_time(&terminal.words, now));
@@ -121,13 +121,13 @@ fn failed_request(signs: &Signs<'_>, terminal: &Terminal, now: Timestamp) -> Age
     match kind {
         // "unknown" is claude's word for a request without an answer.
         "overloaded" | "server_error" | "unknown" => AgentEnd::Environment { message },
-        // Work: `max_output_tokens`, because how long an answer gets is the model's doing, and told that it was cut
-        // the next attempt writes less at once; and every kind that nobody has heard of.
+        // Work failures: `max_output_tokens`, because the length of an answer is the model's choice and the next
+        // attempt, told that it was cut, writes less at once; and every unknown kind.
         _ => AgentEnd::Failed { message },
     }
 }
 
-/// What to do about an account that is refused.
+/// What to do about a refused account.
 fn account_hint(kind: &str) -> Option<&'static str> {
     match kind {
         "authentication_failed" | "oauth_org_not_allowed" => Some(LOGIN_HINT),
@@ -140,8 +140,8 @@ fn account_hint(kind: &str) -> Option<&'static str> {
 fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
     match kind {
         "model_not_found" => Some(MODEL_HINT),
-        // The same prompt stays too long, and a refused one is refused again: a person must change it, and each
-        // attempt in between would cost money for nothing.
+        // The same prompt stays too long, and a refused one is refused again: a user must change it, and each attempt
+        // in between would waste money.
         "invalid_request" if terminal.reason == "prompt_too_long" => Some(PROMPT_HINT),
         "invalid_request" if terminal.stop_reason == "refusal" => Some(REFUSAL_HINT),
         "invalid_request" => Some(REQUEST_HINT),
@@ -150,7 +150,7 @@ fn permanent_hint(kind: &str, terminal: &Terminal) -> Option<&'static str> {
 }
 
 fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
-    // Stopped in the middle of a retry: the request's failure is the cause, the clock or the person only the occasion.
+    // Stopped in the middle of a retry: the cause is the failed request, not the time limit or the user's stop.
     if let (Some(kind), Exit::TimedOut { .. } | Exit::Stopped { .. }) = (signs.retrying, exit) {
         let message = kept_retrying(exit, "claude", kind);
         match account_hint(kind) {
@@ -166,7 +166,7 @@ fn unfinished(signs: &Signs<'_>, exit: &Exit, stderr: &str) -> AgentEnd {
     }
 }
 
-/// Not one event: claude did not get as far as a conversation, and stderr says why.
+/// There was no event: claude did not get as far as a conversation, and stderr says why.
 fn refused_to_run(code: i32, exit: &Exit, stderr: &str) -> AgentEnd {
     let words = one_line(stderr);
     let message = if words.is_empty() { exit.to_string() } else { words };
@@ -185,7 +185,7 @@ fn no_session(text: &str) -> bool {
     text.contains("No conversation found")
 }
 
-/// "You've hit your session limit": an allowance, where "exceed your rate limit" is traffic.
+/// "You've hit your session limit" is a quota, whereas "exceed your rate limit" is traffic.
 fn names_quota(text: &str) -> bool {
     let says = |sign| text.contains(sign);
     ["usage limit reached", "limit will reset", "out of extra usage"].into_iter().any(says)

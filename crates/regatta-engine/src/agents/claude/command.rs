@@ -1,7 +1,7 @@
 //! How Claude Code is started: the argv, the prompt on stdin, the environment.
 //!
-//! The prompt never touches the argv. Several of claude's options take any number of values and would swallow it,
-//! and a prompt may begin with a dash. For the same reason lists of tools are one argument, with `=`.
+//! The prompt is never in the argv. Several of claude's options take any number of values and would swallow it, and a
+//! prompt may begin with a dash. For the same reason lists of tools are one argument, with `=`.
 
 use std::ffi::OsString;
 
@@ -12,31 +12,31 @@ use crate::agents::words::{self, Report};
 
 use super::servers;
 
-/// Set unless the profile or the user's environment says otherwise.
+/// Set unless the profile or the user's environment overrides them.
 const DEFAULTS: [(&str, &str); 4] = [
-    // Claude's own ten retries take three minutes, even for a key that is wrong. Regatta knows how to wait.
+    // Claude's own ten retries take three minutes, even with a wrong key. Regatta has its own backoff.
     ("CLAUDE_CODE_MAX_RETRIES", "3"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    // Reset times are printed in local time.
+    // Claude prints reset times in local time.
     ("TZ", "UTC"),
 ];
 
-/// What an agent that must change nothing may use. Commands that only read are let through by claude itself.
+/// The tools of a read-only agent. Claude itself allows commands that only read.
 const READING_TOOLS: &str = "Read,Glob,Grep,WebFetch,WebSearch";
-/// With these it can still report.
+/// Additional tools that let it report.
 const REPORTING_TOOLS: &str = "Bash(regatta done:*),Bash(regatta progress:*),Bash(regatta stuck:*)";
 /// The same, as tools of Regatta's own server.
 const OWN_REPORTING_TOOLS: &str =
     "mcp__regatta__done,mcp__regatta__progress,mcp__regatta__stuck,mcp__regatta__heartbeat";
 /// All tools of that server: none of them changes a file.
 const OWN_TOOLS: &str = "mcp__regatta";
-/// Denied outright: a denial beats whatever the project's own settings allow.
+/// Denied outright: a denial overrides whatever the project's own settings allow.
 const WRITING_TOOLS: &str = "Write,Edit,NotebookEdit";
-/// Denied always: work in another worktree is work that nobody finds.
+/// Always denied: work in another worktree would not be found.
 const STRAYING_TOOLS: &str = "EnterWorktree";
 
-/// Arguments by which a user would widen what a task allows. They take any number of values.
+/// Arguments with which a user would widen what a task allows. They take any number of values.
 const OWN_LISTS: Flags = Flags { alone: &[], valued: &["--allowedTools", "--allowed-tools"] };
 
 /// Argv, stdin and environment of one attempt.
@@ -52,11 +52,11 @@ pub(in crate::agents) fn invocation(
         SessionPlan::New(uuid) => add(&["--session-id", uuid]),
         SessionPlan::Resume(uuid) => add(&["--resume", uuid]),
     }
-    // Pinned on a resume too: without it claude may come back with another variant of the model.
+    // Set on a resume too: without it claude may continue with another variant of the model.
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
-    // A ceiling among the profile's own arguments is the user's word.
+    // A ceiling in the profile's own arguments is the user's choice and wins.
     if let Some(usd) = brief.max_usd.filter(|_| !names_budget(&profile.args)) {
         add(&["--max-budget-usd", &format!("{:.4}", usd.max(0.0001))]);
     }
@@ -83,10 +83,10 @@ pub(in crate::agents) fn invocation(
         let allowed = both(&both(&allowed, report), own);
         add(&["--permission-mode", "dontAsk", &format!("--allowedTools={allowed}")]);
     }
-    // A denial holds whatever the mode.
+    // A denial applies in every mode.
     let denied = both(if brief.read_only { WRITING_TOOLS } else { "" }, &rules(&permissions.deny));
     add(&[&format!("--disallowedTools={}", both(&denied, STRAYING_TOOLS))]);
-    // Servers named in the lane's .mcp.json would run without anyone's consent.
+    // Servers named in the lane's .mcp.json would run without the user's consent.
     add(&["--strict-mcp-config"]);
     let mut files = Vec::new();
     if brief.servers().next().is_some() || brief.is_attached() {
@@ -106,7 +106,7 @@ pub(in crate::agents) fn invocation(
     }
 
     let mut defaults: Vec<_> = DEFAULTS.into_iter().filter(|(name, _)| !is_set(name)).collect();
-    // Root may not bypass permissions unless it says that it is contained.
+    // Root may not bypass permissions unless it claims to be in a sandbox.
     if brief.is_root && bypasses {
         defaults.push(("IS_SANDBOX", "1"));
     }
@@ -123,12 +123,12 @@ fn rules(rules: &[Rule]) -> String {
     rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Two lists as one.
+/// Joins two lists.
 fn both(one: &str, other: &str) -> String {
     [one, other].into_iter().filter(|list| !list.is_empty()).collect::<Vec<_>>().join(",")
 }
 
-/// The profile's own arguments; those that would lift the permissions are left out where there are any.
+/// The profile's own arguments, without those that would lift the permissions if there are any.
 fn extra_args(args: &[String], bounded: bool) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut rest = args.iter().map(String::as_str);

@@ -1,7 +1,7 @@
-//! Claude Code's `stream-json`, line by line, into the normal form.
+//! Decodes Claude Code's `stream-json`, line by line, into the normal form.
 //!
-//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes one costs that
-//! field and nothing else.
+//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes a field affects only
+//! that field.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,7 +19,7 @@ use crate::agents::json::{parse, summary, text};
 use crate::agents::ledger::Ledger;
 use crate::agents::reset::from_epoch_seconds;
 
-/// Events that are understood and of no interest here; whatever else is unknown is shown as such.
+/// Events that are known and ignored here; unknown events are shown as such.
 const SILENT_TYPES: [&str; 10] = [
     "command_lifecycle",
     "turn_preempted",
@@ -33,39 +33,40 @@ const SILENT_TYPES: [&str; 10] = [
     "keep_alive",
 ];
 
-/// Refusals listed for one attempt.
+/// Maximum number of refusals listed for one attempt.
 const MAX_DENIALS: usize = 100;
 
-/// Messages whose tokens were counted. Their events come close together, also where sub-agents interleave.
+/// Number of recent messages whose tokens were counted. The events of one message come close together, even if
+/// sub-agents interleave.
 const RECENT_MESSAGES: usize = 32;
 
-/// What is said of a line that only looks like one of claude's.
+/// The remark about a line that only looks like one of claude's.
 const FORGED: &str = "the agent printed an end of its turn";
 
-/// Background tasks that are remembered.
+/// Maximum number of remembered background tasks.
 const MAX_TASKS: usize = 256;
 
-/// Reads the output of one `claude -p --output-format stream-json`.
+/// Decodes the output of one `claude -p --output-format stream-json`.
 #[derive(Debug, Default)]
 pub struct ClaudeDecoder {
     ledger: Ledger,
     terminal: Option<Terminal>,
-    /// A JSON event was seen: claude itself was running, and did more than refuse its arguments.
+    /// A JSON event was seen: claude itself was running, and did not just refuse its arguments.
     spoke: bool,
     cwd: Option<String>,
     recent_messages: VecDeque<String>,
     calls: Calls,
-    /// Calls whose refusal was told; the result lists them again.
+    /// Calls whose refusal was already reported; the result lists them again.
     refused: Vec<String>,
-    /// What it left running in the background: whatever of it ends wakes claude for another turn.
+    /// Background tasks still running: when one ends, it wakes claude for another turn.
     background: BTreeSet<String>,
-    /// What the results so far say of themselves alone.
+    /// The sum of the results so far that report only their own usage.
     settled: Used,
-    /// An end of the turn that came while a call of a tool was open.
+    /// An end of the turn that came while a tool call was open.
     held_back: Option<Value>,
 }
 
-/// Dollars and tokens of one result, or of several.
+/// Dollars and tokens of one or several results.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     usd: f64,
@@ -91,7 +92,7 @@ impl Decoder for ClaudeDecoder {
     }
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
-        // Nothing came after it, and claude ended as it does after an end.
+        // Nothing came after it, and claude exited as it does after an end.
         if let Some(value) = self.held_back.take().filter(|_| exit.success()) {
             let mut events = Vec::new();
             self.believe(&value, &mut events);
@@ -174,7 +175,7 @@ impl ClaudeDecoder {
                     self.task(value, false);
                 }
             }
-            // Later versions list them all.
+            // Later versions list all of them.
             Some("background_tasks_changed") => {
                 let tasks = value.get("tasks").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 self.background.clear();
@@ -188,7 +189,7 @@ impl ClaudeDecoder {
         }
     }
 
-    /// A background task is at work, or no more.
+    /// Records that a background task started or ended.
     fn task(&mut self, value: &Value, at_work: bool) {
         let Some(id) = text(value, "task_id") else { return };
         if !at_work {
@@ -202,7 +203,7 @@ impl ClaudeDecoder {
         let message = value.get("message").unwrap_or(&Value::Null);
         let blocks = message.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if let Some(kind) = text(value, "error") {
-            // A failed sub-agent is a tool's result to the main agent, and its error is not ours.
+            // A failed sub-agent is a tool result for the main agent; its error is not the attempt's.
             if !sub {
                 let words = blocks.iter().find_map(|block| text(block, "text")).unwrap_or_default();
                 events.push(AgentEvent::Error { kind: kind.to_owned(), message: clip(words, MAX_TEXT) });
@@ -231,7 +232,7 @@ impl ClaudeDecoder {
         events.extend(self.usage(message));
     }
 
-    /// A running count, once per message; the result's own sum replaces it in the end.
+    /// A running count, once per message; the total of the result replaces it in the end.
     fn usage(&mut self, message: &Value) -> Option<AgentEvent> {
         let id = text(message, "id")?;
         if self.recent_messages.iter().any(|seen| seen == id) {
@@ -254,7 +255,7 @@ impl ClaudeDecoder {
     fn tool_results(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
         let blocks =
             value.pointer("/message/content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // It tells of one call, the only one of its event.
+        // It belongs to the only call in its event.
         let details = value.get("tool_use_result").unwrap_or(&Value::Null);
         for block in blocks.iter().filter(|block| text(block, "type") == Some("tool_result")) {
             let Some(id) = text(block, "tool_use_id") else { continue };
@@ -274,9 +275,9 @@ impl ClaudeDecoder {
         }
     }
 
-    /// Whatever claude starts can write into its output, and so a line that looks like the end of a turn. Claude's own
-    /// has the conversation's id, and closes a turn that was begun. One that comes while a call of a tool is open is held
-    /// back: what follows shows whether it was claude's.
+    /// Any program that claude starts can write into its output, and so print a line that looks like the end of a turn.
+    /// Claude's own has the conversation's id and closes an open turn. One that comes while a tool call is open is held
+    /// back: the following lines show whether it was claude's.
     fn result(&mut self, value: &Value, events: &mut Vec<AgentEvent>) {
         self.not_the_end();
         let stranger = self.ledger.session.as_deref().zip(text(value, "session_id"));
@@ -294,7 +295,7 @@ impl ClaudeDecoder {
         self.believe(value, events);
     }
 
-    /// The turn goes on, and what was held back was not its end.
+    /// The turn continues, so the held-back line was not its end.
     fn not_the_end(&mut self) {
         if self.held_back.take().is_some() {
             self.ledger.doubt(format!("{FORGED} while a call of a tool was open: ignored"));
@@ -324,7 +325,7 @@ impl ClaudeDecoder {
         let words = clip(&words, MAX_TEXT);
         let terminal = Terminal {
             subtype: text(value, "subtype").unwrap_or_default().to_owned(),
-            // Without the field nothing was claimed; only a plain success counts as one.
+            // A missing field claims nothing; only a plain success counts as one.
             is_error: value.get("is_error").and_then(Value::as_bool).unwrap_or(true),
             status: value.get("api_error_status").and_then(Value::as_u64),
             reason: text(value, "terminal_reason").unwrap_or_default().to_owned(),
@@ -345,8 +346,8 @@ impl ClaudeDecoder {
         self.terminal = Some(terminal);
     }
 
-    /// What this process has used: dollars, tokens read, tokens written. Later versions count what the whole
-    /// conversation has used, processes before this one included, and say beside it what is new since the last result.
+    /// What this process has used: dollars, tokens read, tokens written. Later versions count the usage of the whole
+    /// conversation, including earlier processes, and report beside it what is new since the last result.
     fn used(&mut self, value: &Value) -> (Option<f64>, u64, u64) {
         let Some(news) = value.get("model_usage_since_last_result").and_then(Value::as_object) else {
             let (read, written) = total_tokens(value);
@@ -373,7 +374,7 @@ impl ClaudeDecoder {
     }
 }
 
-/// What claude's permission rules say when they refuse a call.
+/// Recognises the answer of claude's permission rules to a refused call.
 fn is_refusal(answer: &Value) -> bool {
     const SIGNS: [&str; 4] = [
         "Claude requested permissions to ",
@@ -386,7 +387,7 @@ fn is_refusal(answer: &Value) -> bool {
     by_rule || words.len() < 4096 && SIGNS.iter().any(|sign| words.contains(sign))
 }
 
-/// What was to be done, put right by what claude says it did.
+/// The planned edit, corrected by what claude reports it did.
 fn as_done(mut edit: Edit, details: &Value) -> Edit {
     match text(details, "type") {
         Some("create") => edit.kind = FileChange::Add,
@@ -416,7 +417,7 @@ fn limit(value: &Value) -> Option<AgentEvent> {
     })
 }
 
-/// The error's own name; a network failure has none and no status either.
+/// The error's own name; a network failure has neither a name nor a status.
 fn retry_kind(value: &Value) -> String {
     match (text(value, "error"), value.get("error_status").and_then(Value::as_u64)) {
         (Some("unknown") | None, None) => "network".to_owned(),
@@ -425,7 +426,7 @@ fn retry_kind(value: &Value) -> String {
     }
 }
 
-/// All models' tokens, sub-agents included; `usage` alone leaves those out.
+/// The tokens of all models, including sub-agents, which `usage` leaves out.
 fn total_tokens(value: &Value) -> (u64, u64) {
     match value.get("modelUsage").and_then(Value::as_object).filter(|models| !models.is_empty()) {
         Some(models) => models.values().map(model_tokens).fold((0, 0), |(read, written), more| {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agents::launch::{OWN_SERVER, OWN_SERVER_VARS};
 
-/// The file's text; `own` is Regatta itself, where it is one of them.
+/// The file's text; `own` is Regatta itself, if it is one of them.
 pub(super) fn as_json<'a>(
     servers: impl Iterator<Item = (&'a str, &'a McpServer)>,
     own: Option<&Path>,
@@ -19,7 +19,7 @@ pub(super) fn as_json<'a>(
     let mut all: Map<String, Value> =
         servers.map(|(name, server)| (name.to_owned(), entry(server))).collect();
     if let Some(regatta) = own {
-        // Claude fills in the values from its own environment: the token is in no file.
+        // Claude fills in the values from its own environment, so that the token is in no file.
         let env: Map<String, Value> =
             OWN_SERVER_VARS.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}").into())).collect();
         all.insert(OWN_SERVER.to_owned(), json!({ "command": regatta, "args": ["mcp"], "env": env }));

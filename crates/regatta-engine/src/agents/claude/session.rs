@@ -1,18 +1,18 @@
-//! Where Claude Code keeps a conversation, and whether it kept ours.
+//! Where Claude Code stores a conversation, and whether it stored ours.
 
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The directory that `CLAUDE_CONFIG_DIR` names, else `~/.claude`.
+/// The directory in `CLAUDE_CONFIG_DIR`, else `~/.claude`.
 pub fn config_dir(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")))
 }
 
-/// True where the conversation can be resumed: claude writes its file some half a second after the start, so an
-/// attempt killed before that must begin under the same id again. Being wrong is harmless: claude then says so,
-/// and the ending is `NoSession` or `SessionExists`.
+/// True if the conversation can be resumed: claude writes its file about half a second after the start, so an attempt
+/// killed before that must start again under the same id. A wrong answer is harmless: claude then reports it, and the
+/// ending is `NoSession` or `SessionExists`.
 pub fn session_file_exists(config_dir: &Path, cwd: &Path, uuid: &str) -> bool {
     if !is_uuid(uuid) {
         return false;
@@ -23,12 +23,12 @@ pub fn session_file_exists(config_dir: &Path, cwd: &Path, uuid: &str) -> bool {
     if projects.join(project_dir(&cwd)).join(&file).is_file() {
         return true;
     }
-    // Long paths are stored under a shortened name, and a conversation may have begun in another worktree.
+    // Long paths are stored under a shortened name, and a conversation may have started in another worktree.
     let Ok(entries) = projects.read_dir() else { return false };
     entries.flatten().any(|entry| entry.path().join(&file).is_file())
 }
 
-/// The folder name claude makes of a path: everything but letters and digits becomes a dash.
+/// Claude's folder name for a path: everything except letters and digits becomes a dash.
 fn project_dir(cwd: &Path) -> String {
     cwd.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -1,4 +1,4 @@
-//! Why codex failed, by what `turn.failed` says.
+//! Why codex failed, from its `turn.failed` event.
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
@@ -14,14 +14,14 @@ const HINTS: Hints = Hints {
     flags: "check `args`, `model` and `persona`; `codex exec --help` lists what this version accepts",
 };
 
-/// Said on stderr whatever happens.
+/// Printed on stderr in every run.
 const NOISE: [&str; 2] = ["Reading additional input from stdin", "WARNING: proceeding, even though"];
 
-/// What one turn ended with.
+/// The end of one turn.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) ok: bool,
-    /// Why not.
+    /// The error message.
     pub(super) words: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn classify(
     unfinished(exit, &stderr.join("\n"), spoke, retrying.map(cause), &HINTS, now)
 }
 
-/// The cause by codex's own words, the most telling first. Times in them are those of the zone `home`.
+/// The cause, from codex's own words, the most specific first. Times in them are in the zone `home`.
 pub(super) fn cause(words: &str, now: Timestamp, home: &str) -> Cause {
     let words = words.to_ascii_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| words.contains(sign));
@@ -84,7 +84,7 @@ pub(super) fn cause(words: &str, now: Timestamp, home: &str) -> Cause {
     } else if says(&["unexpected status 4", "invalid_request_error"]) {
         Cause::Request
     } else {
-        // `max_output_tokens` among them: told that it was cut, the next attempt writes less at once.
+        // Includes `max_output_tokens`: the next attempt, told that it was cut, writes less at once.
         Cause::Unknown
     }
 }

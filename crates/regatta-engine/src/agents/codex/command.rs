@@ -1,6 +1,6 @@
 //! How Codex is started: the argv, the prompt on stdin, the environment.
 //!
-//! Codex chooses the id of a conversation itself and prints it first. `CODEX_HOME` in the agent's `env` chooses the
+//! Codex chooses the id of a conversation itself and prints it first. `CODEX_HOME` in the agent's `env` selects the
 //! account and the settings.
 
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use crate::agents::launch::{
 };
 use crate::agents::words::{self, Report};
 
-/// Reset times are printed in local time.
+/// Codex prints reset times in local time.
 const DEFAULTS: [(&str, &str); 1] = [("TZ", "UTC")];
 
-/// Arguments by which a user chooses what codex may do.
+/// Arguments with which a user chooses what codex may do.
 const PERMISSIONS: Flags = Flags {
     alone: &["--dangerously-bypass-approvals-and-sandbox", "--yolo", "--full-auto"],
     valued: &["-s", "--sandbox"],
 };
 
-/// Arguments that would give a sandboxed codex a place to write.
+/// Arguments that would let a sandboxed codex write outside the lane.
 const OPENINGS: Flags = Flags { alone: &[], valued: &["--add-dir"] };
 
 /// Argv, stdin and environment of one attempt.
@@ -36,8 +36,8 @@ pub(in crate::agents) fn invocation(
         _ if brief.read_only => Some(Sandbox::ReadOnly),
         said => said,
     };
-    // The sandbox keeps codex from everything that writes outside the lane, and `regatta done` does. Its servers are
-    // outside of it.
+    // The sandbox prevents codex from writing outside the lane, and `regatta done` does. Its MCP servers run outside of
+    // it.
     let is_kept_in = matches!(sandbox, Some(Sandbox::ReadOnly | Sandbox::Workspace));
     let report = match (is_kept_in, brief.is_attached()) {
         (false, _) => Report::Command,
@@ -53,9 +53,9 @@ pub(in crate::agents) fn invocation(
     let mut argv = program(profile, brief, "codex");
     let mut add = |args: &[&str]| argv.extend(args.iter().map(OsString::from));
     add(&["exec", "--json"]);
-    // A login shell may set a PATH of its own, without `regatta` on it.
+    // A login shell may set its own PATH, without `regatta` on it.
     add(&["-c", "allow_login_shell=false"]);
-    // Always said: what codex does without it depends on what it did in this repository before.
+    // Always given: codex's default depends on what it did in this repository before.
     match sandbox {
         Some(Sandbox::ReadOnly) => add(&["--sandbox", "read-only"]),
         Some(Sandbox::Workspace) => add(&["--sandbox", "workspace-write"]),
@@ -89,8 +89,8 @@ pub(in crate::agents) fn invocation(
     Ok(invocation)
 }
 
-/// Regatta's own server. Codex hands the named variables on, and asks nobody about its tools: they change no file, and
-/// nobody is there to be asked. A call may wait for an answer of somebody else.
+/// Regatta's own server. Codex passes on the named variables, and asks for no approval of its tools: they change no
+/// file, and no user is there to answer. A call may wait for an answer from another agent or a user.
 fn own_setting(brief: &Brief<'_>) -> String {
     let command = Value::from(brief.regatta.to_string_lossy());
     let variables = OWN_SERVER_VARS.map(|name| format!("\"{name}\"")).join(",");
@@ -99,14 +99,14 @@ fn own_setting(brief: &Brief<'_>) -> String {
     )
 }
 
-/// A server as codex's settings have it, in TOML. Values of variables and headers may be secret and stay out of the
-/// argv: they are handed over in codex's own environment.
+/// A server in the form of codex's settings, in TOML. Values of variables and headers may be secret and stay out of the
+/// argv: they are passed in codex's own environment.
 fn server_setting(
     name: &str,
     server: &McpServer,
     handed: &mut BTreeMap<String, String>,
 ) -> Result<String, Refusal> {
-    // What JSON has for a string, TOML has too.
+    // A JSON string is also a TOML string.
     let text = |text: &str| Value::from(text).to_string();
     let list = |parts: Vec<String>| parts.join(",");
     match server {
@@ -138,7 +138,7 @@ fn server_setting(
     }
 }
 
-/// The profile's own arguments; those that would lift the sandbox are left out where the task or the agent has one.
+/// The profile's own arguments, without those that would lift the sandbox if the task or the agent has one.
 fn extra_args(args: &[String], has_sandbox: bool) -> Vec<&str> {
     if !has_sandbox {
         return args.iter().map(String::as_str).collect();

@@ -1,7 +1,7 @@
-//! The events of `codex exec --json`, line by line, into the normal form.
+//! Decodes the events of `codex exec --json`, line by line, into the normal form.
 //!
-//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes one costs that
-//! field and nothing else.
+//! Every field is looked up by name in a plain JSON value: a release that adds, drops or retypes a field affects only
+//! that field.
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
@@ -16,27 +16,27 @@ use crate::agents::json::{count, events_of, session_id, text};
 use crate::agents::ledger::Ledger;
 use crate::agents::reset::HOME_ZONE;
 
-/// Longest id of an item that is remembered.
+/// Longest item id that is remembered.
 const MAX_ID: usize = 128;
 
-/// Reads the output of one `codex exec --json`.
+/// Decodes the output of one `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct CodexDecoder {
     ledger: Ledger,
     terminal: Option<Terminal>,
-    /// That end came in the middle of something, or something came after it: a program that codex started may have
-    /// written it. It is one only if codex itself ends well.
+    /// The end came in the middle of an item, or was followed by more: a program that codex started may have printed
+    /// it. It counts only if codex itself exits successfully.
     is_doubtful: bool,
     /// There was at least one event.
     spoke: bool,
-    /// The last thing it said: its answer, once the turn is over.
+    /// Its last message: the answer, once the turn is over.
     answer: String,
     /// Why the request failed that codex is about to repeat.
     retrying: Option<String>,
     turns: u32,
-    /// What the program said that was to put a command into the sandbox.
+    /// The error message of the program that should have put a command into the sandbox.
     sandbox: Option<String>,
-    /// Where its clock is: it prints times without saying so.
+    /// The zone of its clock: it prints times without a zone.
     zone: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Decoder for CodexDecoder {
 }
 
 impl CodexDecoder {
-    /// `None` where nobody knows such an event.
+    /// `None` for an unknown event.
     fn event(&mut self, value: &Value) -> Option<Vec<AgentEvent>> {
         let kind = text(value, "type")?;
         self.is_doubtful |= self.terminal.is_some() && kind.starts_with("item.");
@@ -105,7 +105,7 @@ impl CodexDecoder {
         Some(events)
     }
 
-    /// Codex counts the tokens of the whole conversation, earlier attempts included.
+    /// Codex counts the tokens of the whole conversation, including earlier attempts.
     fn completed(&mut self, value: &Value) -> AgentEvent {
         let usage = value.get("usage").unwrap_or(&Value::Null);
         self.terminal = Some(Terminal { ok: true, words: String::new() });
@@ -144,10 +144,10 @@ impl CodexDecoder {
         events
     }
 
-    /// `Reconnecting... 2/5 (why)` is a retry and no end.
+    /// `Reconnecting... 2/5 (why)` is a retry, not an end.
     fn error(&mut self, words: &str) -> AgentEvent {
         let words = clip(words, MAX_TEXT);
-        // Only the word for it is taken from the time-dependent part.
+        // Only the word is used, which does not depend on the time.
         let word = |why: &str| cause(why, Timestamp::from_millis(0), HOME_ZONE).word().to_owned();
         let Some((attempt, max, why)) = retry(&words) else {
             return AgentEvent::Error { kind: word(&words), message: words };
@@ -170,7 +170,7 @@ impl CodexDecoder {
                     }
                 });
             }
-            // A warning: the turn goes on.
+            // A warning: the turn continues.
             "error" => {
                 let message = clip(text(item, "message").unwrap_or_default(), MAX_TEXT);
                 return Some(vec![AgentEvent::Error { kind: "warning".to_owned(), message }]);
@@ -202,7 +202,7 @@ impl CodexDecoder {
         {
             self.sandbox = Some(one_line(said));
         }
-        // Some are told only when they are over.
+        // Some items are reported only when they have ended.
         let mut events = if self.ledger.is_open(&id) { Vec::new() } else { vec![started] };
         if !failed {
             let changes = listed(item.get("changes").unwrap_or(&Value::Null));
@@ -213,7 +213,7 @@ impl CodexDecoder {
     }
 }
 
-/// What codex says on stderr of an edit that its sandbox did not let through.
+/// Codex's message on stderr about an edit that its sandbox refused.
 fn unwritten(stderr: &str) -> Option<String> {
     stderr.lines().rev().find(|line| line.starts_with("Failed to write file ")).map(one_line)
 }
@@ -232,7 +232,7 @@ fn retry(words: &str) -> Option<(u32, u32, &str)> {
     Some((attempt.parse().ok()?, max.parse().ok()?, why))
 }
 
-/// `/bin/bash -c 'cargo test'` is `cargo test` to people.
+/// `/bin/bash -c 'cargo test'` is displayed as `cargo test`.
 fn bare_command(command: &str) -> String {
     let inner = command.split_once(" -lc ").or_else(|| command.split_once(" -c "));
     let inner = inner.filter(|(shell, _)| shell.ends_with("sh") && !shell.contains(' '));

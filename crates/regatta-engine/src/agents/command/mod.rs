@@ -1,4 +1,4 @@
-//! Any program: the prompt arrives on stdin, the exit code is the answer.
+//! Any program: it gets the prompt on stdin, and its exit code is the answer.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use super::launch::{
     prompt_with_guidance,
 };
 
-/// Programs to which stdin is code. Guidance quotes test output and agents' words: it must never reach them as text.
+/// Programs that execute stdin. Guidance quotes test output and agents' messages: it must never reach them on stdin.
 const INTERPRETERS: [&str; 14] = [
     "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "python", "perl", "ruby", "node", "deno",
     "php",
 ];
 
-/// Most of the guidance that goes into a variable; Linux allows 128 KiB for one.
+/// Maximum length of the guidance in a variable; Linux allows 128 KiB for one.
 const MAX_GUIDANCE: usize = 32 * 1024;
 
-/// The argv as configured; the prompt exactly as written. On a retry the guidance follows the prompt, unless some
-/// part of the argv is an interpreter that would run it; it is in `REGATTA_GUIDANCE` in either case. A follow-up stands
-/// behind the prompt, whatever reads it, and in `REGATTA_FOLLOW_UP`.
+/// The argv as configured; the prompt exactly as written. On a retry the guidance follows the prompt, unless some part
+/// of the argv is an interpreter that would execute it; it is in `REGATTA_GUIDANCE` in either case. A follow-up follows
+/// the prompt in every case, and is in `REGATTA_FOLLOW_UP`.
 pub(super) fn invocation(profile: &AgentProfile, brief: &Brief<'_>) -> Invocation {
     let mut argv = program(profile, brief, "sh");
     argv.extend(profile.args.iter().map(Into::into));
@@ -40,10 +40,10 @@ fn is_interpreter(program: &Path) -> bool {
     INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-/// Reads plain text, a line at a time.
+/// Decodes plain text, line by line.
 #[derive(Debug, Default)]
 pub struct PlainDecoder {
-    /// The end of what was printed, for whoever looks for a verdict in it.
+    /// The end of the output, to be searched for a verdict.
     said: String,
 }
 

@@ -1,4 +1,4 @@
-//! Why gemini failed, by its last `result`, and by its exit code where it never came to one.
+//! Why gemini failed, from its last `result`, or from its exit code if there is none.
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
@@ -15,7 +15,8 @@ const HINTS: Hints = Hints {
     flags: "check `args` and `model`; `gemini --help` lists what this version accepts",
 };
 
-/// What gemini's own exit codes say. Others are an HTTP status cut to a byte, and the result has said it already.
+/// The meanings of gemini's own exit codes. Others are an HTTP status cut to a byte, which the result has already
+/// reported.
 mod exit_code {
     pub(super) const NOT_SIGNED_IN: i32 = 41;
     pub(super) const BAD_INPUT: i32 = 42;
@@ -26,11 +27,11 @@ mod exit_code {
     pub(super) const CANCELLED: i32 = 130;
 }
 
-/// What the last `result` said.
+/// The content of the last `result`.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) ok: bool,
-    /// Why not.
+    /// The error message.
     pub(super) words: String,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn classify(
     unfinished(exit, stderr, spoke, retrying(stderr, now), &HINTS, now)
 }
 
-/// Gemini repeats requests for minutes and tells it on stderr alone.
+/// Gemini repeats requests for minutes and reports it only on stderr.
 fn retrying(stderr: &str, now: Timestamp) -> Option<Cause> {
     let last = stderr.lines().rev().find(|line| line.starts_with("Attempt ") && line.contains(" failed"))?;
     let status = last
@@ -81,7 +82,7 @@ fn retrying(stderr: &str, now: Timestamp) -> Option<Cause> {
     Some(status.and_then(Cause::of_status).unwrap_or_else(|| cause(last, now)))
 }
 
-/// The cause by the server's words, which gemini passes on, the most telling first.
+/// The cause, from the server's words, which gemini passes on, the most specific first.
 pub(super) fn cause(words: &str, now: Timestamp) -> Cause {
     let words = words.to_ascii_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| words.contains(sign));

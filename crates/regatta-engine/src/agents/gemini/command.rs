@@ -1,6 +1,6 @@
 //! How Gemini CLI is started: the argv, the prompt on stdin, the environment.
 //!
-//! `GEMINI_CLI_HOME` in the agent's `env` chooses the account and the settings.
+//! `GEMINI_CLI_HOME` in the agent's `env` selects the account and the settings.
 
 use std::ffi::OsString;
 
@@ -9,21 +9,21 @@ use crate::agents::words::{self, Report};
 
 use super::policy;
 
-/// Set unless the profile or the user's environment says otherwise.
+/// Set unless the profile or the user's environment overrides them.
 const DEFAULTS: [(&str, &str); 2] = [
-    // Without it gemini starts itself anew, below a process that ignores being asked to stop.
+    // Without it gemini restarts itself below a process that ignores requests to stop.
     ("GEMINI_CLI_NO_RELAUNCH", "true"),
     ("TZ", "UTC"),
 ];
 
-/// Arguments by which a user chooses what gemini may do.
+/// Arguments with which a user chooses what gemini may do.
 const PERMISSIONS: Flags = Flags { alone: &["-y", "--yolo"], valued: &["--approval-mode"] };
 
-/// Arguments that would let a planning gemini do more than look.
+/// Arguments that would let gemini in plan mode do more than read.
 const OPENINGS: Flags =
     Flags { alone: &[], valued: &["--allowed-tools", "--policy", "--admin-policy", "--include-directories"] };
 
-/// Arguments that would stand beside the rules of the task.
+/// Arguments that would compete with the rules of the task.
 const POLICIES: Flags = Flags { alone: &[], valued: &["--allowed-tools", "--policy", "--admin-policy"] };
 
 /// Argv, stdin and environment of one attempt.
@@ -38,14 +38,14 @@ pub(in crate::agents) fn invocation(
         );
         return Err(Refusal(why));
     }
-    // A planning gemini has no shell.
+    // Gemini in plan mode has no shell.
     let report = if brief.read_only { Report::Answer } else { Report::Command };
     if brief.read_only && brief.reports && !brief.answers {
         return Err(Refusal::cannot_report("gemini"));
     }
     let mut argv = program(profile, brief, "gemini");
     let mut add = |args: &[&str]| argv.extend(args.iter().map(OsString::from));
-    // A lane is a directory that gemini has never seen, and it works in none that it does not trust.
+    // A lane is a directory that gemini has never seen, and it does not work in directories that it does not trust.
     add(&["--output-format", "stream-json", "--skip-trust"]);
     match brief.session {
         SessionPlan::New(uuid) => add(&["--session-id", uuid]),

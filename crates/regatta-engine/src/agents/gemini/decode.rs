@@ -1,7 +1,6 @@
-//! Gemini's `stream-json`, line by line, into the normal form.
+//! Decodes Gemini's `stream-json`, line by line, into the normal form.
 //!
-//! Words come in pieces, cut anywhere. They are put together again, so that whoever looks for a verdict in a message
-//! finds it whole.
+//! Messages arrive in pieces, cut anywhere. They are joined again, so that a verdict in a message can be found.
 
 use regatta_core::exit::Exit;
 use regatta_core::time::Timestamp;
@@ -15,21 +14,21 @@ use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
 use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
 
-/// Refusals listed for one attempt.
+/// Maximum number of refusals listed for one attempt.
 const MAX_DENIALS: usize = 100;
-/// Longest id of a tool call that is remembered.
+/// Longest id of a remembered tool call.
 const MAX_ID: usize = 256;
 
-/// Reads the output of one `gemini -o stream-json`.
+/// Decodes the output of one `gemini -o stream-json`.
 #[derive(Debug, Default)]
 pub struct GeminiDecoder {
     ledger: Ledger,
     terminal: Option<Terminal>,
     /// There was at least one event.
     spoke: bool,
-    /// The message that is being said.
+    /// The message received so far.
     saying: String,
-    /// The last whole one.
+    /// The last complete message.
     answer: String,
     /// The last error of the turn.
     error: Option<String>,
@@ -46,7 +45,7 @@ impl Decoder for GeminiDecoder {
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
         let end = classify(self.terminal.as_ref(), self.spoke, exit, stderr_tail, now);
-        // Also those of a run that came to no result.
+        // Including those of a run without a result.
         Ending { denials: self.denials.clone(), ..self.ledger.ending(end) }
     }
 
@@ -56,7 +55,7 @@ impl Decoder for GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    /// `None` where nobody knows such an event.
+    /// `None` for an unknown event.
     fn event(&mut self, value: &Value, events: &mut Vec<AgentEvent>) -> Option<()> {
         let kind = text(value, "type")?;
         if kind != "message" {
@@ -101,7 +100,7 @@ impl GeminiDecoder {
         if text(value, "role") != Some("assistant") || !is_piece {
             events.extend(self.said());
         }
-        // What is not the assistant's is our own prompt.
+        // A message from any other role is our own prompt.
         if text(value, "role") != Some("assistant") {
             return;
         }
@@ -111,7 +110,7 @@ impl GeminiDecoder {
         }
     }
 
-    /// The message that is being said, now that it is whole.
+    /// The event for the received message, once it is complete.
     fn said(&mut self) -> Option<AgentEvent> {
         if self.saying.is_empty() {
             return None;
@@ -125,7 +124,7 @@ impl GeminiDecoder {
         let failed = text(value, "status") != Some("success");
         let denied = value.pointer("/error/type").and_then(Value::as_str) == Some("policy_violation");
         if denied && self.denials.len() < MAX_DENIALS {
-            // `write_file__call_75e4`: the name stands before the call.
+            // `write_file__call_75e4`: the tool's name comes before the call's.
             let tool = one_line(id.split("__").next().unwrap_or_default());
             self.denials.push(tool.clone());
             events.push(AgentEvent::Denied { tool });
@@ -144,7 +143,7 @@ impl GeminiDecoder {
         let ok = text(value, "status") == Some("success");
         let words =
             value.pointer("/error/message").and_then(Value::as_str).map(|words| clip(words, MAX_TEXT));
-        // A result that only says `error` follows the event that says which.
+        // A result that only says `error` follows the event with the message.
         let words =
             words.or(self.error.take()).unwrap_or_else(|| "gemini failed and did not say why".to_owned());
         let stats = value.get("stats").unwrap_or(&Value::Null);
@@ -165,12 +164,12 @@ impl GeminiDecoder {
     }
 }
 
-/// When gemini says it was, in milliseconds.
+/// The time of an event by gemini's clock, in milliseconds.
 fn told_at(value: &Value) -> Option<i64> {
     Timestamp::try_from(text(value, "timestamp")?.to_owned()).ok().map(Timestamp::millis)
 }
 
-/// The word for an error; no time is in it.
+/// The name of an error; it does not depend on the time.
 fn word(message: &str) -> &'static str {
     cause(message, Timestamp::from_millis(0)).word()
 }

@@ -1,4 +1,4 @@
-//! Rules for tools in gemini's own form: a file for its policy engine, which it puts above all others.
+//! Tool rules in gemini's own form: a file for its policy engine, which ranks it above all others.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use regatta_core::bounds::Rule;
 
 use crate::agents::launch::{Brief, Refusal};
 
-/// Where a system's own rules stand. Where there are any, gemini leaves ours out.
+/// The directory of system-wide rules. If it has any, gemini ignores ours.
 const SYSTEM_POLICIES: &str = "/etc/gemini-cli/policies";
 
-/// What an agent reports with, whatever else is allowed.
+/// The commands that an agent reports with, always allowed.
 const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck"];
 
-/// The file and what is in it. The rules are those that gemini can keep exactly.
+/// The file and its content. Contains only rules that gemini can enforce exactly.
 pub(super) fn file(brief: &Brief<'_>) -> Result<(PathBuf, String), Refusal> {
     if has_system_policies() {
         return Err(Refusal(format!(
@@ -53,7 +53,7 @@ fn rule(rule: &Rule, decision: &str, priority: u32) -> String {
         "Grep" => &["grep_search"],
         "WebFetch" => &["web_fetch"],
         "WebSearch" => &["google_web_search"],
-        // Refused before it comes here.
+        // Already refused before.
         _ => &[],
     };
     tools.iter().map(|tool| tool_rule(tool, decision, priority)).collect()
@@ -70,7 +70,7 @@ fn command_rule(prefix: &str, decision: &str, priority: u32) -> String {
     )
 }
 
-/// What JSON has for a string, TOML has too.
+/// A JSON string is also a TOML string.
 fn text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,5 +1,5 @@
-//! How an opencode attempt ended. It has no event for its end: a step that finished with anything but calls of tools,
-//! and no step or error after it, is the last.
+//! How an opencode attempt ended. It has no event for its end: the last step is one that finished with anything but
+//! tool calls and is followed by no step or error.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ const HINTS: Hints = Hints {
     flags: "check `args`, `model` (as provider/model) and `persona`; `opencode run --help` lists what this version accepts",
 };
 
-/// What the attempt came to.
+/// The end of the attempt.
 #[derive(Debug)]
 pub(super) enum Terminal {
     /// The last step finished, for this reason.
     Finished(String),
-    /// It stopped at a call of a tool that was refused.
+    /// It stopped at a refused tool call.
     Refused(String),
     /// An error event.
     Error(Failure),
@@ -34,7 +34,7 @@ pub(super) enum Terminal {
 /// An error event.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// `None` where it was stopped from outside.
+    /// `None` if it was stopped from outside.
     pub(super) cause: Option<Cause>,
     pub(super) words: String,
 }
@@ -54,12 +54,12 @@ pub(super) fn classify(
         }
         Some(Terminal::Finished(reason)) => match (reason.as_str(), exit) {
             ("stop", _) => return AgentEnd::Success,
-            // Told that it was cut, the next attempt writes less at once.
+            // The next attempt, told that it was cut, writes less at once.
             ("length", _) => return failed("the model's answer was cut at its longest"),
             ("content-filter", _) => {
                 return Cause::Refused.end("the provider's filter stopped it", now, &HINTS);
             }
-            // Words of some provider's own; the exit code is all there is.
+            // A reason specific to a provider; only the exit code is left to decide.
             (_, Exit::Exited { code: 0 }) => return AgentEnd::Success,
             (other, Exit::Exited { .. }) => return failed(&format!("the last step finished with {other:?}")),
             _ => {}
@@ -76,7 +76,7 @@ pub(super) fn classify(
     let (logged, said): (Vec<&str>, Vec<&str>) = stderr.lines().partition(|line| is_logged(line));
     let telling = if said.iter().any(|line| !line.trim().is_empty()) { said } else { logged };
     let telling = telling.join("\n");
-    // Two that start for the first time at once make one database.
+    // Two first starts at the same time race to create one database.
     if !spoke && matches!(exit, Exit::Exited { .. }) && is_database_race(&telling) {
         return AgentEnd::Interrupted { message: one_line(&telling) };
     }
@@ -103,12 +103,12 @@ fn is_logged(line: &str) -> bool {
     line.starts_with("timestamp=") && line.contains(" level=")
 }
 
-/// Why the last request failed, by the log: opencode repeats it and says nothing of that elsewhere.
+/// Why the last request failed, from the log: opencode repeats it and reports that nowhere else.
 fn last_failure(stderr: &str) -> Option<&str> {
     stderr.lines().rev().find_map(failed_request)
 }
 
-/// What a line of the log says of a request that failed.
+/// The error of a failed request in a line of the log.
 pub(super) fn failed_request(line: &str) -> Option<&str> {
     let is_it = is_logged(line) && line.contains("message=\"stream error\"");
     let (_, words) = line.split_once("error.error=").filter(|_| is_it)?;
@@ -117,7 +117,7 @@ pub(super) fn failed_request(line: &str) -> Option<&str> {
     Some(words.strip_prefix("AI_APICallError: ").unwrap_or(words))
 }
 
-/// What an `error` event tells.
+/// Decodes an `error` event.
 pub(super) fn failure(error: &Value) -> Failure {
     let data = error.get("data").unwrap_or(&Value::Null);
     let name = text(error, "name").unwrap_or_default();
@@ -132,7 +132,7 @@ pub(super) fn failure(error: &Value) -> Failure {
     Failure { cause, words: clip(words, MAX_TEXT) }
 }
 
-/// The cause by the provider's words where they are telling, else by the status of its answer.
+/// The cause, from the provider's words if they are specific, else from the status of its answer.
 pub(super) fn cause(data: &Value, words: &str) -> Cause {
     let lower = words.to_ascii_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign));
@@ -146,7 +146,7 @@ pub(super) fn cause(data: &Value, words: &str) -> Cause {
     if says(&["prompt is too long", "context length", "context window", "context_length_exceeded"]) {
         return Cause::Context;
     }
-    // An allowance that is spent, where "rate limit" is traffic.
+    // A spent quota, whereas "rate limit" is traffic.
     if says(&["usage limit", "usage_limit", "quota exceeded", "exceeded your current quota", "limit reached"])
         || says(&["hit your"]) && says(&["limit"])
     {

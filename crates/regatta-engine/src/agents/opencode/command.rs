@@ -1,7 +1,7 @@
 //! How opencode is started: the argv, the prompt on stdin, the environment.
 //!
-//! opencode chooses the id of a conversation itself and prints it with every event. `XDG_DATA_HOME`,
-//! `XDG_CONFIG_HOME`, `OPENCODE_CONFIG` or `OPENCODE_CONFIG_CONTENT` in the agent's `env` choose account and settings.
+//! opencode chooses the id of a conversation itself and prints it with every event. `XDG_DATA_HOME`, `XDG_CONFIG_HOME`,
+//! `OPENCODE_CONFIG` or `OPENCODE_CONFIG_CONTENT` in the agent's `env` select account and settings.
 
 use std::ffi::OsString;
 
@@ -11,32 +11,32 @@ use serde_json::{Map, Value, json};
 use crate::agents::launch::{AgentProfile, Brief, Flags, Invocation, Refusal, SessionPlan, program};
 use crate::agents::words::{self, Report};
 
-/// Set unless the profile or the user's environment says otherwise.
+/// Set unless the profile or the user's environment overrides them.
 const DEFAULTS: [(&str, &str); 2] = [("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("TZ", "UTC")];
 
-/// The variable whose rules opencode puts on top of the settings' own.
+/// The variable with rules that opencode puts on top of those in its settings.
 const RULES_VAR: &str = "OPENCODE_PERMISSION";
 
-/// The variable whose settings beat those of the project and the user.
+/// The variable with settings that override those of the project and the user.
 const SETTINGS_VAR: &str = "OPENCODE_CONFIG_CONTENT";
 
-/// What an agent that must change nothing may use. A command that may run could write by a redirection, and a
-/// sub-agent has rules of its own, so there are none.
+/// The rules of a read-only agent. A command could write through a redirection, and a sub-agent has its own rules, so
+/// both are denied.
 const READ_ONLY_RULES: &str = r#"{"*":"deny","read":"allow","grep":"allow","glob":"allow","list":"allow","webfetch":"allow","websearch":"allow","edit":"deny","bash":"deny","task":"deny","external_directory":"deny"}"#;
 
-/// The agent that opencode starts with unless told otherwise.
+/// opencode's default agent.
 const USUAL_PERSONA: &str = "build";
 
-/// Arguments that would let it all through.
+/// Arguments that would allow everything.
 const PERMISSIONS: Flags = Flags { alone: &["--auto", "--dangerously-skip-permissions"], valued: &[] };
 
-/// Arguments that would choose an agent whose rules nobody has set.
+/// Arguments that would select an agent without our rules.
 const PERSONAS: Flags = Flags { alone: &[], valued: &["--agent"] };
 
-/// Arguments by which a user chooses what is logged.
+/// Arguments with which a user chooses what is logged.
 const LOGGING: Flags = Flags { alone: &["--print-logs"], valued: &["--log-level"] };
 
-/// What it reports with, whatever else is allowed.
+/// The commands that an agent reports with, always allowed.
 const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck"];
 
 /// Argv, stdin and environment of one attempt.
@@ -60,7 +60,7 @@ pub(in crate::agents) fn invocation(
     if let Some(model) = brief.model.or(profile.model.as_deref()) {
         add(&["--model", model]);
     }
-    // An attempt with rules names it, because they are tied to its name.
+    // An attempt with rules names the agent, because the rules are tied to its name.
     let has_rules = brief.read_only || !brief.bounds.permissions.is_empty();
     let persona = brief.persona.or(has_rules.then_some(USUAL_PERSONA));
     if let Some(persona) = persona {
@@ -73,10 +73,10 @@ pub(in crate::agents) fn invocation(
     if brief.read_only {
         extra = PERMISSIONS.left_out_of(extra);
     } else if !PERMISSIONS.any_in(&profile.args) {
-        // What its settings would ask about, nobody is there to answer.
+        // No user is there to answer what its settings would ask.
         add(&["--auto"]);
     }
-    // What it waits for without a word elsewhere is in its log.
+    // Only its log shows what it waits for.
     if !LOGGING.any_in(&profile.args) {
         add(&["--print-logs", "--log-level", "ERROR"]);
     }
@@ -111,9 +111,8 @@ pub(in crate::agents) fn invocation(
     Ok(invocation)
 }
 
-/// The rules in opencode's own form. The last that fits is the one that counts, and they stand in the order of their
-/// letters: `*` before any command, a shorter beginning before a longer one. A sub-agent has rules of its own, so there
-/// are none.
+/// The rules in opencode's own form. The last matching rule counts, and they are in alphabetical order: `*` before any
+/// command, a shorter prefix before a longer one. Sub-agents have their own rules, so they are denied.
 fn rules(brief: &Brief<'_>) -> Value {
     let permissions = &brief.bounds.permissions;
     let mut rules = match (brief.read_only, &permissions.allow) {
@@ -145,7 +144,7 @@ fn apply(list: &[Rule], decision: &str, rules: &mut Value, commands: &mut Map<St
     for rule in list {
         let tool = match (rule.tool(), rule.command_prefix()) {
             (_, Some(prefix)) => {
-                // A denial holds for all that begins so, also where a longer beginning was allowed.
+                // A denial applies to everything with this prefix, even if a longer prefix was allowed.
                 if decision == "deny" {
                     commands.retain(|pattern, _| !pattern.starts_with(&format!("{prefix} ")));
                 }
@@ -153,7 +152,7 @@ fn apply(list: &[Rule], decision: &str, rules: &mut Value, commands: &mut Map<St
                 continue;
             }
             ("Bash", None) => {
-                // It is about all of them, so what was said of single ones before counts no more.
+                // It covers all commands, so earlier rules for single ones no longer count.
                 if decision == "deny" {
                     commands.clear();
                 }
@@ -169,14 +168,14 @@ fn apply(list: &[Rule], decision: &str, rules: &mut Value, commands: &mut Map<St
             ("Grep", _) => "grep",
             ("WebFetch", _) => "webfetch",
             ("WebSearch", _) => "websearch",
-            // Sub-agents are off, and others are refused before they come here.
+            // Sub-agents are off, and other tools were already refused before.
             _ => continue,
         };
         rules[tool] = decision.into();
     }
 }
 
-/// A rule for commands that begin so.
+/// Adds a rule for commands with this prefix.
 fn say(commands: &mut Map<String, Value>, prefix: &str, decision: &str) {
     for pattern in [prefix.to_owned(), format!("{prefix} *")] {
         commands.remove(&pattern);
@@ -184,8 +183,8 @@ fn say(commands: &mut Map<String, Value>, prefix: &str, decision: &str) {
     }
 }
 
-/// The profile's settings. The rules go in there once more under the agent's own name: what a project allows a single
-/// agent would beat the rules for all.
+/// The profile's settings. The rules are repeated there under the agent's own name: what a project allows a single
+/// agent would override the rules for all.
 fn own_settings(profile: &AgentProfile, is_set: &dyn Fn(&str) -> bool) -> Result<Value, Refusal> {
     let cannot = |why: &str| {
         Refusal(format!(
@@ -203,7 +202,7 @@ fn own_settings(profile: &AgentProfile, is_set: &dyn Fn(&str) -> bool) -> Result
     Ok(settings)
 }
 
-/// The object under `key`, made where there is none.
+/// The object under `key`, created if missing.
 fn entry<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value[key].is_object() {
         value[key] = Value::Object(Map::new());

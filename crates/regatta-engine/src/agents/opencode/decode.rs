@@ -1,4 +1,4 @@
-//! The events of `opencode run --format json`, line by line, into the normal form.
+//! Decodes the events of `opencode run --format json`, line by line, into the normal form.
 
 use regatta_core::budget::is_plausible_usd;
 use regatta_core::exit::Exit;
@@ -14,12 +14,12 @@ use crate::agents::failure::Cause;
 use crate::agents::json::{count, events_of, session_id, summary, text};
 use crate::agents::ledger::Ledger;
 
-/// Refusals listed for one attempt.
+/// Maximum number of refusals listed for one attempt.
 const MAX_DENIALS: usize = 100;
-/// Longest id of a tool call that is remembered.
+/// Longest id of a remembered tool call.
 const MAX_ID: usize = 256;
 
-/// Reads the output of one `opencode run --format json`.
+/// Decodes the output of one `opencode run --format json`.
 #[derive(Debug, Default)]
 pub struct OpencodeDecoder {
     ledger: Ledger,
@@ -27,17 +27,17 @@ pub struct OpencodeDecoder {
     /// There was at least one event.
     spoke: bool,
     answer: String,
-    /// Between the beginning of a step and its end. Calls of tools are told only when they are over, so that the
-    /// silence of an open step may be a tool at work.
+    /// True between the start and the end of a step. Tool calls are reported only when they have ended, so silence in
+    /// an open step may be a running tool.
     step_is_open: bool,
     steps: u32,
     cost_usd: Option<f64>,
     denials: Vec<String>,
-    /// The tool that was refused last in this step.
+    /// The last refused tool of this step.
     refused: Option<String>,
-    /// Requests that failed and are repeated, by the log.
+    /// Failed requests that are repeated, from the log.
     repeats: u32,
-    /// What the last one ran into lasts for hours, and opencode would wait for it without a word.
+    /// The last failure lasts for hours, and opencode would wait for it silently.
     waits_in_vain: bool,
 }
 
@@ -50,7 +50,7 @@ impl Decoder for OpencodeDecoder {
 
     fn end(&mut self, exit: &Exit, stderr_tail: &str, now: Timestamp) -> Ending {
         let end = classify(self.terminal.as_ref(), self.spoke, exit, stderr_tail, now);
-        // Also those of a run that came to no result.
+        // Including those of a run without a result.
         Ending { denials: self.denials.clone(), ..self.ledger.ending(end) }
     }
 
@@ -78,7 +78,7 @@ impl Decoder for OpencodeDecoder {
 }
 
 impl OpencodeDecoder {
-    /// `None` where nobody knows such an event.
+    /// `None` for an unknown event.
     fn event(&mut self, value: &Value, events: &mut Vec<AgentEvent>) -> Option<()> {
         let kind = text(value, "type")?;
         let part = value.get("part").unwrap_or(&Value::Null);
@@ -116,7 +116,7 @@ impl OpencodeDecoder {
         Some(())
     }
 
-    /// A call that is over.
+    /// A tool call that has ended.
     fn tool(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let state = part.get("state").unwrap_or(&Value::Null);
         let id = clip(text(part, "callID").unwrap_or_default(), MAX_ID);
@@ -124,7 +124,7 @@ impl OpencodeDecoder {
         let input = state.get("input").unwrap_or(&Value::Null);
         let told = summary(input, None);
         let title = text(state, "title").map(one_line).filter(|title| !title.is_empty());
-        // The title of a call that changes a file is the file as seen from the lane.
+        // The title of a call that changes a file is the file's path from the lane.
         let is_file = input.get("filePath").is_some();
         let summary = if is_file { title.unwrap_or(told) } else { told };
         events.push(AgentEvent::tool(id.clone(), name.clone(), summary.clone()).asked(input));
@@ -183,7 +183,7 @@ impl OpencodeDecoder {
     }
 
     fn result(&self, ok: bool, text: String) -> AgentEvent {
-        // No sums of its own: what was counted on the way stands.
+        // It has no totals of its own: the counts so far are kept.
         AgentEvent::Result {
             ok,
             text,
@@ -197,7 +197,7 @@ impl OpencodeDecoder {
     }
 }
 
-/// What was to be done, put right by what opencode says it did.
+/// The planned edit, corrected by what opencode reports it did.
 fn as_done(mut edit: Edit, state: &Value, path: Option<&str>) -> Edit {
     let metadata = state.get("metadata").unwrap_or(&Value::Null);
     if metadata.get("exists").and_then(Value::as_bool) == Some(true) {

@@ -1,4 +1,4 @@
-//! What the simulated agent does to the world: files in its lane, programs, git, `regatta`.
+//! The actions of the simulated agent: files in its lane, programs, git, `regatta`.
 //!
 //! This is the agent's own process, not the engine, so it uses `std::process` and `std::fs` directly.
 
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// `path` inside the current directory, parents made; refused where it would leave, links included.
+/// `path` inside the current directory, with its parents created; refused if it leads outside, also through links.
 pub(super) fn inside(path: &str) -> Result<PathBuf, String> {
     let here =
         std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| error.to_string())?;
@@ -41,7 +41,7 @@ pub(super) fn append(path: &str, text: &str) -> Result<(), String> {
     open.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Done already counts as done: a retry finds its earlier work in the lane.
+/// An edit that is already there counts as done: a retry finds its earlier work in the lane.
 pub(super) fn edit(path: &str, old: &str, new: &str) -> Result<(), String> {
     let text = fs::read_to_string(inside(path)?).map_err(|error| format!("{path}: {error}"))?;
     if text.contains(old) {
@@ -61,7 +61,7 @@ pub(super) fn delete(path: &str) -> Result<(), String> {
     }
 }
 
-/// Runs a program to its end; its output is the result, never part of our own stream.
+/// Runs a program to its end; its output is returned, never printed to our own stream.
 pub(super) fn run<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[S]) -> Result<String, String> {
     let name = program.as_ref().to_string_lossy().into_owned();
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
@@ -74,7 +74,7 @@ pub(super) fn run<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, args: &[S]) -> Re
     Err(format!("{name}: {status}: {words}"))
 }
 
-/// Commits all there is in the lane; nothing to commit is fine.
+/// Commits everything in the lane; having nothing to commit is fine.
 pub(super) fn commit(message: &str) -> Result<String, String> {
     run("git", &["add", "--all", "--", "."])?;
     if run("git", &["diff", "--cached", "--quiet"]).is_ok() {
@@ -87,13 +87,13 @@ pub(super) fn commit(message: &str) -> Result<String, String> {
     run("git", &args)
 }
 
-/// Runs this same binary, as a worker would run `regatta`.
+/// Runs this same binary, as an agent would run `regatta`.
 pub(super) fn regatta(args: &[&str]) -> Result<String, String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     run(exe, args)
 }
 
-/// A process that nobody waits for, in a session of its own, as real agents leave them.
+/// A detached process in its own session, as real agents leave behind.
 pub(super) fn spawn_orphan(seconds: u64) -> Result<String, String> {
     let seconds = seconds.to_string();
     run("setsid", &["sh", "-c", "sleep \"$0\" </dev/null >/dev/null 2>&1 &", &seconds])

@@ -1,8 +1,8 @@
-//! The simulated agent: no model, no account, a script in the prompt.
+//! The simulated agent: no model, no account, only a script in the prompt.
 //!
-//! It is a hidden command of the `regatta` binary and speaks the normal form itself, one [`AgentEvent`] per line,
-//! so everything behind the decoder treats it as it treats the real ones. `regatta demo` and the tests run it;
-//! [`script`] lists what it can do.
+//! It is a hidden command of the `regatta` binary and prints the normal form itself, one [`AgentEvent`] per line, so
+//! everything behind the decoder treats it like the real agents. `regatta demo` and the tests run it; [`script`] lists
+//! its instructions.
 
 mod hands;
 mod run;
@@ -23,7 +23,7 @@ use super::ledger::Ledger;
 /// The hidden command's name.
 pub const COMMAND: &str = "sim-agent";
 
-/// Exit status for a script that cannot be read.
+/// Exit status for a script that cannot be parsed.
 const BAD_SCRIPT: i32 = 64;
 
 /// Guidance is left out: it quotes what went wrong, and a line of it could be an instruction.
@@ -55,7 +55,7 @@ pub fn main(_args: &[OsString]) -> i32 {
     }
 }
 
-/// Reads the simulated agent's output.
+/// Decodes the simulated agent's output.
 #[derive(Debug, Default)]
 pub struct SimDecoder {
     ledger: Ledger,

@@ -1,4 +1,4 @@
-//! Follows a script, saying what it does in the normal form.
+//! Executes a script and prints what it does in the normal form.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::hands;
 use super::script::Step;
 use crate::agents::event::{AgentEvent, MAX_TEXT, clip, one_line};
 
-/// The agent's process: who it is, and what it has used so far.
+/// The agent's process: its identity, and what it has used so far.
 #[derive(Debug)]
 pub(super) struct Agent {
     task: String,
@@ -22,12 +22,12 @@ pub(super) struct Agent {
     cost_usd: f64,
     tokens_in: u64,
     tokens_out: u64,
-    /// Its answer in the end: what it said last, and a verdict in JSON if the script wants one.
+    /// Its final answer: its last message, and a verdict in JSON if the script asks for one.
     said: String,
     verdict: Option<String>,
 }
 
-/// The script is over before its last line: leave with this status. The result was printed.
+/// The script ends before its last line: exit with this status. The result was printed.
 struct Stop(i32);
 
 impl Agent {
@@ -46,7 +46,7 @@ impl Agent {
         }
     }
 
-    /// Does what the script says and returns the exit status.
+    /// Executes the script and returns the exit status.
     pub(super) fn follow(&mut self, steps: &[Step]) -> i32 {
         emit(&AgentEvent::Started { session: None, model: Some("sim".to_owned()) });
         for step in steps {
@@ -139,12 +139,12 @@ impl Agent {
         });
     }
 
-    /// A tool whose failure is the agent's.
+    /// A tool whose failure fails the agent.
     fn must(&mut self, name: &str, what: &str, act: impl FnOnce() -> Result<(), String>) -> Result<(), Stop> {
         self.tool(name, what, act).map_err(|why| Stop(self.give_up("tool", &why, 1)))
     }
 
-    /// A tool whose failure the agent shrugs off, as agents do.
+    /// A tool whose failure the agent ignores, as agents do.
     fn may(&mut self, name: &str, what: &str, act: impl FnOnce() -> Result<String, String>) {
         let words = match self.tool(name, what, act) {
             Ok(words) | Err(words) => words,
@@ -205,7 +205,7 @@ impl Agent {
     }
 }
 
-/// A marker file as rookery's workers write it: its name, and its text.
+/// A marker file in rookery's format: its name and its text.
 fn marker(task: &str, verdict: &str, summary: &str) -> (String, String) {
     let text = format!("# {task}\n\nVerdict: {verdict}\n\nSummary: {summary}\n");
     (format!("PARCEL_DONE-{task}.md"), text)
@@ -222,7 +222,7 @@ fn flood(bytes: u64) {
     }
 }
 
-/// A flag nobody looks at is as good as ignoring the signal.
+/// Installing a handler whose flag is never read amounts to ignoring the signal.
 fn ignore_term() {
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         if let Err(error) = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false))) {
@@ -240,7 +240,7 @@ fn emit(event: &AgentEvent) {
     print(&serde_json::to_vec(event).expect("an event is plain data"));
 }
 
-/// One line on stdout. Nobody listening is no reason to stop: the engine may be between two lives.
+/// Prints one line to stdout. A closed pipe is no reason to stop: the engine may be restarting.
 fn print(line: &[u8]) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());

@@ -1,8 +1,8 @@
 //! The simulated agent's script: one instruction per line.
 //!
 //! If the prompt has fenced blocks that begin with ```` ```sim ````, they are the script, and a line in them that is
-//! no instruction is an error (blank lines and `#` comments are fine). If it has none, every line that happens to be
-//! an instruction is one, and prose is passed over.
+//! not an instruction is an error (except blank lines and `#` comments). Otherwise, every line that happens to be an
+//! instruction is one, and prose is ignored.
 //!
 //! | instruction | what the agent does |
 //! |---|---|
@@ -15,13 +15,13 @@
 //! | `tool NAME SUMMARY` | pretends to use a tool |
 //! | `cost USD` · `tokens IN OUT` | adds to what it has used |
 //! | `report VERDICT SUMMARY` · `progress LABEL` · `stuck WHY` | runs `regatta done`, `progress`, `stuck` |
-//! | `marker VERDICT SUMMARY` · `json-result VERDICT SUMMARY` | the other two ways of telling a verdict |
-//! | `lie` | reports a pass and has done nothing for it |
+//! | `marker VERDICT SUMMARY` · `json-result VERDICT SUMMARY` | the other two ways to report a verdict |
+//! | `lie` | reports a pass without having done anything |
 //! | `fail-until N` | fails unless this is attempt N or later |
 //! | `limit-until SECONDS` · `limit-once SECONDS` | ends as rate limited; `-once` only in the first attempt |
-//! | `exit N` · `crash` · `hang` · `ignore-term` | ends badly, or not at all |
-//! | `spawn-orphan SECONDS` | leaves a process behind, in a session of its own |
-//! | `flood BYTES` | talks that much |
+//! | `exit N` · `crash` · `hang` · `ignore-term` | ends with a failure, or not at all |
+//! | `spawn-orphan SECONDS` | leaves a process behind, in its own session |
+//! | `flood BYTES` | prints that much |
 
 use std::str::FromStr;
 
@@ -57,11 +57,11 @@ pub enum Step {
     Flood(u64),
 }
 
-/// A line inside a fence that is no instruction.
+/// A line inside a fence that is not an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the prompt: {why}: `{text}`")]
 pub struct ScriptError {
-    /// From 1, counted in the prompt.
+    /// The line number in the prompt, from 1.
     pub line: usize,
     /// The line.
     pub text: String,
@@ -69,7 +69,7 @@ pub struct ScriptError {
     pub why: String,
 }
 
-/// Finds and reads the script in a prompt.
+/// Finds and parses the script in a prompt.
 pub fn parse(prompt: &str) -> Result<Vec<Step>, ScriptError> {
     let is_opening = |line: &str| line.trim() == "```sim";
     if !prompt.lines().any(is_opening) {
@@ -189,7 +189,7 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// Words as a shell would cut them: blanks, single and double quotes, backslashes. Nothing is expanded.
+/// Splits words as a shell would: blanks, single and double quotes, backslashes. Nothing is expanded.
 pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
