@@ -1,4 +1,4 @@
-//! A chain driven by the real claude: a reviewer that answers nonsense, an accepter that sends the work back.
+//! A chain driven by the real claude: a reviewer that answers nonsense, an accepter that asks for changes.
 
 use regatta_testkit::api::{Said, Script, Turn, tag};
 use regatta_testkit::repo::write;

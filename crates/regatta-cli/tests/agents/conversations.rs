@@ -1,4 +1,4 @@
-//! Conversations that go on: under another account, and because somebody has more to say.
+//! Conversations that continue: under another account, and after a follow-up prompt.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

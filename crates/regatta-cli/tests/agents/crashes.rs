@@ -1,4 +1,4 @@
-//! Agents that fall silent, break off or are killed, and a Regatta that is.
+//! Agents that fall silent, break off or are killed, and a Regatta that is killed.
 
 use regatta_testkit::api::{Script, Turn};
 use regatta_testkit::daemon::{is_alive, signal};
@@ -6,14 +6,14 @@ use regatta_testkit::world::Barrier;
 
 use crate::scene::{DONE, LOOK, LOOKED, Scene};
 
-/// A look, what comes between, and the work.
+/// A look, the turns in between, and the work.
 fn script(agent: &str, between: impl IntoIterator<Item = Turn>) -> Script {
     let work = format!("echo made >{agent}.txt && {DONE}");
     let turns = [Turn::run(LOOK)].into_iter().chain(between);
     Script::of(turns.chain([Turn::run(&work), Turn::say("It is done.")]))
 }
 
-/// Asserts that the second attempt went on where the first was broken off.
+/// Asserts that the second attempt continued where the first was interrupted.
 #[track_caller]
 fn assert_went_on(scene: &Scene, agent: &str) {
     assert_eq!(scene.world.landed(&format!("{agent}.txt")).as_deref(), Some("made\n"));
@@ -25,7 +25,7 @@ fn assert_went_on(scene: &Scene, agent: &str) {
 #[test]
 fn an_answer_that_never_goes_on_runs_into_the_idle_timeout_and_is_asked_for_again() {
     let mut scene = Scene::new();
-    // Out of the agent's own reach, not out of the shim's.
+    // Out of reach for the agent, but not for the shim.
     let orphan = Turn::run("(setsid sleep 600 >/dev/null 2>&1 &)");
     let keys = "max_attempts: 1\nfirst_output_timeout: 2m\nidle_timeout: 8s";
     for agent in ["claude", "codex"] {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::REGATTA;
 
-/// Where its programs are. They are installed where they are not there yet.
+/// The directory of its programs, which are installed if missing.
 fn programs() -> &'static PathBuf {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -20,7 +20,7 @@ fn programs() -> &'static PathBuf {
     })
 }
 
-/// What it prints. Its own programs come first on its path: it may need a newer node.
+/// Its output. Its own programs come first on its path, because it may need a newer node.
 #[track_caller]
 fn inspect(world: &World, args: &[&str]) -> Value {
     let path = format!("{}:{}", programs().display(), std::env::var("PATH").unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The real agent command lines, driven through whole plans against a model API of our own on loopback.
+//! The real agent command lines, driven through whole plans against our own model API on the loopback interface.
 
 mod scene;
 

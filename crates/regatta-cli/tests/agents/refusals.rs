@@ -1,4 +1,4 @@
-//! A model that turns its agents away: for a moment, for hours, for good.
+//! A model that refuses its agents: for a moment, for hours, for good.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use regatta_testkit::world::text;
 
 use crate::scene::{DONE, LOOK, LOOKED, Scene};
 
-/// Agents that say when a spent allowance is whole again.
+/// Agents that report when a spent allowance is available again.
 const LIMITED: [&str; 3] = ["claude", "claude-newest", "codex"];
 
 #[test]
@@ -31,9 +31,9 @@ fn too_many_requests_cost_a_moment_and_no_attempt() {
 #[test]
 fn a_spent_allowance_parks_the_task_until_it_is_renewed_and_the_conversation_goes_on() {
     let mut scene = Scene::new();
-    // The allowance of a subscription: an API key has none.
+    // Only a subscription has an allowance; an API key has none.
     scene.world.env("ANTHROPIC_API_KEY", "").env("CLAUDE_CODE_OAUTH_TOKEN", KEY);
-    // Codex tells it to the minute.
+    // Codex reports it to the minute.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let resets_at = (now + 3 * 3600).next_multiple_of(60);
     let renewed = Timestamp::from_millis(i64::try_from(resets_at).unwrap() * 1000);
@@ -116,7 +116,7 @@ fn a_key_that_opens_nothing_blocks_the_task_at_once_and_says_what_to_do() {
         assert!(text(&task["reason"]).contains(hint), "{task:#}");
         assert_eq!(scene.world.attempts(agent), (1, 0));
     }
-    // It was not let go on for the three minutes that its eleven tries take, but ended long before.
+    // It was stopped long before the three minutes that its eleven tries take.
     let tries = scene.api.answered("claude");
     assert!((2..=6).contains(&tries), "claude tried {tries} times");
     scene.assert_alone();
@@ -160,7 +160,7 @@ fn a_write_and_a_command_that_a_task_denies_are_refused_by_the_agent_itself() {
         let keys = "permissions: { deny: [Write, Edit, \"Bash(touch:*)\"] }";
         scene.task(agent, agent, keys, Script::of(turns));
     }
-    // Codex has no rules for tools: its sandbox keeps it.
+    // Codex has no rules for tools: its sandbox restricts it.
     let turns = [
         Turn::write("forbidden.txt", "made\n"),
         Turn::run("touch forbidden-too.txt"),

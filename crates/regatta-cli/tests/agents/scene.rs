@@ -11,17 +11,17 @@ use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
-/// Opencode looks for its plugin package there whatever its settings say; it is refused, and does without.
+/// Opencode looks for its plugin package there whatever its settings say; it is refused, and works without it.
 const IN_VAIN: &str = "registry.npmjs.org:443";
 
 /// How agents report.
 pub(crate) const DONE: &str = "regatta done --verdict pass --summary 'Did it'";
 
-/// A command, and what it says, which is nowhere in the command itself.
+/// A command whose output is nowhere in the command itself.
 pub(crate) const LOOK: &str = "echo looked at $((40 + 2)) files";
 pub(crate) const LOOKED: &str = "looked at 42 files";
 
-/// Where a test takes place.
+/// The setting of a test.
 pub(crate) struct Scene {
     pub(crate) api: Api,
     pub(crate) world: World,
@@ -35,7 +35,7 @@ impl Scene {
         Self { api, world, tasks: String::new() }
     }
 
-    /// A task for that agent, whose model says what is in the script.
+    /// A task for that agent, whose model answers with the script.
     pub(crate) fn task(&mut self, id: &str, agent: &str, keys: &str, script: Script) -> &mut Self {
         self.api.script(id, script);
         self.tasks.push_str(&task(id, &format!("agent: {agent}\n{keys}"), &format!("{} Do it.", tag(id))));
@@ -47,27 +47,27 @@ impl Scene {
         self.world.plan_with("", &self.tasks)
     }
 
-    /// Sets the clock of every Regatta that is started afterwards, or has been since the first time, forward.
+    /// Sets the clock forward for every Regatta that is started afterwards, or was started since the first call.
     pub(crate) fn set_clock(&mut self, ahead: Duration) {
         let clock = self.world.outside("clock");
         write(&clock, ahead.as_millis().to_string());
         self.world.env("REGATTA_CLOCK", clock);
     }
 
-    /// The conversation that each attempt of a task belonged to.
+    /// The conversation of each attempt of a task.
     pub(crate) fn sessions(&self, id: &str) -> Vec<String> {
         let task = self.world.task(id);
         let attempts = task["attempts"].as_array().expect("attempts are a list");
         attempts.iter().map(|attempt| text(&attempt["session"]).to_owned()).collect()
     }
 
-    /// The conversation as the task's agent told it to its model the last time.
+    /// The conversation as the task's agent last sent it to its model.
     #[track_caller]
     pub(crate) fn last_said(&self, id: &str) -> Vec<Said> {
         self.api.asked(id).pop().expect("its model was asked").said
     }
 
-    /// Asserts that the agent still knew at its end what one of its tools had said.
+    /// Asserts that at its end the agent still remembered the output of one of its tools.
     #[track_caller]
     pub(crate) fn assert_remembers(&self, id: &str, part: &str) {
         let said = self.last_said(id);
@@ -75,7 +75,7 @@ impl Scene {
         assert!(said.iter().any(heard), "{said:#?}");
     }
 
-    /// Waits until the agent of that name has the words on disk, where it keeps its conversations.
+    /// Waits until the agent of that name has the text on disk, where it keeps its conversations.
     #[track_caller]
     pub(crate) fn wait_kept(&self, agent: &str, words: &str) {
         let place = match agent {
@@ -89,14 +89,14 @@ impl Scene {
         });
     }
 
-    /// Asserts that nobody asked for anything but the model, and that nothing is left behind.
+    /// Asserts that no agent contacted anything but the model, and that nothing is left behind.
     #[track_caller]
     pub(crate) fn assert_tidy(&self) {
         self.assert_alone();
         self.world.assert_tidy();
     }
 
-    /// Asserts that nobody asked for anything but the model.
+    /// Asserts that no agent contacted anything but the model.
     #[track_caller]
     pub(crate) fn assert_alone(&self) {
         let mut strangers = self.api.strangers();

@@ -41,7 +41,7 @@ fn claude_and_codex_report_by_tools_and_their_work_lands() {
 #[test]
 fn an_agent_that_may_not_write_still_reports_by_tools() {
     let mut scene = Scene::new();
-    // Codex in its sandbox could not run `regatta done`, and nothing but that is believed here.
+    // In its sandbox codex could not run `regatta done`, and only that counts here.
     let keys = "sandbox: workspace\nverdict_adapter: db";
     let turns = std::iter::once(Turn::write("made.txt", "made\n")).chain(reports("kept-in"));
     scene.task("kept-in", "codex", keys, Script::of(turns));
@@ -69,7 +69,7 @@ fn an_agent_can_do_no_more_than_a_worker_may() {
         ];
         scene.task(agent, agent, "", Script::of(turns));
     }
-    // Codex hands on what its model makes up.
+    // Codex passes on what its model makes up.
     let turns = [
         own("enqueue", &json!({ "prompt": "more", "id": "more" })),
         own("done", &json!({ "verdict": "pass", "summary": "Tried" })),

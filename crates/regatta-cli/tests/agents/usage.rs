@@ -1,4 +1,4 @@
-//! What agents use: counted once, counted as it comes, and no reason to throw finished work away.
+//! What agents use: counted once, counted as it is reported, and no reason to discard finished work.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::scene::{DONE, LOOK, Scene};
 
 const CLAUDES: [&str; 2] = ["claude", "claude-newest"];
 
-/// What an answer of the model costs with these agents: a hundred tokens read, twenty written.
+/// What one model answer costs with these agents: a hundred tokens read, twenty written.
 fn answer(agent: &str) -> f64 {
     match agent {
         "opencode" => 0.0006,
@@ -18,7 +18,7 @@ fn answer(agent: &str) -> f64 {
     }
 }
 
-/// The dollars of each attempt.
+/// The cost of each attempt in dollars.
 fn dollars(scene: &Scene, id: &str) -> Vec<f64> {
     let task = scene.world.task(id);
     let attempts = task["attempts"].as_array().expect("attempts are a list");
@@ -60,7 +60,7 @@ fn a_conversation_that_goes_on_is_not_paid_for_twice() {
 fn an_agent_that_has_reported_and_said_its_last_word_is_not_waited_for() {
     let mut scene = Scene::new();
     for agent in CLAUDES {
-        // The newer one would wait ten minutes for what it left running.
+        // The newer one would wait ten minutes for its background command.
         let turns = [
             Turn::Background("while :; do read -t 60 x </dev/zero || :; /bin/sleep 60; done".to_owned()),
             Turn::run(&format!("echo made >{agent}.txt && {DONE}")),
@@ -86,7 +86,7 @@ fn finished_work_is_judged_before_its_budget_is() {
     let agents = ["claude", "gemini", "opencode"];
     for agent in agents {
         let turns = [Turn::run(&format!("echo made >{agent}.txt && {DONE}")), Turn::say("It is done.")];
-        // The last answer is the one too many.
+        // The last answer exceeds the budget.
         scene.task(agent, agent, "max_attempts: 1\nbudget_tokens: 200", Script::of(turns));
     }
     scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(0);
@@ -99,7 +99,7 @@ fn a_budget_in_tokens_stops_agents_in_the_middle_that_tell_their_use_only_at_the
     let mut scene = Scene::new();
     let agents = ["codex", "gemini"];
     for agent in agents {
-        // Without an end: only the budget stops it.
+        // Endless: only the budget stops it.
         scene.task(agent, agent, "max_attempts: 1\nbudget_tokens: 400", Script::always(Turn::run(LOOK)));
     }
     scene.world.run(&scene.plan(), &["--max-workers", "2"]).exited(1);
@@ -142,7 +142,7 @@ fn what_a_killed_attempt_used_is_counted_and_cached_tokens_have_a_price_of_their
         let counted: Vec<u64> = (0..2).map(|n| task["attempts"][n]["tokens_in"].as_u64().unwrap()).collect();
         assert_eq!(counted, [100, 200], "{agent}");
         let spent = dollars(&scene, agent);
-        // The API of these tests says of each answer of codex's model that half of what it read was in its cache.
+        // The API of these tests reports that half of what codex's model read came from its cache.
         let one = if agent == "codex" { 0.0005 + 0.00005 + 0.002 } else { 0.001 + 0.002 };
         assert!((spent[0] - one).abs() < 1e-9 && (spent[1] - 2.0 * one).abs() < 1e-9, "{agent}: {spent:?}");
     }

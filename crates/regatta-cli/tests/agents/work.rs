@@ -1,4 +1,4 @@
-//! Work that goes well, and work that goes wrong on the way.
+//! Work that succeeds, and work that fails on the way.
 
 use regatta_testkit::api::{Said, Script, Turn};
 

@@ -1,4 +1,4 @@
-//! An agent with the command line: it reports on its own task and looks, and nothing else.
+//! An agent with the command line: it may report on its own task and read, and nothing else.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use regatta_testkit::world::{World, task};
 
 use super::REGATTA;
 
-/// What belongs to people.
+/// Commands that are reserved for people.
 const PEOPLES: [&str; 14] = [
     "cancel victim",
     "requeue victim",

@@ -1,4 +1,4 @@
-//! Agents, and whatever they start, that lie about what they use and when their limit ends.
+//! Agents, and their child processes, that lie about what they use and when their limit ends.
 
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task, text};
@@ -8,7 +8,7 @@ use crate::REGATTA;
 const INIT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'"#;
 const DONE: &str = "echo work >work.txt; regatta done --verdict pass --summary 'Did it'";
 
-/// A world whose claude says this; its budget is a dollar for the whole plan.
+/// A world whose claude prints this; the budget of the whole plan is a dollar.
 fn world(says: &str) -> World {
     let world = World::new(REGATTA);
     let program = world.outside("claude");

@@ -1,11 +1,12 @@
-//! Checks see what is committed, and what was brought in stays out of history, whatever an agent does to its lane.
+//! Checks see what is committed, and files copied into the lane stay out of history, whatever an agent does to its
+//! lane.
 
 use regatta_testkit::repo::write;
 use regatta_testkit::world::{World, task};
 
 use super::REGATTA;
 
-/// A check that wants GOOD in `g.txt`.
+/// A check that requires GOOD in `g.txt`.
 const CHECK: &str = "checks: [\"grep -qx GOOD g.txt\"]";
 
 fn world() -> World {
@@ -70,7 +71,8 @@ fn an_index_that_is_no_file_hides_nothing() {
 
 #[test]
 fn times_of_a_file_prove_nothing() {
-    // The index says that the file of this size and these times holds EVIL; then the same bytes in number, and times.
+    // The index says that a file of this size and these times contains EVIL; then it is replaced by one of the same
+    // size and times.
     lands_what_was_checked(
         "touch -d '2020-01-01' g.txt; git update-index --refresh\n\
          git config core.trustctime false; git config core.checkStat minimal\n\
@@ -99,7 +101,7 @@ fn what_a_hook_changes_after_the_commit_is_not_what_checks_see() {
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
 }
 
-/// With an `.env` that lanes get.
+/// A world whose lanes get an `.env`.
 fn with_env() -> World {
     let world = World::new(REGATTA);
     world.repo().commit_file(".worktreeinclude", ".env\n", "lanes get .env");
@@ -114,7 +116,7 @@ fn assert_kept_out(world: &World, branch: &str) {
     assert_eq!(seen, "", ".env is in the history of {branch}");
 }
 
-/// It commits the file, then other work; the file is gone from the last tree or not.
+/// Commits the file, then other work; the last tree may or may not have the file.
 const TAKE: &str =
     "git add -f .env; git commit -qm took\necho 1 > work.txt; git add work.txt; git commit -qm work";
 
@@ -208,7 +210,7 @@ fn a_reader_that_writes_harms_no_other() {
     reads.arrived();
     writes.arrived();
     writes.open();
-    // The next one comes while the first is still at work.
+    // The next one comes while the first is still running.
     reads.open();
     run.wait().exited(1).says("read_only but");
     world.assert_states(["reads done", "writes failed"]);

@@ -1,4 +1,4 @@
-//! Links where Regatta keeps its own files: what it writes does not go through them.
+//! Symbolic links where Regatta keeps its own files: it does not write through them.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn a_run_or_log_directory_that_became_a_link_is_not_written_through() {
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{kept}: {}{}", ran.stdout, ran.stderr);
         assert_eq!(world.landed("y.txt"), None, "{kept}");
         ran.exited(1).says("is a symbolic link");
-        // Without it the task can be done.
+        // Without the link the task can be done.
         fs::remove_file(&link).unwrap();
         if aside.exists() {
             fs::rename(&aside, &link).unwrap();

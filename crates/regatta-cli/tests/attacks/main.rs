@@ -1,5 +1,5 @@
-//! The attack suite: what an agent or a stranger's repository tries, through the real binary and with real git. One
-//! file per theme; each test is an attack that must come to nothing.
+//! The attack suite: what an agent or a stranger's repository may try, with the real binary and real git. One file per
+//! theme; each test is an attack that must fail.
 
 mod authority;
 mod claims;

@@ -7,7 +7,7 @@ use super::REGATTA;
 /// The content that a gate would refuse.
 const COMMIT_EVIL: &str = "echo EVIL > g.txt; git add g.txt; git commit -qm evil";
 
-/// A repository whose gate wants GOOD in `g.txt`.
+/// A repository whose gate requires GOOD in `g.txt`.
 fn gated() -> World {
     let world = World::new(REGATTA);
     world.repo().commit_file("g.txt", "GOOD\n", "a good file");
@@ -41,7 +41,7 @@ fn a_diff_shows_the_objects_as_they_are_stored() {
 #[test]
 fn grafts_do_not_hide_commits_from_the_train() {
     let world = gated();
-    // The agent's last commit claims to have no history, so that what came before it would go unseen.
+    // The agent's last commit claims to have no history, which would hide what came before it.
     let script = format!(
         "{COMMIT_EVIL}\necho more > more.txt; git add more.txt; git commit -qm more\n\
          mkdir -p \"$(git rev-parse --git-common-dir)/info\"\n\
@@ -53,7 +53,7 @@ fn grafts_do_not_hide_commits_from_the_train() {
     assert_eq!(world.landed("g.txt").as_deref(), Some("GOOD\n"));
 }
 
-/// Commits a tree that git's own commands would not make, made of `entry` below `dir`.
+/// Commits a tree that git's own commands would not create, from `entry` below `dir`.
 fn commit_tree(dir: &str, entry: &str) -> String {
     let below = match dir {
         "" => "tree=$inner".to_owned(),
@@ -155,7 +155,7 @@ fn objects_in_a_store_that_may_vanish_are_kept() {
 #[test]
 fn a_large_file_lands_with_a_warning() {
     let world = World::new(REGATTA);
-    // Gone from the last tree, but in history for good.
+    // Gone from the last tree, but still in history.
     let script = "head -c 30000000 /dev/zero > big.bin; git add big.bin; git commit -qm big\n\
                   git rm -q big.bin; echo 1 > a.txt";
     let plan = world.plan(&task("a", "", script));

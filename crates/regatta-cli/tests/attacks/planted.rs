@@ -44,7 +44,7 @@ fn what_one_run_planted_does_not_run_in_the_next() {
         world.regatta(look);
     }
     assert!(!proof.exists(), "what was planted ran");
-    // The user says yes, and then it is the user's own.
+    // The user agrees, and from then on the settings are the user's own.
     world.regatta(["trust", "--yes"]).exited(0);
     let _signed = world.run(&world.plan(&write("b")), &[]);
     assert!(proof.exists());
@@ -91,7 +91,7 @@ fn hooks_that_an_agent_committed_do_not_run() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     world.repo().commit_all("hooks");
     world.repo().git(["config", "core.hooksPath", ".husky"]);
-    // The agent commits without its own git running the hooks, so that only Regatta's commits count.
+    // The agent's own commit skips the hooks, so that only Regatta's commits count.
     let evil = hook("agent").replace('\n', "\\n");
     let script =
         format!("printf '{evil}' > .husky/pre-commit\ngit -c core.hooksPath=/dev/null commit -qam evil");
@@ -138,7 +138,7 @@ fn a_state_directory_that_an_agent_commits_does_not_land() {
         "mkdir -p .regatta/bin\nprintf 'x' > .regatta/bin/git\ngit add -f .regatta\ngit commit -qm state";
     world.run(&world.plan(&task("a", "max_attempts: 1", script)), &[]).exited(1);
     assert_eq!(world.landed(".regatta/bin/git"), None);
-    // What is only lying there is not committed.
+    // Files that are only left in the lane are not committed.
     let left = "mkdir -p .regatta/bin\nprintf 'x' > .regatta/bin/git\necho b > b.txt";
     world.run(&world.plan(&task("b", "max_attempts: 1", left)), &[]).exited(0);
     assert_eq!(world.landed(".regatta/bin/git"), None);
@@ -151,12 +151,12 @@ fn settings_that_an_agent_changed_wait_for_the_user() {
     let proof = world.outside("setup-ran");
     world.config("land: { auto: true }\nlane: { setup: \"true\" }\n");
     let evil = format!("lane: {{ setup: \"echo ran >>{}\" }}", proof.display());
-    // By a landing.
+    // Changed by a landing.
     world.run(&world.plan(&task("a", "", &format!("echo '{evil}' > regatta.yaml"))), &[]).exited(0);
     assert!(world.landed("regatta.yaml").is_some_and(|text| text.contains("setup-ran")));
     world.run(&world.plan(&write("b")), &[]).exited(6).says("lane.setup");
     world.regatta(["add", "more"]).exited(6);
-    // In the user's own checkout, while the agent was running.
+    // Changed in the user's own checkout, while the agent was running.
     world.config("lane: { setup: \"true\" }\n");
     world.run(&world.plan(&write("c")), &[]).exited(0);
     let yaml = world.root().join("regatta.yaml");

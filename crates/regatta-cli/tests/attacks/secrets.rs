@@ -1,4 +1,4 @@
-//! Secrets stay out of what Regatta keeps, shows and lands, also where no variable holds them.
+//! Secrets stay out of what Regatta stores, shows and lands, even if no variable holds them.
 
 use regatta_testkit::world::{World, task};
 
@@ -17,7 +17,7 @@ fn assert_nowhere(world: &World, said: &str) {
 #[test]
 fn a_password_in_an_address_is_masked_in_output_commits_and_reports() {
     let world = World::new(REGATTA);
-    // What stands in a plan is kept as it was written, so the whole secret stands in none.
+    // The text of a plan is stored as written, so no plan here contains the whole secret.
     let address = "https://bot:$pw@example.org/x.git";
     let script = format!(
         "pw=s3cr3t-in; pw=$pw-an-address\n\

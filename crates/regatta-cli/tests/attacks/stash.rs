@@ -1,4 +1,4 @@
-//! The stash is shared by all worktrees: what the user put there is theirs.
+//! The stash is shared by all worktrees, but its entries belong to the user.
 
 use regatta_testkit::repo::write;
 use regatta_testkit::world::{World, task};

@@ -25,7 +25,7 @@ fn cloned(world: &World) -> PathBuf {
     clone
 }
 
-/// Every command that only looks.
+/// Every command that only reads.
 const LOOKS: [&[&str]; 12] = [
     &["list"],
     &["status", "x"],
@@ -74,7 +74,7 @@ fn settings_that_came_with_a_clone_run_nothing_until_the_user_agrees() {
     world.regatta_in(&clone, ["trust", "--yes"]).exited(0);
     run_in(&world, &clone, &plan, &[]).exited(0);
     assert!(proof.exists());
-    // What changed since is asked about again, and the old value is shown.
+    // A changed setting is asked about again, and the old value is shown.
     world.config("lane: { setup: ./evil.sh --more }\n");
     world.repo().git_in(&clone, ["pull", "-q", "--rebase"]);
     run_in(&world, &clone, &plan, &["--again"]).exited(6);
@@ -90,7 +90,7 @@ fn doctor_runs_no_program_of_the_repository() {
     let world = World::new(REGATTA);
     let proof = world.outside("proof");
     trap(&world.root().join("evil.sh"), &proof);
-    // Even the user's own settings: a landing may have changed the file that they name.
+    // Even the user's own settings count: a landing may have changed the file that they name.
     world.config("agents: { claude: { exe: ./evil.sh } }\n");
     world.regatta(["doctor"]).says("was not run");
     assert!(!proof.exists());
@@ -150,7 +150,7 @@ fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
     world.regatta_in(&copy, ["trust"]).exited(6).says("state directory");
     world.regatta_in(&copy, ["trust", "--yes"]).exited(0);
     world.regatta_in(&copy, ["list"]).exited(0);
-    // The original is not touched by that, and moves with its record.
+    // The original is not affected, and moves with its record.
     world.regatta(["list"]).exited(0);
     let moved = world.outside("moved");
     fs::rename(world.root(), &moved).expect("it can be moved");
@@ -167,7 +167,7 @@ fn links_and_open_doors_are_not_accepted_as_a_state_directory() {
     world.run(&plan, &[]).exited(6).says("is a symbolic link");
     assert_eq!(fs::read_dir(&elsewhere).expect("it is there").count(), 0);
     fs::remove_file(world.state_dir()).expect("it is ours");
-    // One that was made with a wide mode and nothing in it is closed, not refused.
+    // An empty one that was created with wide permissions is closed, not refused.
     fs::create_dir(world.state_dir()).expect("it can be made");
     fs::set_permissions(world.state_dir(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     world.run(&plan, &[]).exited(0);
@@ -192,7 +192,7 @@ fn the_users_own_settings_need_no_question() {
     assert!(world.outside("ran3").exists() || world.lanes().join("ran3").exists());
 }
 
-/// Gives a directory to another user, as Regatta sees it. Only root can do so for good; for everybody else Regatta runs
+/// Gives a directory to another user, as far as Regatta can see. Only root can really do that; for others Regatta runs
 /// where a directory of root's is mounted in its place.
 fn give_away(world: &mut World, dir: &Path) {
     if rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Nothing that an agent, a task or a message writes is obeyed by a terminal or becomes active in a report.
+//! Nothing that an agent, a task or a message writes controls a terminal or becomes active in a report.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,10 +9,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::REGATTA;
 
-/// A window title, a clipboard, a cleared screen, a hidden text, a C1 introducer and a turned direction.
+/// A window title, a clipboard, a cleared screen, a hidden text, a C1 introducer and a changed writing direction.
 const EVIL: &str = r"\033]0;EVIL\007\033]52;c;RVZJTA==\007\033[2J\033[8m\302\233\061mX\342\200\256Y\r";
 
-/// `regatta` on a terminal: every byte that it writes there.
+/// Runs `regatta` on a terminal and returns every byte that it writes there.
 fn on_a_terminal(world: &World, args: &[&str]) -> Vec<u8> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -25,13 +25,13 @@ fn on_a_terminal(world: &World, args: &[&str]) -> Vec<u8> {
     let mut child = command.spawn().unwrap();
     drop(command);
     let mut seen = Vec::new();
-    // The terminal's end is an error once nobody has it open any more.
+    // Reading the terminal ends with an error once no process has it open.
     let _ = File::from(master).read_to_end(&mut seen);
     child.wait().unwrap();
     seen
 }
 
-/// What of it a terminal would obey: all control characters but line ends, tabs and colours of Regatta's own.
+/// The control characters in it that a terminal would obey: all but line ends, tabs and Regatta's own colours.
 fn obeyed(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ fn harmless(world: &World, args: &[&str]) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
-/// An agent that writes it wherever it can.
+/// An agent that writes them wherever it can.
 fn attacked() -> (World, std::path::PathBuf) {
     let world = World::new(REGATTA);
     let evil = |then: &str| format!("evil=$(printf '{EVIL}')\nprintf '{EVIL}\\n'\n{then}");

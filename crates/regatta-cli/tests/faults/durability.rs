@@ -1,4 +1,4 @@
-//! What is said to be done is on the disk: the system calls of the real binary, in their order.
+//! What Regatta acknowledges is on the disk: the system calls of the real binary, in their order.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn no_task_is_acknowledged_before_the_log_of_the_store_is_on_the_disk() {
 fn what_has_landed_is_on_the_disk_objects_before_the_branch_and_the_branch_before_the_word() {
     let mut world = World::new(REGATTA);
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &["--no-land"]).exited(0);
-    // Something on the target, so that a commit has to be made.
+    // Something on the target, so that a new commit has to be made.
     world.repo().commit_file("b.txt", "b\n", "b");
     let trace = traced(&mut world);
     world.regatta(["land", "a"]).exited(0).says("landed");
@@ -71,7 +71,7 @@ fn what_has_landed_is_on_the_disk_objects_before_the_branch_and_the_branch_befor
             renames(call) && call.contains("refs/heads/main.lock\"") && call.contains("refs/heads/main\"")
         }),
     );
-    // Every object that was put in its place before was written through before.
+    // Every object that was moved into place before was synced before.
     let objects: Vec<usize> = (0..moved)
         .filter(|n| {
             renames(&calls[*n]) && calls[*n].contains("/.git/objects/") && calls[*n].contains("tmp_obj_")

@@ -1,4 +1,4 @@
-//! Dies at every named place, and a second time there, then settles.
+//! Dies at every failpoint, and a second time there, then settles.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use regatta_testkit::world::{World, task};
 use crate::REGATTA;
 use crate::scene::{POOLED, found_wrong, short_or_long, story, world_with, wrong_end};
 
-/// So many stories at once: they mostly wait.
+/// How many stories run at once: they mostly wait.
 const AT_ONCE: usize = 4;
 
 /// Longer than a story takes beside others on a slow machine.
@@ -44,7 +44,7 @@ fn a_daemon_that_dies_at_any_place_harms_nobody() {
 
 fn dies_at(name: &str, times: u32) -> Vec<String> {
     let started = Instant::now();
-    // A lane goes into the pool or from the disk, one or the other.
+    // A lane goes either into the pool or from the disk.
     let mut world = world_with(if name.starts_with("pool-") { POOLED } else { "pool: 0" });
     let plan = story(&world);
     let what = format!("{name}:{times}");
@@ -67,7 +67,7 @@ fn dies_at(name: &str, times: u32) -> Vec<String> {
         });
         match died {
             Some(true) => drop(daemon.wait().exited(137)),
-            // It was not reached so often, or only afterwards.
+            // It was not reached that often, or only afterwards.
             Some(false) if times > 1 || !daemon.has_ended() => {
                 let after =
                     ["landed", "lane-saved", "lane-set-aside", "lane-retired", "settled", "pool-entered"]
@@ -106,7 +106,7 @@ fn work_that_went_back_to_its_agent_still_does_when_engines_die_before_it_starte
     world.run(&plan, &["--resume"]).exited(0);
     world.assert_states(["a landed", "b landed"]);
     assert_eq!(world.landed("menu.txt").as_deref(), Some("salad\nstew\n"));
-    // Two starts of its agent: the attempts between them never ran.
+    // Its agent started twice: the attempts in between never ran.
     assert_eq!(world.events_of("b", "started"), 2);
     assert_eq!(world.attempts("b"), (4, 0));
 }

@@ -1,7 +1,7 @@
-//! A pid alone names nobody: pids that were given to somebody else, and processes that nobody has taken leave of.
+//! A pid alone identifies no process: pids that were reused, and dead processes that were not reaped.
 //!
-//! Both need a pid namespace of their own, where the next pid can be chosen and the first process, which is the test
-//! itself, takes leave of orphans only when it wants to.
+//! Both need their own pid namespace, where the next pid can be chosen and the first process, which is the test itself,
+//! reaps orphans only when it wants to.
 
 use std::process::{Child, Command, Stdio};
 
@@ -30,7 +30,7 @@ fn with_own_pids(test: &str, body: impl FnOnce()) {
     assert!(said.contains("1 passed"), "{test} was run: {said}");
 }
 
-/// Somebody who has this very pid.
+/// Another process with exactly this pid.
 fn stranger(pid: u32) -> Child {
     until("the pid is given again", || {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
@@ -46,16 +46,16 @@ fn stranger(pid: u32) -> Child {
     })
 }
 
-/// Ends an orphan, and takes leave of it.
+/// Ends an orphan, and reaps it.
 fn end(pid: u32) {
     signal(pid, "KILL");
     let orphan = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
-    // Orphans are ours here, as soon as the last thread of their parent is gone.
+    // Orphans become our children as soon as the last thread of their parent is gone.
     until("it can be taken leave of", || waitpid(Some(orphan), WaitOptions::empty()).ok());
     assert!(!std::path::Path::new("/proc").join(pid.to_string()).exists(), "{pid} is free");
 }
 
-/// A daemon whose agent of task `a` waits at a barrier, and what they are called.
+/// A daemon whose agent of task `a` waits at a barrier, and their pids.
 fn scene(world: &World) -> (regatta_testkit::world::Barrier, regatta_testkit::world::Running, [u32; 2]) {
     world.config("land: { auto: true }\n");
     let barrier = world.barrier("a");
@@ -81,7 +81,7 @@ fn strangers_with_the_pids_of_the_dead_are_taken_for_nobody_and_left_alone() {
         let mut strangers = [dead, shim, agent].map(stranger);
         world.regatta(["daemon", "status"]).exited(4);
         let daemon = world.daemon();
-        // The attempt is lost, and the next one is begun.
+        // The attempt is lost, and the next one starts.
         barrier.arrived();
         assert_eq!(world.attempts("a").0, 2, "{}", world.log());
         barrier.open();
@@ -102,7 +102,8 @@ fn a_stranger_with_the_pid_of_a_dead_agent_is_not_cancelled() {
     with_own_pids("a_stranger_with_the_pid_of_a_dead_agent_is_not_cancelled", || {
         let world = World::new(REGATTA);
         let (_barrier, daemon, [shim, agent]) = scene(&world);
-        // Nobody looks while its pid is given away. The shim is a child of the daemon, so its own is not.
+        // The daemon is stopped, so it notices nothing while the agent's pid is reused. The shim is its child, so the
+        // shim's pid stays taken.
         daemon.signal("STOP");
         signal(shim, "KILL");
         until("it is a zombie", || (!is_alive(shim)).then_some(()));
@@ -129,7 +130,7 @@ fn a_daemon_that_nobody_has_taken_leave_of_is_dead() {
         until("it is a zombie", || (!is_alive(dead.pid())).then_some(()));
         let there = std::path::Path::new("/proc").join(dead.pid().to_string());
         assert!(there.exists(), "and still has its pid");
-        // Its lock goes with the last of its threads.
+        // Its lock is released with its last thread.
         until("it is known to be dead", || (world.regatta(["daemon", "status"]).code == 4).then_some(()));
         let daemon = world.daemon();
         until("its agent was adopted", || (world.events_of("a", "adopted") == 1).then_some(()));

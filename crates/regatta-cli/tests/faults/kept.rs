@@ -1,10 +1,10 @@
-//! What a user's own git does to work that tasks still need: it takes nothing away.
+//! What a user's own git does to work that tasks still need: nothing is lost.
 
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// Deletes every branch of ours, forgets every reflog and throws away what no ref holds.
+/// Deletes every branch of ours, expires every reflog and prunes what no ref holds.
 fn clean_out(world: &World) {
     let repo = world.repo();
     let branches = repo.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/regatta/"]);
@@ -72,7 +72,7 @@ fn a_branch_that_somebody_worked_on_stays_when_its_task_lands() {
     assert_eq!(repo.rev("regatta/a"), mine);
 }
 
-/// Two commits of its own, and another line of work that meets the first.
+/// Two commits of its own, and another line of work that conflicts with the first.
 const TWO_SIDES: &str = "echo base >x.txt; git add x.txt; git commit -qm base
 git branch -q other
 echo mine >x.txt; git commit -qam mine; mine=$(git rev-parse HEAD)
@@ -81,7 +81,7 @@ git checkout -q other; echo theirs >x.txt; git commit -qam theirs; theirs=$(git 
 git checkout -q --detach $later; git branch -q -D other";
 
 /// An agent that stops in the middle of a merge, a rebase or a cherry-pick, with lines that are in no commit, and with
-/// commits that only git's notes about the operation name.
+/// commits that only git's state of that operation names.
 #[test]
 fn what_is_in_an_unfinished_operation_is_saved() {
     let lines = ["+precious", "+edited", "+more", "+staged", "+mine", "+theirs", "+later"];
@@ -108,7 +108,7 @@ fn what_is_in_an_unfinished_operation_is_saved() {
                 .iter()
                 .map(|name| world.repo().git(["log", "-p", "-m", "--format=", name, "--not", "main"]))
                 .collect();
-            // Files that the agent deleted itself are nowhere; what it had staged is.
+            // Files that the agent deleted itself are gone; what it had staged is kept.
             let deleted =
                 |line: &&&str| end.starts_with("rm") && ["+precious", "+edited", "+more"].contains(line);
             for line in lines.iter().filter(|line| !deleted(line)) {

@@ -12,7 +12,7 @@ use regatta_testkit::world::{World, task};
 use crate::REGATTA;
 use crate::scene::{Dice, short_or_long};
 
-/// The git that is on everybody's path by default.
+/// The git on the default path.
 pub(crate) fn real_git() -> PathBuf {
     let path = std::env::var_os("PATH").expect("there is a path");
     std::env::split_paths(&path)
@@ -57,7 +57,7 @@ fn storm(dice: &mut Dice) {
     let switch = world.outside("storm");
     wrap_git(
         &mut world,
-        // Before it begins, in the middle, or when it has done everything and only its answer is missing.
+        // Before it starts, in the middle, or when it has done everything and only its answer is missing.
         &format!(
             "if [ -e '{}' ]; then\n  r=$(( ($$ * 1103515245 + {seed}) / 65536 % 1000 ))\n  me=$$\n  case $(( r % 16 )) in\n\
              0|1) \"$real\" \"$@\"; kill -9 $me;;\n\
@@ -108,7 +108,7 @@ fn storm(dice: &mut Dice) {
     );
 }
 
-/// What was handed back to the queue, and why.
+/// What was given back to the queue, and why.
 fn handed_back(world: &World) -> String {
     let db = world.database();
     let sql = "select t.id, e.body from event e join task t on t.seq = e.task
@@ -119,7 +119,7 @@ fn handed_back(world: &World) -> String {
     rows.expect("events can be read").flatten().collect::<Vec<_>>().join("\n")
 }
 
-/// A task whose agent writes down that it was started, makes a file and, as its last act, the switch.
+/// A task whose agent records its start, makes a file and, as its last action, the switch.
 fn switching(world: &World, id: &str, switch: &Path, starts: &Path) -> PathBuf {
     let act =
         format!("echo {id} >>'{}'; echo {id} >{id}.txt; touch '{}'", starts.display(), switch.display());
@@ -130,7 +130,7 @@ fn switching(world: &World, id: &str, switch: &Path, starts: &Path) -> PathBuf {
 fn an_agent_is_not_started_again_because_git_was_killed_when_it_had_ended() {
     let mut world = World::new(REGATTA);
     let [switch, starts, killed] = ["switch", "starts", "killed"].map(|name| world.outside(name));
-    // A command is tried four times before it counts as killed: several steps of settling fail one after the other.
+    // A command is tried four times before it counts as killed: several steps of settling fail one after another.
     wrap_git(
         &mut world,
         &format!(

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments: the daemon, shims and agents, with many tasks in flight.
+//! `kill -9` at random moments: the daemon, shims and agents, with many tasks in progress.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use regatta_testkit::world::{World, task};
 
 use crate::scene::{Dice, judge, settings, short_or_long};
 
-/// Tasks in flight.
+/// How many tasks are in progress.
 const AT_ONCE: usize = 20;
-/// So often one task's agent or shim is killed: more would be its own doing, by Regatta's rules.
+/// How often one task's agent or shim is killed: more would count as the task's fault, by Regatta's rules.
 const PER_TASK: u32 = 2;
 
 /// How often each kind was killed.
@@ -49,7 +49,7 @@ fn kills_at_random_moments_lose_nothing() {
                 daemon.kill();
                 killed.daemons += 1;
                 total += 1;
-                // Sometimes nobody comes back for a while.
+                // Sometimes no daemon is started for a while.
                 if dice.below(4) == 0 {
                     dice.pause(300);
                 }
@@ -61,7 +61,7 @@ fn kills_at_random_moments_lose_nothing() {
                     .into_iter()
                     .filter(|(task, _)| struck.get(task).is_none_or(|n| *n < PER_TASK))
                     .collect();
-                // Nobody may be there whom it may hit.
+                // There may be no process that it may kill.
                 if open.is_empty() {
                     continue;
                 }
@@ -97,7 +97,7 @@ fn kills_at_random_moments_lose_nothing() {
     );
 }
 
-/// More tasks that write a line every now and then, some behind others, each in a file of its own.
+/// More tasks that write a line every now and then, some after others, each in its own file.
 fn plan(world: &World, first: usize, dice: &mut Dice) -> std::path::PathBuf {
     let pen = pen(world);
     let mut tasks = String::new();
@@ -125,7 +125,7 @@ fn victims(world: &World, shims: bool) -> Vec<(String, u32)> {
         if is_shim != shims {
             continue;
         }
-        // A shim carries the environment of its agent, save the marker. Checks and gates are nobody's attempt.
+        // A shim has the environment of its agent, except the marker. Checks and gates belong to no attempt.
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let value = |name: &str| {
             let prefix = format!("{name}=");

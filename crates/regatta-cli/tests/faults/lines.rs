@@ -1,5 +1,5 @@
-//! No line is ever lost: random operations over a few tasks whose agents write lines that nobody else writes. After
-//! each, every line is in a lane, on a branch or in a salvage.
+//! No line is ever lost: random operations on a few tasks whose agents write unique lines. After each operation, every
+//! line is in a lane, on a branch or in a salvage.
 
 use std::fs;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::scene::{Dice, short_or_long};
 
 const TASKS: [&str; 5] = ["append", "replace", "fail", "slow", "both"];
 
-/// What is done to a world, one after the other.
+/// The operations on a world, one after another.
 struct Play {
     world: World,
     daemon: Option<Running>,
@@ -47,7 +47,7 @@ impl Play {
     fn new(dice: Dice) -> Self {
         let world = World::new(REGATTA);
         world.config("max_workers: 3\nland: { auto: true }\n");
-        // A hook that refuses while this file is there, from before anybody looked.
+        // A hook that refuses while this file exists, from before the first look at the settings.
         let refuses = world.outside("refuses");
         script(&world.root().join(".git/hooks/pre-commit"), &format!("[ ! -f '{}' ]", refuses.display()));
         let pen = pen(&world);
@@ -55,7 +55,7 @@ impl Play {
         let plan = world.plan(
             &[
                 write("append", "line own.txt; sleep 0.1; line own.txt"),
-                // It looks at nothing that was there before.
+                // It ignores what was there before.
                 write("replace", "fresh same.txt; sleep 0.1; [ $((REGATTA_ATTEMPT % 2)) = 0 ]"),
                 write(
                     "fail",
@@ -124,7 +124,7 @@ impl Play {
             fs::write(refuses, "").expect("it can be made");
             return "the hook refuses".to_owned();
         }
-        // The whole machine goes down, and somebody cleans up by hand.
+        // The whole machine goes down, and the user cleans up by hand.
         if let Some(daemon) = self.daemon.take() {
             daemon.kill();
         }
@@ -209,7 +209,7 @@ impl Play {
         }
     }
 
-    /// Ends everything; how many lines there were.
+    /// Ends everything; returns how many lines there were.
     fn finish(mut self) -> usize {
         if self.daemon.is_none() {
             self.daemon = Some(self.world.daemon());

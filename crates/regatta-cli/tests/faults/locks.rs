@@ -1,4 +1,4 @@
-//! Lock files that a killed git left behind: ours go by themselves, the user's are named.
+//! Lock files that a killed git left behind: ours are removed automatically, the user's are named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// A lock file that has been there for a minute.
+/// A lock file that is a minute old.
 fn old_lock(path: &Path) {
     fs::create_dir_all(path.parent().expect("it is in a directory")).expect("directories can be made");
     let file = fs::File::create(path).expect("files can be made");
@@ -51,7 +51,7 @@ fn an_agent_killed_in_its_own_commit_leaves_the_next_attempt_a_lane_that_works()
     assert_eq!(world.landed("x.txt").as_deref(), Some("2\n"));
 }
 
-/// A git that is killed in the middle of its first edit of main, with the locks that it took still there.
+/// A git that is killed in the middle of its first edit of main, and leaves its locks.
 fn git_that_dies_once(world: &mut World) {
     let dir = world.outside("bin");
     let real = std::env::split_paths(&std::env::var_os("PATH").expect("there is a PATH"))

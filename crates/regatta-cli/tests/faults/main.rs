@@ -1,5 +1,5 @@
-//! The fault suite: a daemon's story is broken in every way we know, left to settle, and everything that has to be
-//! true is looked at. Short by default; `bench/faults` runs it long.
+//! The fault suite: a daemon's story is broken in every way we know and left to settle, and then all invariants are
+//! checked. Short by default; `bench/faults` runs it long.
 #![expect(clippy::print_stdout, reason = "it prints what it tried and found")]
 
 mod durability;

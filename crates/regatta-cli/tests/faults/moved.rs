@@ -1,4 +1,4 @@
-//! A project that is moved while nothing runs goes on at its new place.
+//! A project that is moved while nothing runs continues at its new place.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn rename(from: &Path, to: &Path) {
     std::fs::rename(from, to).expect("it can be moved");
 }
 
-/// A copied state directory is the user's to accept: the refusal says how.
+/// The user has to accept a copied state directory: the refusal says how.
 fn accept(world: &World, repo: &Path) {
     world.regatta_in(repo, ["list"]).exited(6).says("regatta trust");
     world.regatta_in(repo, ["trust", "--yes"]).exited(0);

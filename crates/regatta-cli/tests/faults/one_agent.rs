@@ -1,4 +1,4 @@
-//! One live agent per lane, whatever becomes of engines, records, names and namespaces.
+//! One live agent per lane, whatever happens to engines, records, names and namespaces.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Scene {
         self.world.wait_state("a", "running");
     }
 
-    /// Changes what the open session of an engine says of its process.
+    /// Changes what the open session of an engine says about its process.
     fn rewrite_node(&self, change: impl Fn(&mut Value)) {
         let db = self.world.database();
         let (id, node): (String, String) = db
@@ -60,7 +60,7 @@ impl Scene {
         u32::try_from(record["shim"]["pid"].as_u64().expect("a pid")).expect("a pid")
     }
 
-    /// Lets the agent go on, and looks whether everything ended as it should.
+    /// Lets the agent continue, and checks that everything ended as it should.
     fn finish(self, engine: Running, attempts: u32) {
         self.barrier.open();
         self.world.wait_settled(Duration::from_secs(120));
@@ -91,7 +91,7 @@ fn a_live_run_whose_pids_mean_nothing_here_is_left_alone() {
     let run = scene.world.start(&scene.plan, &[]);
     scene.at_barrier();
     let agent = scene.world.agent_pid("a", 1);
-    // As seen from another pid namespace of this machine: the same name, the same boot, and pids that say nothing.
+    // As seen from another pid namespace of this machine: the same name, the same boot, and meaningless pids.
     scene.rewrite_node(|node| {
         node["pid_ns"] = json!(1);
         node["pid"] = json!(2);
@@ -111,7 +111,7 @@ fn a_dead_run_of_an_older_version_is_taken_over_once_it_was_silent() {
     scene.at_barrier();
     let agent = scene.world.agent_pid("a", 1);
     run.kill().exited(137);
-    // Its session tells neither the machine nor the namespace.
+    // Its session names neither the machine nor the namespace.
     scene.rewrite_node(|node| {
         for name in ["machine", "pid_ns"] {
             node.as_object_mut().expect("an object").remove(name);
@@ -215,7 +215,7 @@ fn looking_at_the_store_needs_no_git() {
     let mut world = World::new(REGATTA);
     let plan = world.plan(&task("a", "", "echo x >a.txt"));
     world.run(&plan, &[]).exited(0);
-    // Never started, so that it has no lane.
+    // Never started, so it has no lane.
     world.enqueue(&world.sim(&task("b", "", "write b.txt")));
     hanging_git(&mut world);
     let path = std::env::var("PATH").unwrap_or_default();

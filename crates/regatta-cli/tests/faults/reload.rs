@@ -8,7 +8,7 @@ use regatta_testkit::world::{Running, World, task};
 use crate::REGATTA;
 use crate::killed_git::wrap_git;
 
-/// Lets the daemon read other settings, and comes back when they are in force: a second agent may start.
+/// Makes the daemon read other settings, and returns when they are in effect: a second agent may start.
 fn reload(world: &World, daemon: &mut Running, settings: &str) {
     let barrier = world.barrier("first");
     let plan = [
@@ -56,7 +56,7 @@ fn lanes_that_still_have_to_go_are_not_forgotten() {
 fn content_that_failed_its_gate_is_not_tested_again() {
     let world = World::new(REGATTA);
     let tested = world.outside("tested");
-    // The target itself is red: cars stay in the train.
+    // The target itself fails the gate: cars stay in the train.
     let gate = format!("echo $(ls *.txt) >>'{}'; false", tested.display());
     let settings = format!("land: {{ auto: true, test_command: \"{gate}\" }}\n");
     world.config(&format!("max_workers: 1\n{settings}"));

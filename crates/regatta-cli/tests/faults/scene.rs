@@ -1,4 +1,4 @@
-//! What all faults share: how long to go on, dice, a story with its expected end, and the verdict on it.
+//! What all faults share: how long to continue, dice, a story with its expected end, and its judgement.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use regatta_testkit::world::{Running, World, task};
 
 use crate::REGATTA;
 
-/// True in the long form.
+/// Whether this is the long form.
 fn is_long() -> bool {
     std::env::var("REGATTA_FAULTS").is_ok_and(|form| form == "long")
 }
@@ -20,7 +20,7 @@ pub(crate) fn short_or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
 
-/// Dice that can be thrown again: the seed is printed with whatever goes wrong.
+/// Reproducible dice: the seed is printed with every failure.
 pub(crate) struct Dice {
     pub(crate) seed: u64,
     state: u64,
@@ -46,13 +46,13 @@ impl Dice {
         self.state % below
     }
 
-    /// Lets a random time pass, up to `most` milliseconds.
+    /// Sleeps for a random time of at most `most` milliseconds.
     pub(crate) fn pause(&mut self, most: u64) {
         pass(Duration::from_millis(self.below(most)));
     }
 }
 
-/// Lets time pass: a fault at a random moment needs one.
+/// Sleeps, because a fault at a random moment needs that.
 pub(crate) fn pass(time: Duration) {
     let _nothing = within(time, || None::<()>);
 }
@@ -62,11 +62,11 @@ pub(crate) fn world() -> World {
     world_with(POOLED)
 }
 
-/// Lanes are used again, however small the repository is.
+/// Lanes are reused, however small the repository is.
 pub(crate) const POOLED: &str = "build_dirs: [target]";
 
-/// A world with these settings of its lanes, on a disk: in the system's temporary directory files may not tell when
-/// they were changed, and no lane would be used again.
+/// A world with these lane settings, on a disk: in the system's temporary directory file times may be unreliable, and
+/// then no lane would be reused.
 pub(crate) fn world_with(lane: &str) -> World {
     let disk = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let world = World::around(REGATTA, ScratchRepo::below(disk));
@@ -85,8 +85,8 @@ fn configure(world: &World, max_workers: usize, lane: &str) {
     ));
 }
 
-/// Nine tasks: dependencies, a reader, a retry over its own leavings, one that is not to land, a conflict, a gate that
-/// says no.
+/// Nine tasks: dependencies, a reader, a retry over its own leftovers, one that does not land, a conflict, a gate that
+/// refuses.
 pub(crate) fn story(world: &World) -> PathBuf {
     let pen = pen(world);
     let write = |id: &str, keys: &str, script: &str| task(id, keys, &format!("{pen}{script}"));
@@ -109,7 +109,7 @@ pub(crate) fn story(world: &World) -> PathBuf {
     )
 }
 
-/// What the story has to come to: everything, and one of the two that conflict.
+/// How the story has to end; of the two tasks that conflict, either one lands.
 pub(crate) fn wrong_end(world: &World) -> Vec<String> {
     let states: Vec<String> = world.stored().iter().map(|(id, state)| format!("{id} {state}")).collect();
     let end = |x: &str, y: &str| {
@@ -122,9 +122,9 @@ pub(crate) fn wrong_end(world: &World) -> Vec<String> {
     }
 }
 
-/// Ends the daemon in the ordinary way and looks at everything: what is wrong, and nothing where nothing is.
+/// Stops the daemon normally and checks everything; returns what is wrong.
 pub(crate) fn found_wrong(world: &World, daemon: Running, mut wrong: Vec<String>) -> Vec<String> {
-    // The last worker may not have come home yet, though its task is settled.
+    // The last worker may still be finishing although its task is settled.
     let stopped = world.regatta(["daemon", "stop", "--drain", "--timeout", "120"]);
     let ran = daemon.wait();
     if (stopped.code, ran.code) != (0, 0) {
@@ -142,7 +142,7 @@ pub(crate) fn found_wrong(world: &World, daemon: Running, mut wrong: Vec<String>
     wrong
 }
 
-/// The same, where one thing that is wrong is enough.
+/// The same, panicking if anything is wrong.
 #[track_caller]
 pub(crate) fn judge(world: &World, daemon: Running, what: &str, wrong: Vec<String>) {
     let wrong = found_wrong(world, daemon, wrong);

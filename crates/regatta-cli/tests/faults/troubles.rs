@@ -1,5 +1,5 @@
-//! What the machine around a daemon does to it: a store that somebody holds, a directory that takes nothing, a full
-//! disk, floods, a clock that is set back and forth.
+//! What the machine around a daemon does to it: a locked store, a directory that takes no files, a full disk, floods, a
+//! clock that is set back and forth.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn a_clock_that_is_set_back_and_forth_delays_nothing_and_loses_nothing() {
     let plan = story(&world);
     let daemon = world.daemon();
     world.enqueue(&plan);
-    // The task that fails at first is held back for a second: by the clock that has just been set back, for hours.
+    // The task that fails at first waits a second: by the clock that was just set back, for hours.
     until("it is to be tried again", || (world.events_of("d", "retrying") > 0).then_some(()));
     set(-5);
     until("it is tried again", || (world.events_of("d", "claimed") > 1).then_some(()));
@@ -76,8 +76,8 @@ fn a_directory_that_takes_nothing_for_a_while_costs_nothing() {
     println!("read-only run directory: tasks were parked uncharged, and landed afterwards");
 }
 
-/// Puts a file in the place of a directory: nothing can be made in it, by nobody. Modes do not stop root, and not every
-/// file system knows files that cannot be changed.
+/// Puts a file in the place of a directory, so that nothing can be created in it. Permissions do not stop root, and not
+/// every file system has immutable files.
 fn block(dir: &Path) -> std::path::PathBuf {
     let aside = dir.with_extension("aside");
     fs::rename(dir, &aside).expect("it can be moved");
@@ -90,7 +90,7 @@ fn unblock(dir: &Path, aside: &Path) {
     fs::rename(aside, dir).expect("it can be moved back");
 }
 
-/// Lets what waits for better times go on at once, until nothing waits any more.
+/// Lets waiting tasks start at once, until none is waiting any more.
 fn unpark(world: &World) {
     within(Duration::from_secs(300), || {
         let states = world.stored();
@@ -111,7 +111,7 @@ fn not_landed(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// A file system of a few megabytes, taken away when dropped.
+/// A file system of a few megabytes, unmounted when dropped.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -130,7 +130,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs one test of this program where everybody may mount: in namespaces of its own.
+/// Runs one test of this program in its own namespaces, where every user may mount.
 fn in_a_namespace(test: &str) {
     const INSIDE: &str = "REGATTA_FAULTS_INSIDE";
     assert!(
@@ -146,7 +146,7 @@ fn in_a_namespace(test: &str) {
     ]);
     let ran = command.env(INSIDE, "1").output().expect("unshare can be started");
     let (said, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
-    // A name that fits no test would pass, too.
+    // A name that matches no test would pass too.
     assert!(
         status.success() && said.contains("1 passed"),
         "{test} in a user namespace: {status}\n{said}{}",
@@ -171,7 +171,7 @@ fn a_full_disk_corrupts_nothing_and_is_forgotten_when_there_is_room() {
         let plan = world.plan(&many);
         let mut daemon = world.daemon();
         world.enqueue(&plan);
-        // By its events: a state that lasts for a moment only is easily missed.
+        // By its events, because a short-lived state is easily missed.
         until("something has begun", || {
             (0..8).any(|n| world.events_of(&format!("t{n}"), "started") > 0).then_some(())
         });
@@ -185,7 +185,7 @@ fn a_full_disk_corrupts_nothing_and_is_forgotten_when_there_is_room() {
         fs::remove_file(&filler).expect("there is room again");
         let died = daemon.has_ended();
         if died {
-            // It may give up where nothing can be written; what counts is what the next one finds.
+            // It may give up if nothing can be written; what counts is what the next one finds.
             drop(daemon.wait());
             daemon = world.daemon();
         }
@@ -223,7 +223,7 @@ fn a_flood_of_output_and_of_events_is_taken() {
         format!("{pen}yes 'a line of output that nobody will ever read' | head -c {megabytes}M; line f.txt");
     world.enqueue(&world.plan(&task("flood", "", &script)));
     until("it runs", || (world.events_of("flood", "started") > 0).then_some(()));
-    // Meanwhile, workers talk.
+    // Meanwhile, agents report.
     let (n_events, seconds) = events(&world, short_or_long(2, 10));
     world.wait_settled(Duration::from_secs(short_or_long(300, 600)));
     let log = world.state_dir().join("logs/flood/1.jsonl");
@@ -253,7 +253,7 @@ fn a_flood_of_output_and_of_events_is_taken() {
     );
 }
 
-/// Appends events from many workers at once; how many were acknowledged, in how many seconds.
+/// Appends events from many workers at once; returns how many were acknowledged, and in how many seconds.
 fn events(world: &World, seconds: u64) -> (u64, f64) {
     let url = format!("sqlite:{}", world.state_dir().join("regatta.db").display());
     let count = std::sync::Arc::new(AtomicU64::new(0));

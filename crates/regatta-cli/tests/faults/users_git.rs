@@ -1,5 +1,5 @@
-//! The user's own git in the middle of a landing: commits, `gc`, branches that are deleted, renamed or reset; and git that
-//! dies while it brings the user's checkout along.
+//! The user's own git in the middle of a landing: commits, `gc`, branches that are deleted, renamed or reset; and a git
+//! that dies while it updates the user's checkout.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ fn a_push_is_refused_where_the_remote_is_not_what_was_seen() {
     );
     let landing = world.begin(["land", "a", "b"]);
     barrier.arrived();
-    // The first half of the very same train: what a successor would have landed of it. The rest is a fast-forward of it.
+    // The first half of the same train: what a successor would have landed of it. The rest is a fast-forward from it.
     let step: String = world
         .database()
         .query_row("select step from car order by seq limit 1", [], |row| row.get(0))
@@ -125,7 +125,7 @@ fn a_checkout_that_git_could_not_bring_along_takes_nothing_back_and_follows_late
     world.assert_states(["a landed"]);
     assert_eq!(world.repo().git(["diff", "--cached", "--name-only"]), "mine.txt", "{}", ran.stdout);
     world.regatta(["doctor"]).says("has not followed the last landing");
-    // The user commits what they had staged: nothing that landed goes with it.
+    // The user commits what they had staged: nothing that landed goes into it.
     world.repo().git(["commit", "-qm", "mine"]);
     assert_eq!(world.landed("new.txt").as_deref(), Some("new\n"));
     assert_eq!(world.landed("old.txt"), None);
@@ -198,7 +198,7 @@ fn gc_beside_agents_at_work_is_harmless() {
     let world = World::new(REGATTA);
     world.config("max_workers: 4\nland: { test_command: \"test ! -f bad.txt\" }\n");
     let tasks: String = (0..TASKS).map(|n| one(&format!("t{n}"))).collect();
-    // The settings are known to be the user's own before gc forgets who committed them.
+    // The settings are recorded as the user's own before gc forgets who committed them.
     world.run(&world.plan(&one("first")), &[]).exited(0);
     let plan = world.plan(&tasks);
     let over = AtomicBool::new(false);
@@ -214,7 +214,7 @@ fn gc_beside_agents_at_work_is_harmless() {
     });
     ran.exited(0);
     for n in 0..TASKS {
-        // What gc took was made again: no agent was started for it a second time.
+        // What gc removed was made again: no agent was started for it a second time.
         assert_eq!(world.attempts(&format!("t{n}")).0, 1, "t{n}: {}", world.log());
         assert_eq!(world.commits_of(&format!("t{n}.txt")), 1, "t{n}: {}", world.log());
     }
@@ -227,7 +227,8 @@ fn a_candidate_that_is_gone_when_its_gate_looks_is_built_again() {
     let mut world = World::new(REGATTA);
     world.config("lane: { pool: 0 }\nland: { test_command: \"test -f a.txt\" }\n");
     let gone = world.outside("gone");
-    // What git says where a `git gc` has just taken a tree. One such failure is nobody's, and five more are borne.
+    // Git's message when a `git gc` has just removed a tree. One such failure counts for no task, and five more are
+    // tolerated.
     wrap_git(
         &mut world,
         &format!(
@@ -300,11 +301,11 @@ fn a_target_that_was_reset_stops_the_train_until_its_user_says_so() {
     assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
     assert_eq!(world.landed("a.txt"), None);
     world.regatta(["status", "a"]).exited(0).says("taken back");
-    // What was taken back is held.
+    // Work that was taken off the target is still held by a ref.
     world.repo().git(["reflog", "expire", "--expire=now", "--all"]);
     world.repo().git(["gc", "--quiet", "--prune=now"]);
     world.repo().git(["cat-file", "-e", &before]);
-    // Amending what landed takes nothing back.
+    // Amending a landed commit takes nothing off the target.
     world.repo().git(["commit", "-q", "--amend", "--date", "2001-01-01T00:00:00", "--no-edit"]);
     world.run(&world.plan(&one("c")), &[]).exited(0);
 }

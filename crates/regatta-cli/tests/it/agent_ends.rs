@@ -1,5 +1,5 @@
-//! Ends of agents that are easily misread: work left elsewhere, a lane that is gone, a sandbox that does not work, a
-//! command of the agent's own.
+//! Ends of agents that are easily misread: work left elsewhere, a missing lane, a sandbox that does not work, an
+//! agent's own command.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
 #[test]
 fn commits_in_a_worktree_on_no_branch_are_found() {
     let world = World::new(REGATTA);
-    // One of the user's own, at a commit that a branch has, is nobody's business.
+    // A worktree of the user's own, at a commit that a branch has, is left alone.
     world.repo().git(&["worktree", "add", "-q", "--detach", text_of(&world.outside("users"))]);
     let body = format!(
         "git worktree add -q --detach \"$REGATTA_LANE/../mine\" >/dev/null 2>&1\n\
@@ -77,7 +77,7 @@ fn an_agent_whose_lane_was_taken_away_is_not_asked_for_a_verdict() {
 #[test]
 fn a_sandbox_that_does_not_work_blocks_the_task_and_says_what_to_do() {
     for said in [
-        // As codex tells of it with bubblewrap 0.8 of the system and its own directory among temporary files.
+        // As codex reports it with the system's bubblewrap 0.8 and its own directory among temporary files.
         r#"printf '%s\n' '{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"touch a","aggregated_output":"bwrap: execvp codex-linux-sandbox: No such file or directory\n","exit_code":1,"status":"failed"}}'"#,
         r#"echo "Failed to write file $REGATTA_LANE/made.txt" >&2"#,
     ] {
@@ -129,7 +129,7 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     world.wait_state("a", "landed");
     let record = world.task("a");
     assert_eq!(record["attempts"].as_array().map(Vec::len), Some(2), "{record:#}");
-    // What it asked last is not only in its log.
+    // Its last question is not only in its log.
     world.regatta(["status", "a"]).exited(0).says("its last words: Compacted. Shall I go on?");
     daemon.signal("TERM");
     daemon.wait();

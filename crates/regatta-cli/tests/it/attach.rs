@@ -1,4 +1,4 @@
-//! `regatta attach`: how a person goes on with an agent's conversation.
+//! `regatta attach`: how a person continues an agent's conversation.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::REGATTA;
 use crate::send::{PASSES, Scene};
 
-/// Each agent tells its session and waits for a person, so that its lane stays.
+/// Each agent reports its session and waits for a person, so that its lane stays.
 const STREAMS: [(&str, &str, &str, &str); 4] = [
     (
         "claude",
@@ -77,7 +77,7 @@ fn each_agent_is_gone_on_with_by_its_own_command_in_its_own_place() {
         assert!(!said.stdout.contains("sk-secret-secret") && !found.to_string().contains("sk-secret"));
         assert!(said.stderr.is_empty(), "{said:?}");
     }
-    // The line is for a shell: it starts the program there, with that place, and that session.
+    // The line is for a shell: it starts the program in that directory, with that session.
     script(&world.outside("bin/claude"), "echo \"$PWD $CLAUDE_CONFIG_DIR $*\"");
     let found = attach(&world, "claude");
     let mut shell = std::process::Command::new("sh");
@@ -136,7 +136,7 @@ fn a_lane_with_an_agent_in_it_is_warned_about_and_one_that_is_gone_is_made_again
     let lane = world.lanes().join("a");
     assert!(ran.stdout.contains(&format!("cd {} && claude --resume", lane.display())), "{ran:?}");
     assert!(lane.join("a.1").exists(), "with its work in it");
-    // Regatta goes on in the same lane, from the same work.
+    // Regatta continues in the same lane, from the same work.
     scene.send("a", "More.");
     regatta_testkit::daemon::until("it was told", || (scene.prompts("a") == ["told 2"]).then_some(()));
     world.wait_state("a", "done");

@@ -1,4 +1,4 @@
-//! Rules for tools, sandboxes and MCP servers: kept by the agent, or refused before it starts.
+//! Rules for tools, sandboxes and MCP servers: enforced by the agent, or refused before it starts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// A claude that shows what it was started with.
+/// A claude that records what it was started with.
 const CLAUDE: &str = r#"for arg in "$@"; do echo "$arg"; done >argv
 for arg in "$@"; do case "$arg" in --mcp-config=*) cp "${arg#--mcp-config=}" servers; ls -l "${arg#--mcp-config=}" | cut -c1-10 >mode ;; esac; done
 cat >/dev/null; regatta done --verdict pass --summary "Did it" >&2
@@ -92,7 +92,7 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
     world.config("agents: { mine: { kind: claude } }\n");
     let rules = "agent: mine\npermissions: { deny: [\"Bash(git push:*)\"] }";
     world.enqueue(&world.plan_with("", &task("a", rules, "touch started")));
-    // The agent of that name is another one by now.
+    // The agent with that name is another one by now.
     world.config("agents: { mine: { kind: command, argv: [sh] } }\n");
     let daemon = world.daemon();
     world.wait_state("a", "blocked");
@@ -109,7 +109,7 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
 #[test]
 fn a_sandbox_from_which_nobody_can_report_blocks_the_task() {
     let world = with("codex", "touch started");
-    // With Regatta's own server it reports from outside.
+    // With Regatta's own server it reports from outside the sandbox.
     world.config("mcp: { attach: false }\n");
     let rules = "agent: codex\nsandbox: workspace\nverdict_adapter: db";
     world

@@ -36,7 +36,7 @@ regatta done --verdict pass --summary x >&2; fi\n";
     scene.add("gone", "deps: [busy]", PASSES);
     world.regatta(["cancel", "gone"]).exited(0);
     let (told, said) = broadcast(&scene, &["The API moved."]);
-    // A command has no conversation to go on with; whoever is cancelled hears nothing.
+    // A command has no conversation to continue; a cancelled task gets nothing.
     assert_eq!(told, ["asks", "busy", "done", "later"]);
     let of = |id: &str| said["results"].as_array().unwrap().iter().find(|one| one["task_id"] == id).unwrap();
     assert_eq!((&of("busy")["dispatched"], &of("busy")["queued_count"]), (&json!(false), &json!(1)));

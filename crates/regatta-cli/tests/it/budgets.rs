@@ -1,4 +1,4 @@
-//! Budgets: told, then nothing starts, then what runs is stopped, and nothing is lost.
+//! Budgets: first a warning, then nothing starts, then running agents are stopped, and nothing is lost.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::REGATTA;
 
-/// How many events of this kind there are, those of no task too.
+/// How many events of this kind there are, including those without a task.
 fn told(world: &World, kind: &str) -> usize {
     let events = world.regatta(["events", "--json"]).exited(0).stdout;
     events.lines().filter(|line| line.contains(&format!("\"{kind}\""))).count()
 }
 
-/// A task whose own budget is as it says, that uses what `used` says and then goes on for ever.
+/// A task with its own budget that uses what `used` says and then runs forever.
 fn endless(id: &str, keys: &str, used: &str) -> String {
     task(id, keys, &format!("write {id}.txt half\n{used}\nhang"))
 }
@@ -31,7 +31,7 @@ fn status(world: &World, id: &str) -> Value {
     serde_json::from_str(&ran.stdout).expect("status prints JSON")
 }
 
-/// A clock that every program of the world goes by; the file says by how many milliseconds it is set.
+/// A clock for every program of the world; the file has its offset in milliseconds.
 fn clock(world: &mut World) -> PathBuf {
     let clock = world.outside("clock");
     fs::write(&clock, "0").unwrap();
@@ -56,12 +56,12 @@ fn a_run_that_has_spent_its_budget_warns_and_starts_nothing_more() {
         .says(spent);
     world.assert_states(["a landed", "b landed", "c pending"]);
     assert_eq!((told(&world, "budget-warned"), told(&world, "budget-spent")), (1, 1));
-    // A run that goes on knows what was spent before, and one that may spend more goes on.
+    // A resumed run knows what was spent before, and continues if it may spend more.
     world.run(&plan, &["--resume", "--budget-usd", "1"]).exited(1).says(spent);
     world.assert_states(["a landed", "b landed", "c pending"]);
     world.run(&plan, &["--resume", "--budget-usd", "2"]).exited(0);
     world.assert_states(["a landed", "b landed", "c landed"]);
-    // One that begins anew begins with nothing spent.
+    // A run that starts over has spent nothing.
     world.run(&plan, &["--again", "--budget-usd", "2"]).exited(0);
     world.assert_tidy();
 }
@@ -87,7 +87,7 @@ fn an_agent_that_overruns_its_budget_is_stopped_and_its_work_is_kept() {
     assert_eq!(kept.trim(), "half");
     world.assert_no_process();
     world.assert_sound();
-    // A budget that was raised lets it go on in the same lane.
+    // A raised budget lets it continue in the same lane.
     world.config("version: 1\nbudget: { task: { tokens: 10000 } }\n");
     let plan = world.sim(&task_again());
     world.run(&plan, &["--resume"]).exited(0);
@@ -103,7 +103,7 @@ fn a_day_that_is_spent_parks_what_runs_and_the_next_one_goes_on() {
     let mut world = World::new(REGATTA);
     let clock = clock(&mut world);
     let fake = world.outside("claude");
-    // Uses much at first, and little when it is asked again.
+    // Uses much at first, and little when it is resumed.
     let stream = r#"cat >/dev/null
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'
 echo half >"$REGATTA_TASK.txt"
@@ -136,7 +136,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"x","total_
         (&json!(1), &json!(0)),
         "{left:#}"
     );
-    // A daemon that comes after it knows the same.
+    // The next daemon knows the same.
     daemon.kill();
     let daemon = world.daemon();
     until("b is held back again", is_held);
@@ -153,7 +153,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"x","total_
     assert_eq!(told(&world, "budget-spent"), 1, "once a day");
 }
 
-/// Says what it was started with, and what `spent` dollars and what end.
+/// Reports what it was started with, what `spent` says it cost, and how it ended.
 fn claude(world: &World, end: &str) -> PathBuf {
     let (fake, calls) = (world.outside("claude"), world.outside("calls"));
     script(
@@ -196,7 +196,7 @@ fn claude_is_told_what_is_left_and_what_it_stops_for_is_no_work_failure() {
 #[test]
 fn tokens_are_priced_where_the_user_says_what_they_cost() {
     let world = World::new(REGATTA);
-    // Never says what it cost, and is stopped for what it must have.
+    // Never reports its cost, and is stopped for what it must have been.
     let fake = claude(&world, "sleep 600");
     let prices = "models: { prices: { claude-sonnet-5: { in: 1000, out: 1000 } } }";
     world.config(&format!("version: 1\nbudget: {{ plan: {{ usd: 0.5 }} }}\n{prices}\n"));
@@ -300,7 +300,7 @@ echo '{"type":"result","subtype":"success","is_error":'$bad',"result":"x","total
     assert_eq!(status["labels"], json!(["text", "documentation"]));
     let report = fs::read_to_string(world.root().join("r.md")).unwrap();
     assert!(report.contains("by claude with claude-sonnet-5 (escalated after 1 failure)"), "{report}");
-    // Each attempt's dollars are its own, also where it goes on with a conversation.
+    // Each attempt has its own cost, even if it continues a conversation.
     let costs = cost(&world, &[]);
     let row = &costs["rows"][0];
     assert_eq!((&row["key"], &row["attempts"], &row["cost_usd"]), (&json!("a"), &json!(3), &json!(1.5)));

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::REGATTA;
 use crate::world::World;
 
-/// Starts what an agent might start and lose sight of, in a lane or not; each says its pid in a file of its name below
-/// `pids`, and has the world in its arguments. Returns when all have said it.
+/// Starts what an agent might start and lose sight of, in a lane or not; each writes its pid to a file of its name
+/// below `pids`, and has the world in its arguments. Returns when all have done so.
 fn brood(world: &TestWorld, pids: &str) -> String {
     let (dir, forever) = (world.outside(pids), world.outside("forever"));
     std::fs::create_dir_all(&dir).unwrap();
@@ -28,7 +28,7 @@ fn brood(world: &TestWorld, pids: &str) -> String {
     let waits: String = [&plain, &session, &forked, &cleared]
         .map(|(file, _)| format!("until [ -e {} ]; do sleep 0.02; done\n", file.display()))
         .concat();
-    // The shell in between is gone at once: whose they are is known by the tree alone, or not at all.
+    // The shell in between ends at once: only the process tree shows whose they are, if anything does.
     format!(
         "sh -c '{}' >/dev/null 2>&1 &\n\
          setsid sh -c '{}' >/dev/null 2>&1 &\n\
@@ -39,7 +39,7 @@ fn brood(world: &TestWorld, pids: &str) -> String {
     )
 }
 
-/// The pids that a brood has said, by name.
+/// The pids that a brood has written, by name.
 fn said(world: &TestWorld, pids: &str) -> Vec<(String, u32)> {
     let mut said: Vec<(String, u32)> = std::fs::read_dir(world.outside(pids))
         .unwrap()
@@ -86,7 +86,7 @@ fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_an
     assert_eq!(agents.map(is_alive), [true, true]);
 
     let cancelled = world.regatta(["cancel", "hangs", "--json"]).exited(0).stdout;
-    // Looked at now: nothing is waited for after the answer.
+    // Checked now: nothing is waited for after the answer.
     let (left, others, agents) = (alive(&ended), alive(&kept), agents.map(is_alive));
     assert_eq!(left, [""; 0], "what the agent started is gone");
     assert_eq!((others, agents), (all.to_vec(), [false, true]), "others go on");
@@ -115,7 +115,7 @@ fn what_is_settled_is_refused_with_why() {
         assert!(ran["error"].as_str().unwrap().contains(&format!("{id} is {word}")), "{ran}");
         assert!(ran["hint"].is_string());
     }
-    // A skipped task may be called off for good: a retry of its dependency does not bring it back then.
+    // A skipped task can be cancelled for good: then a retry of its dependency does not bring it back.
     assert_eq!(world.run(["cancel", "after"]).exits(0).out, "after cancelled\n");
     world.run(["cancel", "nobody"]).exits(4);
 }

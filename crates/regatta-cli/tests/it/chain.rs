@@ -1,5 +1,5 @@
-//! Chains: a build, and behind it links that look at it. What they say gates the landing, goes back to the builder, and
-//! fails closed.
+//! Chains: a build, and links behind it that judge it. Their verdicts gate the landing, go back to the builder, and
+//! fail closed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ fn a_reviewer_that_answers_nonsense_lands_nothing() {
     assert_eq!(sessions(&scene, "a.review").len(), 1, "it is asked again in the same conversation");
     assert!(scene.told("a.review", 2).contains("no verdict was found; the answer has to end with"));
     assert_eq!(world.attempts("a").0, 1, "the builder has nothing to do with it");
-    // A person looks, and another reviewer answers.
+    // A person intervenes, and another reviewer answers.
     scene.answers("a.review", APPROVE);
     world.run(&plan(&scene, "max_attempts: 2"), &["--resume"]).exited(0);
     world.assert_states(["a landed", "a.accept done", "a.review done", "a.verify done"]);
@@ -129,7 +129,7 @@ fn work_goes_back_as_often_as_is_allowed_and_then_waits_for_a_person() {
         1,
         "a person is told once: {told}"
     );
-    // A person has a word, and it goes on.
+    // A person intervenes, and it continues.
     scene.answers("a.accept", APPROVE);
     world.regatta(["send", "a", "Say please."]).exited(0);
     world.run(&plan(&scene, ""), &["--resume"]).exited(0);
@@ -142,7 +142,7 @@ fn checks_that_fail_on_the_joined_work_are_told_to_the_builder() {
     let scene = Scene::new("");
     approving(&scene);
     let world = &scene.world;
-    // It fails only where it is run a second time on the first edition.
+    // It fails only if it is run a second time on the first edition.
     let seen = world.outside("seen").display().to_string();
     let check =
         format!("checks: 'if [ -e {seen} ] && grep -q 1 a.txt; then echo too few; exit 1; fi; touch {seen}'");
@@ -235,8 +235,8 @@ fn a_builder_without_a_conversation_is_told_nothing() {
 
 #[test]
 fn a_chain_that_is_killed_at_any_step_goes_on_and_lands_once() {
-    // Three attempts in the first round, four in the second; between them the work goes back, two links are started over,
-    // and in the end it is sent to the train.
+    // Three attempts in the first round, four in the second; between them the work goes back, two links are started
+    // over, and at the end it is put into the train.
     let times: [(&str, &[u32]); 6] = [
         ("chain-decided", &[1, 2, 3, 4]),
         ("chain-acted", &[1, 2, 3, 4]),

@@ -1,4 +1,4 @@
-//! `regatta crew`: who is there, by a process or by heartbeats, and who leads.
+//! `regatta crew`: members, by a process or by heartbeats, and the leader.
 
 use std::process::{Child, Command, Stdio};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// A process that stands for a member until it is ended.
+/// A process that a membership depends on, until it is ended.
 pub(crate) struct Stand(Child);
 
 impl Stand {
@@ -19,7 +19,7 @@ impl Stand {
         self.0.id().to_string()
     }
 
-    /// Ends it the hard way; it is gone afterwards.
+    /// Kills it; it is gone afterwards.
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("it is ours to kill");
     }
@@ -33,14 +33,14 @@ impl Drop for Stand {
 }
 
 impl World {
-    /// A member with a process of its own.
+    /// A member with its own process.
     pub(crate) fn join(&self, name: &str, role: &str) -> Stand {
         let stand = Stand::in_();
         self.run(["crew", "register", name, "--role", role, "--pid", &stand.pid()]).exits(0);
         stand
     }
 
-    /// `name status task` of everybody who is there.
+    /// `name status task` of every member.
     pub(crate) fn crew(&self) -> Vec<String> {
         let listed = self.run(["crew", "list", "--json"]).exits(0).json();
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -62,7 +62,7 @@ fn a_member_is_there_as_long_as_its_process() {
     assert_eq!(world.crew(), ["Jerry idle -"]);
     let all = world.run(["crew", "list", "--all", "--json"]).exits(0).json();
     assert_eq!((all[1]["name"].as_str(), all[1]["status"].as_str()), (Some("Tom"), Some("gone")));
-    // Names are one without regard to case, and a living one is not replaced.
+    // Names ignore case, and a live member is not replaced.
     let taken = world.run(["crew", "register", "jerry", "--json"]).exits(6);
     assert!(taken.error()["error"].as_str().is_some_and(|why| why.contains("is there already")), "{taken:?}");
     world.run(["crew", "unregister", "Jerry"]).exits(0);
@@ -87,7 +87,7 @@ fn a_shell_speaks_for_the_member_it_registered() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("TASK-001 is yours: a thing") && text.contains("busy"), "{text}");
-    // The shell has ended, and its member with it.
+    // The shell has ended, and its membership with it.
     assert!(world.crew().is_empty());
     let done = world.run(["status", "TASK-001", "--json"]).exits(0).json();
     assert_eq!(
@@ -128,7 +128,7 @@ fn there_is_one_leader_and_the_next_one_has_a_higher_epoch() {
     let _ann = world.join("Ann", "leader");
     let second = epoch().expect("somebody leads");
     assert!(second > first);
-    // Whoever still thinks that it leads is refused.
+    // A former leader that still believes it leads is refused.
     world.run(["ctx", "set", "plan", "b", "--epoch", &first.to_string()]).exits(6);
     world.run(["ctx", "set", "plan", "c", "--epoch", &second.to_string()]).exits(0);
     let listed = world.run(["crew", "list", "--json"]).exits(0).json();
@@ -144,10 +144,10 @@ fn the_next_leader_takes_over_when_the_first_is_killed() {
     assert_eq!(leads(), "Tom leads, epoch 1\n");
     let ann = world.start(["crew", "register", "Ann", "--role", "leader", "--wait", "--stay"]);
     let bob = world.start(["crew", "register", "Bob", "--role", "leader", "--wait", "--stay"]);
-    // It waits: somebody leads.
+    // It waits, because another member leads.
     assert_eq!(leads(), "Tom leads, epoch 1\n");
     tom.kill();
-    // One of the two that wait, and it alone; then the other.
+    // Exactly one of the two that wait; then the other.
     let mut seen = leads();
     while !seen.ends_with("epoch 2\n") {
         seen = leads();

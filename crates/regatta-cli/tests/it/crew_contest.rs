@@ -10,8 +10,8 @@ use crate::world::World;
 const WORKERS: usize = 50;
 const TASKS: usize = 60;
 
-/// A shell that registers itself, takes tasks and completes them. It marks what it holds with its process id, and cries
-/// out if somebody alive holds the same.
+/// A shell that registers itself, takes tasks and completes them. It marks what it holds with its process id, and
+/// reports an error if a live process holds the same.
 fn worker(world: &World, n: usize) -> Child {
     let script = format!(
         r#"'{regatta}' crew register W{n} --pid $$ -q >/dev/null || exit 9
@@ -71,7 +71,7 @@ fn fifty_processes_take_every_task_once_though_members_are_killed() {
     assert!(n_killed > 0, "some died while they held something");
     let violations = std::fs::read_to_string(world.outside().join("violations")).unwrap_or_default();
     assert_eq!(violations, "", "held by two that were alive");
-    // The log tells the same: of each task one is the holder at a time, and it is done once.
+    // The log agrees: each task has one holder at a time, and is done once.
     let mut held: BTreeMap<String, bool> = BTreeMap::new();
     let mut n_done: BTreeMap<String, usize> = BTreeMap::new();
     for event in world.run(["events", "--json"]).exits(0).json_lines() {
@@ -128,10 +128,10 @@ fn a_message_is_shown_as_new_once_though_readers_and_writers_are_killed() {
         let line = reader.line().expect("it is followed");
         seen.push(serde_json::from_str::<Value>(&line).expect("an object")["text"].to_string());
         if n % 3 == 2 {
-            // Killed at a moment of its own: what it had shown may not be marked yet.
+            // Killed at a random moment: what it had shown may not be marked yet.
             reader.kill();
             reader = world.start(["msg", "wait", "--follow", "--as", "Jerry", "--json"]);
-            // It shows what was not marked again, and then what comes.
+            // It shows unmarked messages again, and then new ones.
             world.run(["msg", "send", "Jerry", &format!("k{n}")]).exits(0);
             loop {
                 let line = reader.line().expect("it is followed");
@@ -144,7 +144,7 @@ fn a_message_is_shown_as_new_once_though_readers_and_writers_are_killed() {
             }
         }
     }
-    // What two read at the same time is shown by one of them.
+    // Messages that two read at the same time are shown by one of them.
     let others: Vec<_> =
         (0..4).map(|_| world.start(["msg", "wait", "--as", "Jerry", "--timeout", "5", "--json"])).collect();
     reader.kill();

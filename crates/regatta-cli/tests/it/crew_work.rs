@@ -1,4 +1,4 @@
-//! Members and agents beside each other: lanes by hand, messages to agents, and whom a daemon leaves alone.
+//! Members and agents side by side: lanes by hand, messages to agents, and tasks that a daemon leaves alone.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn work_by_hand_in_a_lane_is_checked_and_landed_like_any_other() {
     assert!(refused.err.contains("the check `test -s made.txt` ended with"), "{}", refused.err);
     let held = world.run(["task", "list", "--json"]).exits(0).json();
     assert_eq!((held[0]["state"].as_str(), held[0]["holder"].as_str()), (Some("claimed"), Some("Jerry")));
-    // It may be blocked in between: what is in the lane stays.
+    // It may be blocked in between: the work in the lane stays.
     world.run(["task", "block", "t", "--as", "Jerry", "--reason", "coffee"]).exits(0);
     std::fs::write(lane.join("made.txt"), "made by hand\n").expect("the lane can be written");
     let done = world
@@ -63,7 +63,7 @@ fn an_agent_is_told_of_its_messages_and_answers_them() {
     assert_eq!(inbox.as_array().map(Vec::len), Some(0), "it has read them");
 }
 
-/// Claude, played by a script that keeps what it is told.
+/// Claude, played by a script that records its prompts.
 const CLAUDE: &str = r#"cat >>"$REGATTA_LANE/../told.$REGATTA_TASK"
 id=$(echo "$*" | sed 's/.*--session-id //; s/.*--resume //; s/ .*//')
 mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
@@ -100,7 +100,7 @@ fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_reques
         let listed = regatta(&["msg", "inbox", "--peek", "--json", "--as", name]).stdout;
         serde_json::from_str::<Value>(&listed).expect("JSON").as_array().map(Vec::len)
     };
-    // A script is not told, since what somebody writes must not be run: its messages wait for it to ask.
+    // A script gets no messages as prompts, because a message must not be run: its messages wait until it asks.
     assert_eq!((unread("t"), unread("script")), (Some(0), Some(1)));
     world.regatta(["msg", "send", "script", "x", "--wake"]).exited(6);
     world.regatta(["msg", "send", "by-hand", "x", "--wake"]).exited(6);
@@ -108,7 +108,7 @@ fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_reques
     regatta(&["wait", "t", "--timeout", "120"]);
     assert!(told().contains("Jerry says: and tabs"), "{}", told());
     assert_eq!(unread("t"), Some(0));
-    // The board is the members' alone: the daemon has left it be.
+    // The board is for members only: the daemon has left it alone.
     let board: Value = serde_json::from_str(&regatta(&["task", "list", "--json"]).stdout).expect("JSON");
     assert_eq!((board[0]["id"].as_str(), board[0]["state"].as_str()), (Some("by-hand"), Some("pending")));
     regatta(&["daemon", "stop"]);
@@ -121,7 +121,7 @@ fn heartbeats_are_watched_by_whoever_stays() {
     world.run(["crew", "register", "Ann", "--role", "tester", "--lease", "1s"]).exits(0);
     world.run(["task", "push", "x", "--id", "t"]).exits(0);
     world.run(["task", "claim", "--as", "Ann"]).exits(0);
-    // No process stands for it, so nobody can tell by a look.
+    // The membership depends on no process, so its end cannot be noticed by looking.
     assert_eq!(world.crew(), ["Ann busy t"]);
     world.run(["crew", "heartbeat", "Ann"]).exits(0);
     let mut watch = world.start(["task", "watch", "--json"]);

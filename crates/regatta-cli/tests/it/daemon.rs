@@ -1,4 +1,4 @@
-//! `regatta daemon`: one per project, its health, its settings, its ends.
+//! `regatta daemon`: one per project, its status, its settings, its ends.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn landing() -> World {
     world
 }
 
-/// Holds the task back at a barrier, between two lines of its file.
+/// Holds the task at a barrier, between two lines of its file.
 fn held(world: &World, id: &str) -> (regatta_testkit::world::Barrier, String) {
     let barrier = world.barrier(id);
     let script = format!("echo one >{id}.txt\n{}\necho two >>{id}.txt", barrier.script());
@@ -43,7 +43,7 @@ fn it_starts_tells_how_it_is_and_stops() {
     world.assert_tidy();
 }
 
-/// As a process that a killed daemon had just forked holds it, until it becomes another program.
+/// Held as by a process that a killed daemon had just forked, until it becomes another program.
 #[test]
 fn a_lock_that_nobody_answers_for_is_waited_for() {
     let world = World::new(REGATTA);
@@ -52,7 +52,7 @@ fn a_lock_that_nobody_answers_for_is_waited_for() {
     let lock = std::fs::File::options().write(true).open(world.state_dir().join("daemon.lock")).unwrap();
     lock.try_lock().unwrap();
     let daemon = world.begin(["daemon"]);
-    // It has come to the lock, and neither serves nor gives up.
+    // It has reached the lock, and neither serves nor gives up.
     until("it has the file open", || opened(daemon.pid(), "daemon.lock").then_some(()));
     assert!(within(Duration::from_millis(100), || world.daemon_pid()).is_none(), "it waits");
     drop(lock);
@@ -111,7 +111,7 @@ fn what_waited_before_it_came_runs_too() {
 #[test]
 fn a_lane_that_could_not_go_when_its_task_had_landed_goes_later() {
     let world = landing();
-    // Lanes go by way of a directory of this name.
+    // Lanes are removed through a directory of this name.
     let obstacle = world.lanes().join(".trash");
     std::fs::create_dir_all(world.lanes()).unwrap();
     std::fs::write(&obstacle, "").unwrap();
@@ -175,7 +175,7 @@ fn a_note_for_a_daemon_that_is_gone_does_not_bind_the_next() {
     let world = landing();
     let (barrier, first) = held(&world, "a");
     let daemon = world.daemon();
-    // As `stop --kill` leaves it where the daemon dies before it reads it.
+    // As `stop --kill` leaves it if the daemon dies before it reads it.
     std::fs::write(world.state_dir().join("daemon.stop"), "stop").unwrap();
     daemon.kill().exited(137);
     let daemon = world.daemon();
@@ -241,7 +241,7 @@ fn tasks_that_only_wait_cost_no_processor_time() {
     world.enqueue(&world.plan(&[task("first", "", "true"), waiting].concat()));
     world.regatta(["park", "first"]).exited(0);
     let daemon = world.daemon();
-    // It has to come to rest first: a second without a tick, or close to it.
+    // It has to become idle first: a second with hardly a tick.
     let mut last = ticks(daemon.pid());
     let quiet = within(DEADLINE, || {
         let pause = within(Duration::from_secs(1), || None::<()>);
@@ -283,7 +283,7 @@ fn a_run_beside_a_daemon_shares_the_train() {
     world.assert_tidy();
 }
 
-/// Somebody else judged the stopped daemon dead. Awake again, it may end its agents and nothing else.
+/// Another process judged the stopped daemon dead. Awake again, it may end its agents and nothing else.
 #[test]
 fn one_that_slept_through_its_own_end_can_change_nothing() {
     let world = landing();
@@ -292,7 +292,7 @@ fn one_that_slept_through_its_own_end_can_change_nothing() {
     world.enqueue(&world.plan(&first));
     barrier.arrived();
     world.wait_state("a", "running");
-    // Not in the middle of a write: the store would be held for as long as it sleeps.
+    // Not in the middle of a write, because the store would be locked for as long as it sleeps.
     until("it sleeps and holds nothing", || {
         daemon.signal("STOP");
         let db = world.database();

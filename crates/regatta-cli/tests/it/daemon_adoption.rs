@@ -1,4 +1,4 @@
-//! A daemon's death harms nobody: its agents live on, and the next one goes on with them.
+//! A daemon's death harms nothing: its agents keep running, and the next daemon adopts them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::REGATTA;
 
-/// One agent that succeeds and one that ends with 3, both held at a barrier, under a daemon.
+/// One agent that succeeds and one that exits with 3, both held at a barrier, under a daemon.
 struct Scene {
     world: World,
     good: Barrier,
@@ -53,7 +53,7 @@ impl Scene {
         daemon
     }
 
-    /// Same processes, alone in their lanes.
+    /// The same processes, alone in their lanes.
     #[track_caller]
     fn assert_alive(&self) {
         for (id, pid) in ["good", "bad"].into_iter().zip(self.pids) {
@@ -67,7 +67,7 @@ impl Scene {
         self.bad.open();
     }
 
-    /// Same attempt, same output, the right exit; nothing charged that was not earned.
+    /// The same attempt, the same output, the right exit; nothing is charged wrongly.
     #[track_caller]
     fn assert_finished(self, daemon: Running) {
         let world = &self.world;
@@ -109,7 +109,7 @@ fn agents_of_a_killed_daemon_are_adopted() {
     scene.assert_alive();
     let daemon = scene.next_daemon();
     scene.assert_alive();
-    // And of the one after it.
+    // And after the death of the one after it.
     daemon.kill().exited(137);
     let daemon = scene.world.daemon();
     until("both were adopted again", || (scene.world.events_of("good", "adopted") == 2).then_some(()));
@@ -167,7 +167,7 @@ fn after_a_reboot_attempts_are_lost_and_their_work_is_not() {
     barrier.arrived();
     world.wait_state("a", "running");
     daemon.kill().exited(137);
-    // The machine went down: nothing of it lives, and nobody wrote an exit.
+    // The machine went down: none of its processes lives, and none recorded an exit.
     let dir = world.state_dir().join("runs/a/1");
     let shim = world.run_record("a", 1, "shim.json").unwrap()["shim"]["pid"].as_u64().unwrap() as u32;
     for pid in [shim, world.agent_pid("a", 1)] {
@@ -177,7 +177,7 @@ fn after_a_reboot_attempts_are_lost_and_their_work_is_not() {
     for name in ["lock", "shim.json"] {
         from_another_boot(&dir.join(name));
     }
-    // Its pids are others' by now, who started in the very same tick: this test's own.
+    // Its pids now belong to other processes, which started in the same tick: this test's own.
     let db = world.database();
     let me = std::process::id();
     let stat = std::fs::read_to_string(format!("/proc/{me}/stat")).unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong around tasks and is nobody's work: nothing is charged, nothing stays claimed, nothing runs on.
+//! Trouble around tasks that is not their fault: nothing is charged, nothing stays claimed, nothing keeps running.
 
 use regatta_testkit::daemon::{is_alive, until};
 use regatta_testkit::repo::script;
@@ -38,7 +38,7 @@ fn a_worker_that_a_defect_ends_leaves_neither_its_agent_nor_its_claim() {
 
 #[test]
 fn a_check_that_was_lost_with_its_supervisor_is_not_charged() {
-    // Before its start was acknowledged, as a rule, and after.
+    // Usually before its start was acknowledged, and after.
     for when in ["", "sleep 1; "] {
         let world = landing();
         let once = world.outside("once");
@@ -72,7 +72,7 @@ fn git_that_does_not_work_is_told_once_and_tried_again() {
     world.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
     std::fs::write(&broken, "").unwrap();
     let barrier = world.barrier("b");
-    // The second is not made on what the first lands as, so that it has to be built anew.
+    // The second is not built on what the first lands as, so it has to be built again.
     let second = format!("{}\necho b >b.txt", barrier.script());
     let daemon = world.daemon();
     world.enqueue(&world.plan(&[task("a", "", "echo a >a.txt"), task("b", "", &second)].concat()));

@@ -1,5 +1,5 @@
-//! The daemon as a service: the command lines that the documentation gives to systemd and pm2 are ones that it takes,
-//! and systemd hears when it is ready, reloads and ends.
+//! The daemon as a service: it accepts the command lines that the documentation gives for systemd and pm2, and systemd
+//! is notified when it is ready, reloads and ends.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::REGATTA;
 
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
-/// The words behind `regatta` in the only line that begins so.
+/// The words after `regatta` in the only line that begins so.
 fn documented(beginning: &str) -> Vec<&'static str> {
     let lines: Vec<&str> = OPERATIONS.lines().filter_map(|line| line.strip_prefix(beginning)).collect();
     let [line] = lines[..] else { panic!("{} lines begin with {beginning}", lines.len()) };
@@ -39,7 +39,7 @@ fn the_unit_starts_it_and_systemd_hears_how_it_is() {
     // ExecReload.
     daemon.signal("HUP");
     assert_eq!([heard(&socket), heard(&socket)], ["RELOADING=1", "READY=1"]);
-    // A file with mistakes is no reason to be not ready for ever.
+    // A file with mistakes does not leave it unready forever.
     world.repo().write("regatta.yaml", "max_workers: none\n");
     daemon.signal("HUP");
     assert_eq!([heard(&socket), heard(&socket)], ["RELOADING=1", "READY=1"]);
@@ -72,7 +72,7 @@ fn the_line_for_pm2_starts_it() {
     assert!(words[..split].contains(&"--no-treekill"), "{words:?}");
     let daemon = world.begin(&words[split + 1..]);
     until("it serves", || (world.daemon_pid() == Some(daemon.pid())).then_some(()));
-    // What pm2 sends first.
+    // The first signal of pm2.
     daemon.signal("INT");
     daemon.wait().exited(0);
 }

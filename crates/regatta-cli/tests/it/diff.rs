@@ -53,7 +53,7 @@ fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
     assert_eq!(json["files"].as_array().unwrap().len(), 3);
     assert!(json["patch"].as_str().unwrap().contains("+goulash"));
     assert_eq!(json["lane"], lane.to_str().unwrap());
-    // What was shown can be applied elsewhere.
+    // The output can be applied elsewhere.
     let main = world.run(["diff", "right", "--against", "main"]).exits(0).out;
     assert!(!main.contains("-soup\n") && main.contains("+goulash\n"), "{main}");
 }
@@ -80,7 +80,7 @@ fn a_running_agents_work_can_be_looked_at() {
     ));
     let mut run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
     run.until(|line| line.contains("agent started"));
-    // Opening waits until the agent has come to its `read`, so the file is there; it goes on when we say so.
+    // Opening waits until the agent has reached its `read`, so the file exists; it continues when we say so.
     let mut writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
     assert_eq!(world.run(["diff", "busy", "--name-only"]).exits(0).out, "half.txt\n");
     writer.write_all(b"go\n").unwrap();

@@ -113,7 +113,7 @@ fn a_store_that_cannot_be_read_is_an_error_that_does_not_send_in_circles() {
     assert!(ran["hint"].as_str().unwrap().contains("regatta doctor"), "{ran}");
 }
 
-/// Programs on PATH that answer as these scripts do.
+/// Programs on PATH that answer with these scripts.
 fn path_with(world: &World, programs: &[(&str, &str)]) -> String {
     let bin = world.outside().join("bin");
     for (name, body) in programs {
@@ -183,7 +183,7 @@ fn what_nobody_tested_does_not_write_or_cannot_be_kept_is_told() {
         &world,
         &[
             ("claude", "echo '999.0.1 (Claude Code)'"),
-            // It ends well and has written nothing.
+            // It succeeds and has written nothing.
             (
                 "codex",
                 "case \"$*\" in --version) echo 'codex-cli 0.1.0' ;; *) echo 'bwrap: execvp codex-linux-sandbox: No such file or directory' >&2 ;; esac",

@@ -1,4 +1,4 @@
-//! Whatever goes wrong: a sentence, the next step, a code; with `--json` all of it in one object.
+//! Errors: a sentence, the next step, an exit code; with `--json` all of it in one object.
 
 use crate::world::World;
 
@@ -117,7 +117,7 @@ fn work_for_an_agent_that_is_not_installed_is_warned_about_and_does_not_start() 
     assert!(refused["error"].as_str().unwrap().contains("no-such-claude"), "{refused}");
     assert!(refused["hint"].as_str().unwrap().contains("agents.robot.exe"), "{refused}");
     world.run(["daemon", "status"]).exits(4);
-    // A daemon that is there may know other programs; what it finds out is told, and no process is made up.
+    // A running daemon may find other programs; its result is reported, and no process is made up.
     world.run(["daemon", "start"]).exits(0);
     let blocked = world.run(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]);
     world.run(["daemon", "stop"]).exits(0);

@@ -1,8 +1,8 @@
-//! Help, and arguments that make no sense.
+//! Help, and invalid arguments.
 
 use crate::world::World;
 
-/// Every command there is. One that is added is added here, with a test module of its own.
+/// All commands. A new command is added here, with its own test module.
 const COMMANDS: &[&str] = &[
     "init",
     "daemon",

@@ -1,4 +1,4 @@
-//! `docs/reference/json.md`: every field that it names is in what the command prints.
+//! `docs/reference/json.md`: every field that it names is in the command's output.
 
 use std::path::Path;
 
@@ -69,11 +69,11 @@ fn every_field_that_the_page_names_is_printed() {
         ("list", &["list"]),
     ] {
         let printed = world.run(args.iter().chain(&["--json"])).json();
-        // A lane of one that failed stays.
+        // The lane of a failed task stays.
         has_all(&printed[0], &documented(&page, command, 0), command);
     }
 
-    // One shape for an attempt, wherever it is printed.
+    // An attempt has the same form wherever it is printed.
     let line = page.lines().find(|line| line.starts_with("**An attempt is the same")).unwrap();
     let fields = lists(line).pop().unwrap();
     for id in ["good", "broken"] {

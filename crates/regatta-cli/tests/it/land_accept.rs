@@ -1,11 +1,11 @@
-//! `regatta land --accept`: a person takes work that is blocked for its verdict.
+//! `regatta land --accept`: a person accepts work that its verdict has blocked.
 
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// A task whose agent writes a file and says nothing of it.
+/// A task whose agent writes a file and does not report.
 fn doubted(world: &mut World, keys: &str) {
     world.env("USER", "ada");
     let plan = world.sim(&task(

@@ -30,7 +30,7 @@ fn a_lane_finds_the_lanes_even_where_the_file_names_their_root() {
     assert_eq!(world.run_in(&lane, ["lane", "path", "bad"]).exits(0).out, found);
 }
 
-/// After a run that left a lane with work in no commit, one with nothing in it, and one that needs a person.
+/// After a run that left a lane with uncommitted work, an empty one, and one that needs a person.
 fn left() -> World {
     let world = World::new();
     let plan = "---\nregatta: 1\ndefaults: { agent: sh, max_attempts: 1 }\ntasks:\n  - { id: dirty, prompt: \"echo work > work.txt; false\" }\n  - { id: clean, prompt: \"false\" }\n  - id: stuck\n    agent: sim\n    prompt: |\n      stuck which colour?\n---\n";
@@ -55,7 +55,7 @@ fn retire_refuses_to_drop_work_and_saves_it_when_told_to() {
     assert_eq!(world.run(["lane", "retire", "clean"]).exits(0).out, "the lane of clean is gone\n");
     assert!(world.run(["lane", "retire", "clean"]).exits(0).out.contains("no lane any more"));
     world.run(["lane", "retire", "nobody"]).exits(4);
-    // Nobody stands on the ground that is taken away.
+    // A lane that is the working directory of a process is not removed.
     let lane = world.outside().join("repo.lanes/stuck");
     let error = world.run_in(&lane, ["lane", "retire", "stuck", "--json"]).exits(6).error();
     assert!(error["error"].as_str().unwrap().contains("a process works in the lane"), "{error}");

@@ -1,5 +1,5 @@
-//! A lane is never taken away under whoever works in it, and nobody begins to work in one that is going: commands and
-//! engines, at the moments where they could meet.
+//! A lane is never removed while a process works in it, and no process starts in one that is being removed: commands
+//! and engines, at the moments where they could meet.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use regatta_testkit::world::{Barrier, World, task};
 
 use crate::REGATTA;
 
-/// Long enough that what does not wait has come by.
+/// Long enough for anything that does not wait to pass.
 const A_WHILE: Duration = Duration::from_millis(400);
 
-/// From now on every program stops at this place, once per time it comes there.
+/// From now on every program pauses at this place, each time it gets there.
 fn pause(world: &mut World, place: &str) -> Barrier {
     let barrier = world.barrier(place);
     let path = world.outside(place);
@@ -33,7 +33,7 @@ fn an_engine_waits_until_a_lane_that_is_going_is_gone() {
     world.wait_state("a", "failed");
     daemon.signal("TERM");
     daemon.wait().exited(0);
-    // In its lane is work, and it waits for a word.
+    // Its lane has work in it, and it waits for a person.
     world.regatta(["retry", "a"]).exited(0);
     world.regatta(["park", "a"]).exited(0);
     let saved = pause(&mut world, "lane-saved");
@@ -48,7 +48,7 @@ fn an_engine_waits_until_a_lane_that_is_going_is_gone() {
     saved.open();
     retire.wait().exited(0).says("refs/regatta/salvage/a/");
     world.wait_state("a", "done");
-    // One line: it began in a lane of its own. The other one is kept.
+    // One line: it started in a fresh lane. The other lane is kept.
     assert_eq!(world.repo().git(["show", "regatta/a:work.txt"]), "2", "{}", world.log());
     let salvaged = world.salvaged();
     let kept = |name: &String| world.repo().git(["show", &format!("{name}:work.txt")]) == "1";
@@ -97,8 +97,8 @@ fn an_engine_that_comes_late_to_a_lane_leaves_it_to_the_next_attempt() {
     let daemon = world.daemon();
     go_on(&mut world);
     world.enqueue(&plan);
-    // Landed, and its lane is about to go; before that somebody wants it done over, and an agent is in the next lane,
-    // which has nothing in it yet that would keep it.
+    // Landed, and its lane is about to be removed; before that it is requeued, and an agent is in the next lane, which
+    // has nothing in it yet that would keep it.
     landed.arrived();
     world.wait_state("a", "landed");
     world.regatta(["requeue", "a"]).exited(0);

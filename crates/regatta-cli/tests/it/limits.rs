@@ -1,4 +1,4 @@
-//! Limits hold over every engine of a project: a run beside a daemon, and two runs.
+//! Limits hold across all engines of a project: a run beside a daemon, and two runs.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn two(settings: &str, keys: &str) -> (World, [Barrier; 2], [PathBuf; 2]) {
     (world, [first, second], [one, other])
 }
 
-/// The second waits with this reason, and begins when the first has ended.
+/// The second waits with this reason, and starts when the first has ended.
 fn assert_waits(settings: &str, keys: &str, why: &str) {
     let (world, [first, second], [one, other]) = two(settings, keys);
     let daemon = world.daemon();
@@ -67,7 +67,7 @@ fn what_a_killed_run_left_counts_only_while_its_agent_works() {
     assert_eq!(world.events_of("second", "claimed"), 0);
     first.open();
     drop(shim);
-    // Nobody has adopted it, and its claim is still there; its agent is not.
+    // No engine has adopted it, and its claim is still there; its agent is not.
     second.arrived();
     assert_eq!(world.stored().iter().find(|(id, _)| id == "first").expect("it is there").1, "running");
     second.open();
@@ -104,7 +104,7 @@ fn a_group_of_two_has_two_at_work_in_whatever_engines_and_never_three() {
     world.enqueue(&one_plan);
     one.arrived();
     let run = world.start(&two_plan, &[]);
-    // Both are at work now, one in each engine.
+    // Both are running now, one in each engine.
     two.arrived();
     world.enqueue(&three_plan);
     let full = format!("group db is full (2): 1 in the daemon, 1 in `run {}`", two_plan.display());
@@ -112,12 +112,12 @@ fn a_group_of_two_has_two_at_work_in_whatever_engines_and_never_three() {
     let other = world.start(&four_plan, &[]);
     assert_eq!(held(&world, "four"), full);
     assert_eq!((world.events_of("three", "claimed"), world.events_of("four", "claimed")), (0, 0));
-    // One that is in no group, or in another, has nothing to do with it.
+    // A task in no group, or in another, is not affected.
     let (free, free_plan) = waiting(&world, "free", "concurrency_group: web");
     world.enqueue(&free_plan);
     free.arrived();
     free.open();
-    // Whoever comes first takes the place; the other still waits.
+    // The first to come takes the place; the other still waits.
     one.open();
     let first = until("one of the two is at work", || {
         ["three", "four"].into_iter().find(|id| world.events_of(id, "started") > 0)
@@ -191,7 +191,7 @@ fn no_engine_starts_anything_while_the_machine_is_busier_than_allowed() {
         assert_eq!(held(&world, id), "load: 9.2, at most 2 wanted");
     }
     assert_eq!((world.events_of("one", "claimed"), world.events_of("two", "claimed")), (0, 0));
-    // At the line is not above it.
+    // At the threshold is not above it.
     std::fs::write(&load, "2.00 8.00 7.00 3/100 1\n").expect("the load can be set");
     one.arrived();
     two.arrived();

@@ -93,7 +93,7 @@ fn watching_prints_one_array_per_change_until_it_is_ended() {
     assert_eq!(run.rest().1, 0);
 }
 
-/// The real thing on a terminal of its own.
+/// The real command on its own terminal.
 fn on_a_terminal(world: &World, line: &str) -> String {
     let mut script = std::process::Command::new("script");
     script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_regatta")), "/dev/null"]);

@@ -51,11 +51,11 @@ fn the_last_lines_of_a_huge_log_are_read_from_its_end() {
     use std::io::{Seek as _, SeekFrom, Write as _};
     let world = World::after_plan();
     let log = world.root().join(".regatta/logs/script/1.jsonl");
-    // Six gigabytes, without a disk that holds them: reading them through takes minutes.
+    // Six gigabytes, without a disk that could hold them: reading them all takes minutes.
     let mut file = std::fs::File::options().write(true).open(&log).unwrap();
     file.seek(SeekFrom::Start(6 << 30)).unwrap();
     file.write_all(b"\nzero\none\ntwo\nthree\n").unwrap();
-    // Of people's four lines, two are those of standard error.
+    // Of the four lines for people, two are from standard error.
     for flags in [&["-n", "4"][..], &["-n", "2", "--raw"]] {
         let begun = std::time::Instant::now();
         let shown = world.run(["logs", "script"].iter().chain(flags)).exits(0).out;
@@ -75,7 +75,7 @@ fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     let order = [at("kind", "started"), at("type", "started"), at("type", "result"), at("kind", "exited")];
     assert!(order.is_sorted(), "{order:?} in {lines:#?}");
     assert_eq!(lines[at("type", "tool-started")]["summary"], "good.txt");
-    // For people they are lines among the transcript's, as rookery has them.
+    // For people they are lines in the transcript, as in rookery.
     let shown = world.run(["logs", "good", "--events"]).exits(0).out;
     let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part} in {shown}"));
     let order = [at("agent started"), at("I will write a file"), at("landed")];
@@ -116,7 +116,7 @@ fn what_is_not_there_is_said_with_the_next_step() {
         world.plan_file("---\nregatta: 1\ntasks:\n  - { id: far, agent: sh, prompt: echo far }\n---\n");
     let args = ["run".as_ref(), "--no-dashboard".as_ref(), "--log-dir".as_ref(), elsewhere.as_path(), &path];
     world.run(args).exits(0);
-    // The attempt remembers where its log is; a copy of it can be pointed at.
+    // The attempt records where its log is; --log-dir can name another directory.
     assert_eq!(world.run(["logs", "far"]).exits(0).out, "far\n");
     let moved = world.outside().join("moved");
     std::fs::rename(&elsewhere, &moved).unwrap();
@@ -168,7 +168,7 @@ fn a_huge_log_is_shown_in_little_memory() {
     let log = world.root().join(".regatta/logs/script/1.jsonl");
     let line = "x".repeat(1000) + "\n";
     std::fs::write(&log, line.repeat(90_000)).unwrap();
-    // 90 MB of log under a ceiling of 80 MB of address space, the program itself and its threads included.
+    // 90 MB of log with a limit of 80 MB of address space, including the program itself and its threads.
     let limited = format!(
         "ulimit -v 80000; MALLOC_ARENA_MAX=1 exec {} logs script -n 2",
         env!("CARGO_BIN_EXE_regatta")

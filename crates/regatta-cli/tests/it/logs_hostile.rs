@@ -1,5 +1,5 @@
-//! Logs that no agent should write: lines without end, bytes that are no text, terminal tricks. Nobody falls over, and
-//! nobody grows with them.
+//! Logs that no agent should write: endless lines, bytes that are no text, terminal tricks. No program fails, and none
+//! needs more memory for them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// A line of this many bytes is longer than anything is kept of.
+/// A line of this many bytes is longer than anything that is kept.
 const HUGE: usize = 50_000_000;
 /// And so is this one.
 const LONG: usize = 17_000_000;
@@ -50,7 +50,7 @@ fn an_endless_line_and_bytes_that_are_no_text_harm_nobody_who_listens() {
     assert!(shown.contains("\u{fffd}\u{fffd} broken") && shown.contains("┆ on the other stream"));
     assert!(shown.len() < 1_000_000, "{} bytes are shown", shown.len());
     events.kill();
-    // As it was recorded, to the last byte.
+    // As recorded, to the last byte.
     let log = world.root().join(".regatta/logs/a/1.jsonl");
     assert!(fs::metadata(log).unwrap().len() as usize > HUGE);
 }
@@ -88,7 +88,7 @@ fn a_transcript_full_of_garbage_is_shown_where_it_makes_sense() {
 fn a_status_costs_the_same_whatever_the_log_is() {
     let world = World::new(REGATTA);
     world.run(&world.sim(&task("a", "", "write x.txt x\nreport pass Done")), &[]).exited(0);
-    // Ten gigabytes that take no room on the disk: whoever read them would not come back soon.
+    // Ten gigabytes that take no space on the disk: reading them all would take too long.
     let log = world.root().join(".regatta/logs/a/1.jsonl");
     fs::OpenOptions::new().write(true).open(log).unwrap().set_len(10 << 30).unwrap();
     world.regatta(["status", "a", "--json"]).exited(0);
@@ -128,7 +128,7 @@ fn a_flood_leaves_its_beginning_its_end_and_a_line_that_says_what_is_missing() {
     let plan = world.plan(&task("a", "agent: claude", "flood"));
     let run = world.start(&plan, &[]);
     barrier.arrived();
-    // Its engine dies: what the next one reads is what is on disk.
+    // Its engine dies: the next one reads what is on disk.
     run.kill();
     barrier.open();
     world.run(&plan, &["--resume"]).exited(0);
@@ -150,7 +150,7 @@ fn a_flood_leaves_its_beginning_its_end_and_a_line_that_says_what_is_missing() {
     let dropped: u64 = lines[at].split(' ').nth(1).unwrap().parse().unwrap();
     let expected = format!("[regatta: {dropped} bytes of this log were dropped here, see limits.max_log_mb]");
     assert_eq!(lines[at], expected);
-    // The count is exact, and every other line is whole.
+    // The count is exact, and every other line is complete.
     let shown = raw.len() as u64 - (expected.len() as u64 + 1);
     assert_eq!(shown + dropped, fs::metadata(logs.join("1.jsonl")).unwrap().len());
     assert!(lines[0].starts_with("{\"type\":\"system\"") && lines.last() == Some(&result));
@@ -160,7 +160,7 @@ fn a_flood_leaves_its_beginning_its_end_and_a_line_that_says_what_is_missing() {
     }
     let transcript = world.regatta(["logs", "a"]).exited(0).stdout;
     assert!(transcript.contains(&expected) && transcript.contains("Finished"));
-    // More lines than the end has: through what is missing, to the beginning.
+    // More lines than the end has: past the missing part, to the beginning.
     let many = lines.len().to_string();
     assert!(world.regatta(["logs", "a", "--raw", "-n", &many]).exited(0).stdout == raw);
     let fewer = (lines.len() - at).to_string();

@@ -1,4 +1,4 @@
-//! The real binary, by capability: each command in a scratch repository of its own.
+//! The real binary, by capability: each command in its own scratch repository.
 
 mod world;
 

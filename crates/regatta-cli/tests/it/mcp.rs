@@ -164,7 +164,7 @@ fn work_is_ordered_and_looked_at() {
     assert!(client.refused("enqueue", &json!({ "prompt": long })).contains("at most"));
     assert!(client.refused("nothing_of_that_name", &json!({})).contains("there is no tool"));
     assert!(client.refused("status", &json!({ "task": 7 })).contains("invalid type"));
-    // It has lived through all of that.
+    // It has survived all of that.
     assert_eq!(client.call("server_status", &json!({}))["status"], "ok");
 }
 
@@ -204,7 +204,7 @@ fn tasks_transcripts_and_context_can_be_read_and_prompts_be_picked() {
     assert!(missing["error"]["message"].as_str().is_some_and(|why| why.contains("`task` is missing")));
 }
 
-/// What an agent says to its server, as lines for a shell to print.
+/// What an agent sends to its server, as lines for a shell to print.
 fn lines(calls: &[(&str, Value)]) -> String {
     let begin = [client::greeting(), json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })];
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
@@ -278,7 +278,7 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
     assert_eq!(status["attempts"][0]["summary"], "Mostly there", "{status:#}");
     assert_eq!(status["attempts"][0]["verdict"], "warn");
 
-    // Its word counts no more once the attempt is over.
+    // Its reports no longer count once the attempt has ended.
     let token = std::fs::read_to_string(said.with_extension("token")).expect("it was written");
     let (token, store) = token.trim().split_once(' ').expect("two words");
     let variables = [

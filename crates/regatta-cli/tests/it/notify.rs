@@ -1,4 +1,4 @@
-//! `notify` in `regatta.yaml`: who is told what, how often, and what happens when nobody listens.
+//! `notify` in `regatta.yaml`: which sink gets what, how often, and what happens when none listens.
 
 pub(crate) mod hook;
 
@@ -14,7 +14,7 @@ use hook::{Hook, Mood, line};
 
 const EVERYTHING: &str = "[landed, done, blocked, failed, parked, needs-input, idle]";
 
-/// One that lands, one that fails, one that has a question, one with nothing to land.
+/// One task that lands, one that fails, one that has a question, one with nothing to land.
 fn four_ends(world: &World) -> std::path::PathBuf {
     let stuck = "agent: sim\nverdict_adapter: chain";
     world.plan(
@@ -61,12 +61,12 @@ fn each_transition_is_posted_once_and_not_again_by_the_next_run() {
     assert_eq!(idle["kind"], "idle", "it comes last");
     assert_eq!(idle["counts"], json!({ "blocked": 1, "done": 1, "failed": 1, "landed": 1 }));
 
-    // What is tried again ends again; what has landed is not told again.
+    // A retried task ends again; a landed one is not reported again.
     world.run(&plan, &["--resume"]).exited(1);
     let again: Vec<String> = hook.posts()[posts.len()..].iter().map(|post| line(&post.body)).collect();
     assert_eq!(again.len(), 3, "{again:?}");
     assert!(["failed bad", "needs-input ask", "idle"].iter().all(|told| again.iter().any(|a| a == told)));
-    // A run with nothing to do has nothing to tell.
+    // A run with nothing to do has nothing to report.
     let settled = world.plan(&task("good", "", "# Bake the bread\necho good >good.txt"));
     world.run(&settled, &["--resume"]).exited(0);
     let seqs: Vec<Value> = hook.posts().iter().map(|post| post.body["seq"].clone()).collect();
@@ -83,7 +83,7 @@ fn only_what_was_asked_for_is_told_and_the_past_is_not() {
     world.run(&plan, &[]).exited(1);
     let hook = Hook::new(Mood::Answers(204));
     let url = hook.url("x");
-    // Two rows for one address are one sink.
+    // Two rows with one address are one sink.
     world.config(&format!(
         "notify:\n  - {{ on: blocked, webhook: \"{url}\", allow_private: true }}\n  - {{ on: needs-input, webhook: \"{url}\", allow_private: true }}\n"
     ));
@@ -137,7 +137,7 @@ fn a_webhook_that_fails_is_tried_three_times_and_one_that_refuses_once() {
         let world = World::new(REGATTA);
         let hook = Hook::new(Mood::Answers(status));
         webhook(&world, "[failed]", &hook.url("hooks/very-secret-path"));
-        // Somebody else keeps the run going, so that there is time for all tries.
+        // Another task keeps the run going, so that there is time for all tries.
         let barrier = world.barrier("tried");
         let (bad, slow) = (task("bad", "", "exit 1"), task("slow", "", &barrier.script()));
         let run = world.start(&world.plan(&[bad, slow.clone()].concat()), &[]);
@@ -147,7 +147,7 @@ fn a_webhook_that_fails_is_tried_three_times_and_one_that_refuses_once() {
         let ran = run.wait().exited(1).says(said);
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("very-secret"), "{ran:?}");
         assert_eq!(hook.posts().len(), tries, "{status}");
-        // Given up is given up.
+        // A notification that was given up is not sent later.
         hook.set(Mood::Answers(200));
         let settled = world.plan(&slow);
         world.run(&settled, &["--resume"]).exited(0);
@@ -217,7 +217,7 @@ fn a_command_that_hangs_is_ended_with_its_tree_and_one_that_fails_is_said() {
     world.config(
         "notify: [{ on: landed, command: [sh, -c, \"sleep 600 & sleep 600\"] }, { on: landed, command: [sh, -c, \"echo no such thing >&2; exit 4\"] }, { on: landed, command: [no-such-program-anywhere] }]\n",
     );
-    // It does not wait for ten minutes: then nobody would wait for it either.
+    // It does not wait for ten minutes, because the run would have to wait for it.
     world
         .run(&world.plan(&task("a", "", "echo a >a.txt")), &[])
         .exited(0)
@@ -263,7 +263,7 @@ fn a_daemon_tells_once_that_nothing_is_left_to_do_also_when_it_is_started_again(
     hook.wait(2);
     assert_eq!(hook.told(), ["done a", "idle"]);
     daemon("stop");
-    // What happens while nobody serves is told by whoever comes next; that nothing is left is known already.
+    // What happens while no engine runs is reported by the next one; that nothing is left to do is known already.
     add("b");
     world.regatta(["park", "b", "--until", "1h"]).exited(0);
     daemon("start");
@@ -357,7 +357,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Empty where there is nothing yet.
+/// The content so far; empty if there is none.
 fn so_far(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A user of claude-orchestrator types what they always typed.
+//! A user of claude-orchestrator types the commands of that tool.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// One shell, in which a member lives: lines go in, and what each prints comes out.
+/// One shell, in which a member lives: lines go in, and the output of each comes out.
 struct Terminal {
     child: std::process::Child,
     out: std::io::BufReader<std::process::ChildStdout>,
@@ -35,7 +35,7 @@ impl Terminal {
         Self { child, out }
     }
 
-    /// Types a line; the JSON it prints.
+    /// Types a line; returns the JSON it prints.
     fn types(&mut self, line: &str) -> Value {
         use std::io::{BufRead as _, Write as _};
         let stdin = self.child.stdin.as_mut().expect("it was piped");
@@ -124,14 +124,14 @@ fn the_example_session_works_word_for_word() {
     bob.types("claude-orchestrator delete-context --key jwt_strategy");
     bob.types("claude-orchestrator unregister");
     assert_eq!(tom.types("claude-orchestrator list-instances").as_array().map(Vec::len), Some(2));
-    // There, a worker's death could lose its task.
+    // In that tool, a worker's death could lose its task.
     jerry.types("claude-orchestrator claim-task");
     drop(jerry);
     let pending = tom.types("claude-orchestrator list-tasks --status pending");
     assert_eq!(pending[0]["id"], "task-0000000001");
 }
 
-/// A worker that stays; it is gone with its test.
+/// A worker that stays; it is ended with its test.
 struct Worker {
     child: std::process::Child,
     out: std::io::BufReader<std::process::ChildStdout>,
@@ -161,7 +161,7 @@ impl Drop for Worker {
     }
 }
 
-/// Plays `claude -p`: its arguments, where it stands, and what it was told.
+/// Plays `claude -p`: prints its arguments, its directory, and its prompt.
 const CLAUDE: &str = "echo \"args: $*\"; echo \"dir: $PWD\"; echo \"as: $REGATTA_MEMBER\"; cat";
 
 #[test]
@@ -189,7 +189,7 @@ fn a_worker_with_a_directory_hands_every_message_to_claude_there_and_keeps_what_
         assert_eq!(worker.next()["name"], name);
         boss.types(&format!("claude-orchestrator send-message --to-name {name} --content \"look at PR 42\""));
         assert_eq!(worker.next()["text"], "look at PR 42");
-        // The next one comes when the first has been dealt with.
+        // The next one comes when the first has been handled.
         boss.types(&format!("claude-orchestrator send-message --to-name {name} --content \"and 43\""));
         assert_eq!(worker.next()["text"], "and 43");
         let log = std::fs::read_to_string(kept.join(format!("msg-{:010}.log", 2 * n))).unwrap();

@@ -25,7 +25,7 @@ impl Planning {
         Self { scene, dir, root: None }
     }
 
-    /// As users of the plugin have it, `--root` and all.
+    /// As users of the plugin have it, including `--root`.
     fn with_root() -> Self {
         let planning = Self::new();
         let root = planning.dir.join(".claude/parallel-agents").display().to_string();
@@ -46,7 +46,7 @@ impl Planning {
         self.scene.world.regatta_in(&self.dir, self.args(args))
     }
 
-    /// Types a command; the one JSON document it prints.
+    /// Types a command; returns the one JSON document it prints.
     #[track_caller]
     fn types(&self, args: &[&str]) -> Value {
         let ran = self.try_type(args).exited(0);
@@ -86,7 +86,7 @@ impl Planning {
         self.types(&["task", "status", "--task-id", id, "--tail", "20"])
     }
 
-    /// What an attempt of its agent was told.
+    /// The prompt that an attempt of its agent got.
     fn told(&self, id: &str, attempt: u32) -> String {
         fs::read_to_string(self.scene.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
     }
@@ -115,7 +115,7 @@ fn statuses(list: &Value) -> Vec<String> {
 fn the_skill_is_followed_word_for_word() {
     let planning = Planning::with_root();
     let world = &planning.scene.world;
-    // Preconditions: nothing is there yet.
+    // Preconditions: nothing exists yet.
     let listed = planning.types(&["repo", "list"]);
     assert_eq!(listed["repositories"], json!([]));
     assert_eq!(listed["config"]["monitoring"], json!({ "mode": "live", "event_granularity": "exit" }));
@@ -183,7 +183,7 @@ fn the_skill_is_followed_word_for_word() {
     assert_eq!((&status["reaped"], &status["drained"]), (&json!(false), &json!(false)));
     let tail = status["log_tail"].as_array().unwrap();
     assert!(tail.iter().any(|line| text(line).contains("Edit")), "{status:#}");
-    // Send while it runs: queued, and told by the daemon without anybody asking.
+    // Sent while it runs: queued, and delivered by the daemon without another command.
     let sent = planning.types(&["task", "send", "--task-id", "PRD-010", "--prompt", "also the CHANGELOG"]);
     assert_eq!((&sent["dispatched"], &sent["queued_count"]), (&json!(false), &json!(1)), "{sent:#}");
     assert_eq!(sent["task"]["queued_prompts"], json!(["also the CHANGELOG"]));
@@ -290,7 +290,7 @@ fn destroying_ends_the_tree_and_keeps_uncommitted_work_unless_forced_and_then_sa
         .try_type(&["task", "send", "--task-id", "PRD-1", "--prompt", "x"])
         .exited(6)
         .says("No active task");
-    // The id is free again, and begins anew.
+    // The id is free again, and its task starts over.
     planning.work("PRD-1", PASSES);
     assert_eq!(planning.create("PRD-1", "one, anew")["task"]["status"], "created");
     planning.start("PRD-1", "/implement-prd PRD-1");
@@ -316,7 +316,7 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     let args = ["task", "create", "--type", "generic", "--repo", "web", "--description", "there"];
     let there = planning.types(&args);
     assert_eq!((&there["task"]["id"], &there["task"]["repo"]), (&json!("GEN-002"), &json!("web")));
-    // Told before it was started: it keeps that until then.
+    // Sent before the task was started: it is kept until then.
     let all = planning.types(&["task", "broadcast", "--prompt", "mind the gap"]);
     assert_eq!((&all["total"], &all["results"][1]["dispatched"]), (&json!(2), &json!(false)), "{all:#}");
     let started = planning.start("GEN-002", "look into it");
@@ -324,12 +324,12 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     planning.try_type(&["task", "wait", "--task-id", "GEN-002"]).exited(0);
     let told = planning.told("GEN-002", 1);
     assert!(told.starts_with("look into it") && told.contains("mind the gap"), "{told}");
-    // A prompt starts what was never started.
+    // A prompt starts a task that was never started.
     let sent = planning.types(&["task", "send", "--task-id", "GEN-001", "--prompt", "begin"]);
     assert_eq!((&sent["dispatched"], &sent["daemon"]["repo"]), (&json!(true), &json!("api")), "{sent:#}");
     planning.try_type(&["task", "wait", "--task-id", "GEN-001"]).exited(0);
     assert_eq!(statuses(&planning.types(&["task", "list"])), ["GEN-001 exited", "GEN-002 exited"]);
-    // A daemon that died is started again for what waits, by whoever asks.
+    // A daemon that died is started again for waiting prompts, by the next command.
     let pid = planning.types(&["daemon", "status", "--json", "-C", &web_path])["pid"].as_u64().unwrap();
     regatta_testkit::daemon::signal(u32::try_from(pid).unwrap(), "KILL");
     until("it is gone", || (!is_alive(u32::try_from(pid).unwrap())).then_some(()));
@@ -341,7 +341,7 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     );
     planning.try_type(&["task", "wait", "--task-id", "GEN-002"]).exited(0);
     assert!(planning.told("GEN-002", 2).starts_with("once more"));
-    // Destroyed in one repository, an id may live on in another, and is found there.
+    // An id destroyed in one repository may still exist in another, and is found there.
     planning.types(&["task", "destroy", "--task-id", "GEN-001"]);
     let args = ["task", "create", "--type", "generic", "--repo", "web", "--task-id", "GEN-001"];
     planning.types(&[&args[..], &["--description", "again"]].concat());
@@ -349,7 +349,7 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     let refused = ["task", "create", "--type", "generic", "--repo", "api", "--task-id", "GEN-001"];
     let refused = [&refused[..], &["--description", "twice"]].concat();
     planning.try_type(&refused).exited(6).says("Active task already exists: GEN-001");
-    // A repository that went away takes nothing else with it.
+    // A repository that is gone affects no other.
     world.regatta_in(&web, ["daemon", "stop", "--kill"]).exited(0);
     fs::rename(&web, world.outside("moved")).unwrap();
     let listed = planning.types(&["task", "list"]);
@@ -408,7 +408,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         2,
         "ERROR task=PRD-1 reason=invalid_granularity=loud",
     );
-    // No more worktrees than the file says, and a file that is wrong is named.
+    // At most as many worktrees as the file says, and an invalid file is named.
     for n in 2..=4 {
         planning.create(&format!("PRD-{n}"), "more");
     }
@@ -454,7 +454,7 @@ fn a_registry_that_paw_made_is_gone_on_with_and_keeps_what_is_in_it() {
     let state = json!({ "version": 1, "gen_seq": 41, "tasks": theirs, "more": [1] });
     fs::write(dir.join("state.json"), state.to_string()).unwrap();
     assert_eq!(planning.types(&["repo", "list"])["config"], config);
-    // Many at once get a number each, and nobody's word is lost.
+    // Many at once get one number each, and none is lost.
     let made: Vec<Running> = (0..6)
         .map(|_| {
             planning.begins(&["task", "create", "--type", "generic", "--repo", "api", "--description", "d"])
@@ -502,7 +502,7 @@ fn a_branch_that_somebody_has_checked_out_stays_and_a_dead_daemon_is_replaced_by
     let done = planning.types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch"]);
     assert_eq!(done["branch_deleted"], false);
     assert!(text(&done["branch_delete_error"]).contains("is checked out in"), "{done:#}");
-    // Asked again when nobody is on it.
+    // Asked again when the branch is not checked out anywhere.
     world.repo().git(["switch", "--quiet", "main"]);
     let done = planning.types(&["task", "destroy", "--task-id", "PRD-1", "--delete-branch"]);
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Manifests of parallel-orchestra, unchanged, through the binary: wherever they lie, a script plays `claude`.
+//! Manifests of parallel-orchestra, unchanged, through the binary: wherever they are, with a script that plays
+//! `claude`.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use regatta_testkit::world::World;
 use crate::notify::hook::{Hook, Mood};
 use crate::run_agents::with_agents;
 
-/// Notes where it was started, with what, and what it found there; then does what its task is about.
+/// Records where it was started, with what, and what it found there; then does what its task is about.
 const CLAUDE: &str = r#"cat >/dev/null
 { pwd; echo "$@" | tr '\n' ' '; echo; echo "guard=$PO_WORKTREE_GUARD"; find . -path '*.claude/*' -type f; } >NOTES/$REGATTA_TASK
 case $REGATTA_TASK in
@@ -28,7 +29,7 @@ fn scene() -> World {
     world
 }
 
-/// What the agent of a task noted: where it started, its arguments, its guard, the files of every `.claude`.
+/// What the agent of a task recorded: its directory, its arguments, its guard, the files of every `.claude`.
 fn noted(world: &World, task: &str) -> (String, String, String, Vec<String>) {
     let text = fs::read_to_string(world.outside("notes").join(task)).unwrap();
     let mut lines = text.lines().map(str::to_owned);
@@ -88,7 +89,7 @@ fn the_seeds_own_layout_runs_with_the_agents_at_the_root_and_the_projects_claude
 
 #[test]
 fn a_manifest_may_lie_anywhere_and_be_started_from_anywhere() {
-    // Where the manifest lies from the directory around the repository, its `cwd`, where the user stands.
+    // Where the manifest is, relative to the directory around the repository, its `cwd`, and the user's directory.
     let cases = [
         ("plans/p.md", "../repo", "repo"),
         ("p.md", "repo", "repo"),

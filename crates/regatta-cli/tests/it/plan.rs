@@ -1,4 +1,4 @@
-//! A goal becomes a plan: an agent's answer, checked, shown, edited, approved or rejected, and only then done.
+//! A goal becomes a plan: an agent's answer, checked, shown, edited, approved or rejected, and only then run.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::run_agents::with_agents;
 
-/// Claude as a script: keeps its conversation where claude does, notes what it is told, and answers what the test wrote
-/// down for this task and attempt. Where nothing was written down it does its task.
+/// Claude as a script: keeps its conversation where claude does, records its prompts, and gives the answer that the
+/// test wrote for this task and attempt. Without an answer it does its task.
 const CLAUDE: &str = r#"case "$*" in *--session-id*) id=${*##*--session-id }; how=new ;; *) id=${*##*--resume }; how=resume ;; esac
 id=${id%% *}; notes=NOTES
 mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
@@ -43,7 +43,7 @@ impl Scene {
         fs::write(self.world.outside(&format!("notes/answer.{whose}")), format!("{line}\n")).unwrap();
     }
 
-    /// What an attempt was told.
+    /// The prompt of an attempt.
     pub(crate) fn told(&self, id: &str, attempt: u32) -> String {
         fs::read_to_string(self.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
     }
@@ -66,7 +66,7 @@ impl Scene {
     }
 }
 
-/// Two tasks, one behind the other.
+/// Two tasks, the second after the first.
 fn two_tasks() -> String {
     let plan = json!({ "name": "greeting", "tasks": [
         { "id": "hello", "title": "Say hello", "prompt": "Write hello.txt.\n\nNothing else.", "checks": ["test -f hello.txt"] },
@@ -92,13 +92,13 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
         told.contains("Greet people,\nand take leave of them.") && told.contains("additionalProperties"),
         "{told}"
     );
-    // Nothing is done before somebody approves it.
+    // Nothing is done before the user approves it.
     assert!(scene.tasks().is_empty());
     let proposal = scene.proposal();
     assert_eq!((&proposal["state"], &proposal["stages"]), (&json!("proposed"), &json!([["hello"], ["bye"]])));
     assert_eq!(proposal["tasks"][0]["prompt"], "Write hello.txt.\n\nNothing else.");
 
-    // A git that always fails: to approve a proposal only changes the store.
+    // A git that always fails: approving a proposal only changes the store.
     let git = world.outside("bin/git");
     script(&git, "exit 70");
     world.regatta(["approve", "1"]).exited(0).says("enqueued hello").says("enqueued bye");

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::REGATTA;
 
 /// Plays claude: keeps its conversation as claude does, and ends as the file `NAME.says` beside its directory says:
-/// `spent SECONDS` until its five hours are over, `refused`, `busy`, or else with the work done; `warned SECONDS` if they
-/// are nearly spent; `late SECONDS` if they are spent when all is done and reported, `quiet` without a report.
+/// `spent SECONDS` until its five hours are over, `refused`, `busy`, or else with the work done; `warned SECONDS` if
+/// they are nearly spent; `late SECONDS` if they are spent when all is done and reported, `quiet` without a report.
 const CLAUDE: &str = r#"cat >>'NOTES/told'
 for last; do case "$before" in --session-id|--resume) id=$last;; esac; before=$last; done
 profile=$(basename "$CLAUDE_CONFIG_DIR")
@@ -93,7 +93,7 @@ impl Accounts {
         fs::rename(fresh, self.notes.join("clock")).unwrap();
     }
 
-    /// Who was called for what, in order.
+    /// Which account was called for what, in order.
     fn calls(&self) -> Vec<String> {
         let told = fs::read_to_string(self.notes.join("calls")).unwrap_or_default();
         told.lines().map(str::to_owned).collect()
@@ -132,7 +132,7 @@ fn a_spent_quota_goes_to_the_next_account_and_the_last_waits_for_the_first_with_
     assert_eq!(accounts.calls(), ["one a 0 begun", "two a 1 resumed", "three a 2 resumed"]);
     assert_eq!(["one", "two", "three"].map(|name| accounts.state_of(name)), ["cooling"; 3]);
     assert_eq!(world.attempts("a"), (3, 0), "limits cost no attempt");
-    // Another task is not even claimed while there is no account, and says why.
+    // Another task is not even claimed while there is no account, and its status says why.
     world.enqueue(&world.plan_with("", &task("b", "agent: claude\nauto_land: true", "do it")));
     until("it is held back", || {
         world.regatta(["status", "b"]).stdout.contains("one is back at").then_some(())
@@ -141,7 +141,7 @@ fn a_spent_quota_goes_to_the_next_account_and_the_last_waits_for_the_first_with_
     accounts.says("one", "done");
     accounts.set_clock(7200 - 120);
     assert_eq!(accounts.state_of("one"), "cooling");
-    // Half a minute at most after the first one is whole again, both go on.
+    // At most half a minute after the first account is available again, both continue.
     accounts.set_clock(7200 + 31);
     world.wait_state("a", "landed");
     world.wait_state("b", "landed");
@@ -170,7 +170,7 @@ fn a_refused_account_is_set_aside_until_a_person_says_otherwise() {
     world.regatta(["profiles"]).exited(0).says("set aside: Invalid API key").says("CLAUDE_CONFIG_DIR=");
     let report = world.regatta(["report", "--json"]).exited(0).stdout;
     assert!(report.contains("Invalid API key") && !report.contains("sesame"), "{report}");
-    // New work does not come near it.
+    // New work does not use it.
     world.run(&plan("b"), &[]).exited(0);
     assert_eq!(accounts.calls()[2..], ["two b 0 begun"]);
     // The task that finds the last one refused is blocked; the others wait, and the run is over.
@@ -234,15 +234,15 @@ fn accounts_are_chosen_by_name_and_nothing_rotates_that_was_not_configured() {
         accounts.calls().last().cloned().unwrap_or_default()
     };
     assert_eq!(calls("a", &["--profiles", "two"]), "two a 0 begun");
-    // A name alone is rookery's: the account in ~/.claude-NAME.
+    // A name alone is as in rookery: the account in ~/.claude-NAME.
     assert_eq!(calls("b", &["--profiles", "max-1"]), ".claude-max-1 b 0 begun");
-    // A task that chooses its account is left with it.
+    // A task that chooses its account keeps it.
     assert_eq!(calls("c", &["own"]), "own c 0 begun");
     assert_eq!(world.attempt("c", 1)["profile"], Value::Null);
     let plan = world.plan_with("", &task("d", "agent: claude", "do it"));
     world.run(&plan, &["--profiles", "max-2"]).exited(2).says("no directory ~/.claude-max-2");
     world.run(&plan, &["--profiles", "../x"]).exited(2).says("is no name for a profile");
-    // Without profiles a spent quota is waited for, as ever.
+    // Without profiles a spent quota is waited for.
     let mut alone = Accounts::new(&[]);
     alone.world.config("version: 1\n");
     let home = alone.world.outside("home/none");
@@ -360,12 +360,12 @@ fn what_was_reported_before_the_limit_came_is_not_asked_for_again() {
     assert_eq!(world.landed("a.txt").as_deref(), Some("one\n"));
     let last = &world.task("a")["attempts"][2];
     assert_eq!(text(&last["summary"]), "Did it before the limit");
-    // Who goes on is told so, and what with.
+    // The prompt of an agent that continues says that it was cut short, and repeats the task.
     let told = fs::read_to_string(accounts.notes.join("told")).unwrap();
     assert_eq!(told.matches("You were cut short").count(), 2, "{told}");
     assert_eq!(told.matches("do it").count(), 3, "{told}");
 
-    // A conversation that is not the same has to speak for itself.
+    // Another conversation needs its own report.
     accounts.set_clock(18_100);
     accounts.says("one", "quiet");
     accounts.says("two", "quiet");

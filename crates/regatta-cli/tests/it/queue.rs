@@ -30,7 +30,7 @@ fn n_events(world: &World) -> usize {
     world.run(["events", "--json"]).exits(0).json_lines().len()
 }
 
-/// The task's order as the store keeps it.
+/// The task's specification as stored.
 fn spec(world: &World, id: &str) -> regatta_core::spec::TaskSpec {
     let path = world.root().join(".regatta/regatta.db");
     let id = regatta_core::id::TaskId::parse(id).unwrap();
@@ -53,7 +53,7 @@ fn tasks_are_enqueued_by_id_from_tasks_and_parcels_and_say_who_takes_them() {
     assert_eq!(json["daemon"], Value::Null);
     assert_eq!(json["tasks"][0]["id"], "oauth");
     assert_eq!(json["tasks"][0]["waiting_on"], json!(["schema"]));
-    // The file is the order.
+    // The file is the specification.
     let oauth = spec(&world, "oauth");
     assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.land), (5, 2, 1, false));
     assert!(spec(&world, "schema").land, "its own auto_land says so");
@@ -141,7 +141,7 @@ fn a_plan_with_one_mistake_changes_nothing() {
         assert!(ran.err.contains(why), "{why}: {}", ran.err);
         assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]), "{why}");
     }
-    // What only the store can tell is all or none too.
+    // Mistakes that only the store can find also stop all of it.
     world.run(["enqueue", "schema"]).exits(0);
     let path = world.plan_file(&format!("{head}  - {{ id: schema, agent: sh, prompt: x }}\n---\n"));
     world.run(["enqueue".as_ref(), path.as_os_str()]).exits(6);
@@ -192,7 +192,7 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     assert!(left["left"][0]["why"].as_str().unwrap().contains("alive"), "{left}");
     assert_eq!(state(&world, "waiter"), "running");
     let_go(&fifo);
-    // Its shim leaves a record when everything of it is gone.
+    // Its shim leaves a record when all its processes are gone.
     let record = world.root().join(".regatta/runs/waiter/1/exit.json");
     regatta_testkit::daemon::until("its shim has told how it ended", || record.exists().then_some(()));
     let out = world.run(["reclaim"]).exits(0).out;
@@ -201,7 +201,7 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     assert_eq!(taken["reclaimed"][0]["tasks"], json!(["waiter"]));
     assert_eq!(state(&world, "waiter"), "pending");
     assert_eq!(world.run(["status", "waiter", "--json"]).exits(0).json()["charged"], 0);
-    // The run is over: the daemon gets it, in its lane as it is.
+    // The run is over: the daemon gets the task, with its lane as it is.
     world.run(["requeue", "waiter"]).exits(0);
     assert!(world.outside().join("repo.lanes/waiter/waiter.txt").exists());
 }

@@ -1,4 +1,4 @@
-//! `regatta radar`: what would conflict, seen while agents are at work, without touching anything.
+//! `regatta radar`: what would conflict, seen while agents run, without touching anything.
 
 mod engine;
 mod hostile;
@@ -28,14 +28,14 @@ fn world() -> World {
     world
 }
 
-/// Agents that have done something and wait to be let go on.
+/// Agents that have done something and wait to continue.
 struct Crew {
     run: Running,
     barriers: Vec<Barrier>,
 }
 
 impl Crew {
-    /// Starts `(id, keys, script)` in the foreground; comes back when every script has run.
+    /// Starts `(id, keys, script)` in the foreground; returns when every script has run.
     fn at_work(world: &World, tasks: &[(&str, &str, &str)], flags: &[&str]) -> Self {
         let barriers: Vec<Barrier> = tasks.iter().map(|(id, ..)| world.barrier(id)).collect();
         let plan: String = tasks
@@ -48,7 +48,7 @@ impl Crew {
         Self { run, barriers }
     }
 
-    /// Lets everybody finish; the run's exit code.
+    /// Lets all agents finish; returns the run's exit code.
     fn finish(self) -> i32 {
         self.barriers.iter().for_each(Barrier::open);
         self.run.wait().code
@@ -72,7 +72,7 @@ fn seen(document: &Value) -> Vec<String> {
     findings.iter().map(line).collect()
 }
 
-/// Everything that a look must leave as it is: files, indexes, refs, objects.
+/// Everything that a scan must leave as it is: files, indexes, refs, objects.
 fn everything(world: &World) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
     let mut open = vec![world.root().to_owned(), world.lanes()];
@@ -85,7 +85,7 @@ fn everything(world: &World) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTim
             } else if meta.is_dir() {
                 open.push(path);
             } else if meta.is_file() {
-                // An object that is there already is marked as still in use, by its time.
+                // An existing object is marked as still in use, by its time.
                 let is_object = path.starts_with(world.root().join(".git/objects"));
                 let at = if is_object { std::time::UNIX_EPOCH } else { meta.modified().unwrap() };
                 found.insert(path.clone(), (fs::read(&path).unwrap(), at));
@@ -128,7 +128,7 @@ fn uncommitted_work_in_the_same_lines_would_conflict_and_in_others_merges() {
     world.regatta(["radar", "--exit-code", "apart"]).exited(0);
     world.regatta(["radar", "nobody"]).exited(4);
 
-    // What was seen is in `status` and in `list`, which do not look themselves.
+    // The findings are in `status` and in `list`, which do not scan themselves.
     let status =
         world.regatta(["status", "top"]).exited(0).says("⚠ would conflict with also in nine.txt (seen ");
     assert!(status.stdout.contains("radar     merges cleanly with end in nine.txt"), "{}", status.stdout);
@@ -182,7 +182,7 @@ fn renames_deletions_binaries_and_names_of_all_kinds() {
         ]
     );
     assert_eq!(crew.finish(), 0);
-    // Done, and left for a person to take: the branches still stand against each other.
+    // Done, and left for a person to land: the branches still conflict.
     world.assert_states([
         "bin-a done",
         "bin-b done",
@@ -248,7 +248,7 @@ fn where_nothing_is_under_way_there_is_nothing_to_see() {
     assert_eq!((gone.code, gone.stdout.trim(), gone.stderr.trim()), (4, "", said));
 }
 
-/// Stands in for git and writes down what it is asked.
+/// Replaces git and records its commands.
 fn counting_git(world: &mut World) -> PathBuf {
     let (bin, log) = (world.outside("bin"), world.outside("git.log"));
     fs::create_dir(&bin).unwrap();
@@ -267,7 +267,7 @@ fn asked(log: &Path, word: &str) -> usize {
 #[test]
 fn no_pair_is_merged_twice_and_no_quiet_lane_is_read_twice() {
     let mut world = world();
-    // Only those who are asked for are counted.
+    // Only requested scans are counted.
     world.config("radar: { enabled: false }\n");
     let log = counting_git(&mut world);
     let tasks = [
@@ -281,7 +281,7 @@ fn no_pair_is_merged_twice_and_no_quiet_lane_is_read_twice() {
     let first = seen(&radar(&world, &[]));
     assert_eq!(first, ["a b conflict nine.txt", "a c merges nine.txt", "b c merges nine.txt"]);
     assert_eq!((asked(&log, "merge-tree"), asked(&log, "diff-tree"), asked(&log, "rev-list")), (1, 1, 1));
-    // Files that were changed a moment ago are read until they have rested; then not even that.
+    // Files that just changed are read until they are old enough; then not even those.
     let quiet = regatta_testkit::daemon::within(regatta_testkit::daemon::DEADLINE, || {
         fs::remove_file(&log).unwrap();
         assert_eq!(seen(&radar(&world, &[])), first);
@@ -289,12 +289,12 @@ fn no_pair_is_merged_twice_and_no_quiet_lane_is_read_twice() {
         (asked(&log, "update-index") == 0 && asked(&log, "write-tree") == 0).then_some(())
     });
     assert!(quiet.is_some(), "lanes that rest are read again and again");
-    // One lane moves on: its pairs are merged anew, in one process, and no others.
+    // One lane changes: only its pairs are merged again, in one process.
     fs::write(world.lanes().join("c/nine.txt"), NINE.replace("1\n", "uno\n")).unwrap();
     fs::remove_file(&log).unwrap();
     assert_eq!(seen(&radar(&world, &[])).len(), 3);
     assert_eq!((asked(&log, "merge-tree"), asked(&log, "write-tree")), (1, 1));
-    // Losing what was remembered costs time and nothing else.
+    // Losing the cache costs only time.
     fs::remove_dir_all(world.state_dir().join("radar")).unwrap();
     assert_eq!(seen(&radar(&world, &[])).len(), 3);
     fs::write(world.state_dir().join("radar/memory.json"), "{ half a").unwrap();
@@ -320,7 +320,7 @@ fn lanes_that_vanish_while_they_are_looked_at_are_left_out() {
     assert_eq!(run.wait().code, 0);
     assert!(looks > 0);
     assert_eq!(seen(&radar(&world, &[])).len(), 3 * (8 * 7 / 2), "every branch that adds the same file");
-    // A lane whose directory somebody took away, and one whose administration is gone.
+    // A lane whose directory was deleted, and one whose administration is gone.
     let more = [("x", "", "echo x >x.txt"), ("y", "", "echo y >x.txt"), ("z", "", "echo z >x.txt")];
     let crew = Crew::at_work(&world, &more, &["--no-land"]);
     fs::rename(world.lanes().join("x"), world.outside("taken")).unwrap();

@@ -1,4 +1,4 @@
-//! rookery's README, typed with `regatta` in `rookery`'s place: its commands, its files, its variables.
+//! rookery's README, typed with `regatta` instead of `rookery`: its commands, its files, its variables.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::REGATTA;
 
 const REGATTA_DAEMON: &str = env!("CARGO_BIN_EXE_regatta-daemon");
 
-/// A worker that does as parcels say: with the words, the program and the variables of rookery.
+/// An agent that follows parcels: with the words, the program and the variables of rookery.
 const CLAUDE: &str = r#"cat >/dev/null
 [ -n "$ROOKERY_DB" ] && [ "$ROOKERY_WORKTREE" = "$PWD" ] || exit 9
 echo '{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"."}'
@@ -33,7 +33,7 @@ fn parcel(id: &str, deps: &str, keys: &str) -> String {
     )
 }
 
-/// A repository as rookery's users have it, with a `claude` that does as it is told.
+/// A repository of a rookery user, with a `claude` that follows its prompt.
 fn fleet() -> World {
     let mut world = World::new(REGATTA);
     script(&world.outside("bin/claude"), CLAUDE);
@@ -155,7 +155,7 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         ran
     };
     refused.exited(2).says("CLAUDE_CONFIG_DIR");
-    // A supervisor starts it from anywhere.
+    // A supervisor starts it in any directory.
     let (root, config) = (world.root().to_owned(), world.root().join("rookery.yaml"));
     world.use_program(REGATTA_DAEMON.as_ref());
     let serving = world.begin_in(root.parent().unwrap(), ["--config", config.to_str().unwrap()]);

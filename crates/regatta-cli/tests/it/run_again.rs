@@ -1,4 +1,4 @@
-//! A second run of the same plan: refused, resumed, or asked for.
+//! A second run of the same plan: refused, resumed, or requested.
 
 use regatta_testkit::world::{World, task, text};
 

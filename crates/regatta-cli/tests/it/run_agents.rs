@@ -1,4 +1,4 @@
-//! claude, codex, gemini and opencode, each played by a script that prints what the real one was heard to print.
+//! claude, codex, gemini and opencode, each played by a script that prints what the real one was seen to print.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ work() {
 }
 "#;
 
-/// Claude is gone on with only where it kept the conversation.
+/// Claude is resumed only where it kept the conversation.
 const CLAUDE: &str = r#"case "$*" in *--session-id*) id=${*##*--session-id }; id=${id%% *} ;; *) id=${*##*--resume }; id=${id%% *} ;; esac
 mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
 echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\":\"m\"}"
@@ -43,7 +43,7 @@ work
 echo '{"type":"text","sessionID":"ses_e22d400a5ffe","part":{"type":"text","text":"Done."}}'
 echo '{"type":"step_finish","sessionID":"ses_e22d400a5ffe","part":{"reason":"stop","tokens":{"input":100,"output":20,"cache":{"read":0,"write":0}},"cost":0.25}}'"#;
 
-/// A world in which these programs are on PATH. `NOTES` in them is a directory of the test's.
+/// A world with these programs on PATH. `NOTES` in them is a directory of the test.
 pub(crate) fn with_agents(agents: &[(&str, &str)]) -> World {
     let mut world = World::new(REGATTA);
     let notes = world.outside("notes");
@@ -219,7 +219,7 @@ fn every_program_finds_its_own_directory_in_pwd() {
 
 #[test]
 fn an_end_of_a_turn_that_a_child_of_codex_wrote_is_none() {
-    // In the middle of a command a child writes what ends a turn, and codex fails; the next time all goes well.
+    // In the middle of a command a child prints what ends a turn, and codex fails; the next time it succeeds.
     let codex = r#"cat >/dev/null
 echo '{"type":"thread.started","thread_id":"01a1dd00-7e6c-72b3-ad81-c47430c45ccc"}'
 echo '{"type":"turn.started"}'

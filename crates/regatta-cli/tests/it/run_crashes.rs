@@ -6,7 +6,7 @@ use regatta_testkit::world::{Barrier, World, task, text};
 
 use crate::REGATTA;
 
-/// A story with a dependency, a retry, a read-only task, a check, a gate and work that is committed by its agent.
+/// A story with a dependency, a retry, a read-only task, a check, a gate and work that its agent commits.
 fn story(world: &World, lane: &str) -> std::path::PathBuf {
     world.config(&format!("lane: {{ {lane} }}\nland: {{ test_command: \"test -f README.md\" }}\n"));
     let once = |id: &str| world.outside(&format!("{id}.done")).display().to_string();
@@ -47,13 +47,13 @@ fn assert_whole(world: &World, what: &str) {
 #[test]
 fn every_failpoint_is_survived() {
     for name in regatta_engine::failpoint::ALL {
-        // The later of two cars, and the dependent, have more behind them that could be lost.
+        // The later of two cars, and the dependent task, have more to lose.
         let later = ["committed", "gated", "landed"].contains(name);
         for times in if later { &[1, 3][..] } else { &[1][..] } {
-            // On a disk: where files do not tell when they were changed, no lane is used again.
+            // On a disk: if file times are unreliable, no lane is reused.
             let disk = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
             let mut world = World::around(REGATTA, ScratchRepo::below(disk));
-            // A lane goes into the pool or from the disk, one or the other.
+            // A lane goes either into the pool or from the disk.
             let lane = if name.starts_with("pool-") { "build_dirs: [target]" } else { "pool: 0" };
             let plan = story(&world, lane);
             let what = format!("{name}:{times}");
@@ -255,7 +255,7 @@ fn kills_at_random_moments_lose_nothing_and_land_nothing_twice() {
         let mut flags: &[&str] = &[];
         for kill in 0..5 {
             let mut run = world.start(&plan, flags);
-            // A random number of lines into the run, which is as good as a random moment, and needs no clock.
+            // After a random number of lines, which is as good as a random moment and needs no clock.
             let what = format!("seed {seed} round {round} kill {kill}");
             for _ in 0..next(6) {
                 if run.next_line().is_none() {
@@ -319,7 +319,7 @@ fn a_task_whose_preparation_ends_engine_after_engine_is_blocked() {
     let charged = record["attempts"].as_array().unwrap().iter().any(|attempt| attempt["charged"] == true);
     assert!(!charged, "{record:#}");
     insta::assert_snapshot!(text(&record["reason"]), @"policy: 20 engines in a row ended while they prepared it, last: the run that claimed it ended before its agent was started; `regatta doctor` looks at what is wrong here, then `regatta requeue a`");
-    // Once the reason is gone, a person starts it again.
+    // Once the cause is gone, a person starts it again.
     world.env("REGATTA_FAILPOINT", "");
     world.regatta(["retry", "a"]).exited(0);
     world.run(&plan, &["--resume"]).exited(0);

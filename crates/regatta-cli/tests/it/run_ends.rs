@@ -1,4 +1,4 @@
-//! A run ends when nothing can move any more: not later, and not because one task was called off.
+//! A run ends when nothing can move any more: not later, and not because one task was cancelled.
 
 use std::fs;
 
@@ -8,12 +8,12 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// Makes the landing of `name` wait: the user works on that file in the checkout.
+/// Makes the landing of `name` wait: the user edits that file in the checkout.
 fn in_the_way(world: &World, name: &str) {
     fs::write(world.root().join(name), "mine\n").unwrap();
 }
 
-/// Has every look at the user's checkout written down, and tells where.
+/// Records every look at the user's checkout; returns the file.
 fn note_looks(world: &mut World) -> std::path::PathBuf {
     let (bin, looks) = (world.outside("bin"), world.outside("looks"));
     fs::create_dir(&bin).unwrap();
@@ -28,7 +28,7 @@ fn note_looks(world: &mut World) -> std::path::PathBuf {
     looks
 }
 
-/// Waits until a car that waits has been looked at a few times more.
+/// Waits until a waiting car has been looked at a few more times.
 fn looked_at_again(looks: &std::path::Path) {
     let n_looks = || fs::read_to_string(looks).unwrap_or_default().lines().count();
     let before = n_looks();
@@ -49,7 +49,7 @@ fn a_task_called_off_while_its_gate_runs_leaves_the_others_alone() {
     );
     let run = world.start(&plan, &[]);
     gate.arrived();
-    // Its gate is ended, not waited for: nobody ever opens this barrier.
+    // Its gate is ended, not waited for: this barrier is never opened.
     world.regatta(["cancel", "a"]).exited(0);
     other.arrived();
     other.open();
@@ -132,7 +132,7 @@ fn a_run_tells_of_its_own_tasks_only() {
     let world = World::new(REGATTA);
     let (first, second) = (world.barrier("first"), world.barrier("second"));
     let one = world.plan(&task("one", "", &format!("{}\necho 1 >1.txt", first.script())));
-    // The first run has read its plan once its agent is there; the second overwrites the file.
+    // The first run has read its plan once its agent has started; the second overwrites the file.
     let mut other = world.start(&one, &[]);
     other.wait_line("one");
     let two = world.plan(&task("two", "", &format!("{}\necho 2 >2.txt", second.script())));

@@ -67,7 +67,7 @@ fn a_report_has_every_attempt_verdict_check_cost_commit_and_the_time_line() {
     world.run(&plan, &["--resume", "--report", md.to_str().unwrap()]).exited(1);
     let md = fs::read_to_string(&md).unwrap();
     for part in [
-        // It was paid for by the run before.
+        // The run before paid for it.
         "| a | landed | 2 | pass | $0.0000 |",
         "made \\| a",
         "check \\`test -f a.txt\\`",

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::REGATTA;
 
-/// An agent that writes down exactly what it was told.
+/// An agent that records exactly the prompt it got.
 const RECORD: &str = "agents: { record: { kind: command, argv: [\"sh\", \"-c\", \"cat >prompt.txt; printf '%s' \\\"$ODD\\\" >odd.txt\"] } }\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an agent leaves is kept, whatever it is called and wherever it lies; secrets are not.
+//! What an agent leaves is kept, whatever its name and wherever it is; secrets are not.
 
 use regatta_testkit::world::{World, task, text};
 

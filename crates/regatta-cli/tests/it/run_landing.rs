@@ -1,4 +1,4 @@
-//! From good work to the target branch, and the user's checkout on the way.
+//! From passing work to the target branch, and the user's checkout on the way.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
         world.assert_states(["a landing"]);
         assert_eq!(world.repo().rev("main"), before, "{what}");
         assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), content, "{what}: {}", ran.stdout);
-        // Not resumed, it is refused: the work of the earlier run is approved and must not be thrown away.
+        // Without --resume it is refused: the work of the earlier run is approved and must not be discarded.
         world.run(&plan, &[]).exited(6).says("a waits in the train to land");
         world.run(&plan, &["--again"]).exited(6).says("still waits to land");
         if file == "README.md" {
@@ -78,7 +78,7 @@ fn a_car_that_waits_is_not_gated_again_and_again() {
     world.repo().git(["checkout", "-q", "README.md"]);
     world.run(&plan, &["--resume"]).exited(0);
     assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), 1, "what passed is not tested again");
-    // Another gate has to say for itself.
+    // Another gate has to run itself.
     world.config(&format!("land: {{ test_command: \"true; echo gate >>'{}'\" }}\n", count.display()));
     world.run(&world.plan(&task("b", "", "echo b >b.txt")), &[]).exited(0);
     assert_eq!(fs::read_to_string(&count).unwrap().lines().count(), 2);
@@ -161,7 +161,7 @@ fn a_conflict_names_its_files_and_keeps_the_work() {
     let old = world.repo().rev("regatta/slow");
     assert_eq!(world.repo().git(["show", "regatta/slow:slow.txt"]), "more");
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");
-    // Tried again, it begins where the target is now.
+    // Tried again, it starts from the current target.
     let again = world.start(&plan, &["--resume"]);
     barrier.arrived();
     barrier.open();

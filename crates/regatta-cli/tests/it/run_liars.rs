@@ -6,7 +6,7 @@ use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
-/// A task beside the liar that has to come through unharmed.
+/// A task beside the liar that has to remain unharmed.
 fn bystander() -> String {
     task("bystander", "agent: sh", "sleep 0.3; echo fine >bystander.txt")
 }
@@ -14,7 +14,7 @@ fn bystander() -> String {
 #[test]
 fn words_alone_never_land_anything() {
     let cases = [
-        // What is reported, how the agent ends, and what becomes of the task.
+        // What is reported, how the agent ends, and the resulting state.
         ("no change", "agent: sim", "lie", "done"),
         (
             "pass and exit 1",
@@ -85,7 +85,7 @@ fn another_attempts_token_is_refused() {
 fn a_lane_that_was_mistreated_harms_nobody_else() {
     let commit = "git add -A && git -c user.name=x -c user.email=x@y commit -qm own";
     let cases = [
-        // What the agent does, what becomes of its task, and a file that has to be in the target then.
+        // What the agent does, the resulting state, and a file that has to be on the target then.
         ("commits by itself", format!("echo x >x.txt; {commit}"), "landed", Some("x.txt")),
         ("commits and leaves more", format!("echo w >w.txt; {commit}; echo x >x.txt"), "landed", Some("x.txt")),
         ("a branch of its own", format!("git checkout -qb mine; echo x >x.txt; {commit}"), "landed", Some("x.txt")),
@@ -220,7 +220,7 @@ fn conflict_marks_that_an_agent_left_behind_do_not_land() {
     ];
     let ran = world.run(&world.plan(&plan.concat()), &[]).exited(1);
     ran.says("conflict marks are left in menu.txt");
-    // A new file may be about marks: it lands, and says so.
+    // A new file may be about conflict markers: it lands, with a note.
     world.assert_states(["fixture landed", "left failed", "title landed"]);
     let attempt = &world.task("fixture")["attempts"][0];
     assert_eq!(text(&attempt["verdict"]), "warn", "{attempt:#}");

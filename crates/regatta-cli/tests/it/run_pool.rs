@@ -1,4 +1,4 @@
-//! Lanes that are used again, as somebody at the terminal meets them.
+//! Reused lanes, as a user at the terminal sees them.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// On a disk: where files do not tell when they were changed, no lane is used again.
+/// On a disk: if file times are unreliable, no lane is reused.
 fn world() -> World {
     let disk = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let world = World::around(REGATTA, ScratchRepo::below(disk));
@@ -117,7 +117,7 @@ fn pooled_lanes_are_the_first_to_go_when_the_disk_runs_low() {
 fn two_runs_share_the_pool_and_never_a_lane() {
     let world = world();
     world.config("max_workers: 4\nlane: { build_dirs: [target] }\n");
-    // Whoever gets a lane finds it as it should be, and nobody else comes into it.
+    // A task that gets a lane finds it clean, and no other task uses it.
     let work = |id: String| {
         task(
             &id,

@@ -1,4 +1,4 @@
-//! Whatever an agent starts is gone when its attempt is over, however that came.
+//! All processes that an agent starts are gone when its attempt is over, however it ended.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
-/// Starts what is hardest to get rid of: grandchildren in sessions of their own that ignore signals, one of them
-/// without the environment it was given. Each names the world in its arguments.
+/// Starts what is hardest to get rid of: grandchildren in their own sessions that ignore signals, one of them without
+/// the environment it was given. Each names the world in its arguments.
 fn brood(world: &World) -> String {
     let file = world.outside("forever");
     std::fs::write(&file, "").unwrap();
@@ -33,7 +33,7 @@ fn nothing_survives_its_attempt() {
     ];
     let check = |(what, keys, end, state): (&str, &str, &str, &str)| {
         let world = World::new(REGATTA);
-        // What is to be kept is there before anything else is begun: the clock runs.
+        // The work to be kept exists before anything else starts, because the clock is running.
         let script = format!("echo work >w.txt\n{}{end}", brood(&world));
         let ran = world.run(&world.plan(&task("a", keys, &script)), &[]);
         assert_eq!(text(&world.task("a")["state"]), state, "{what}: {}", ran.stdout);
@@ -115,7 +115,7 @@ fn ctrl_c_twice_does_not_wait_for_the_grace() {
     barrier.arrived();
     let agent = world.agent_pid("a", 1);
     run.signal("INT");
-    // Two signals that come at once are one.
+    // Two signals that arrive at once are one.
     until("the first is obeyed", || world.run_record("a", 1, "stop.json"));
     run.signal("INT");
     let gone = within(Duration::from_millis(4500), || (!is_alive(agent)).then_some(()));

@@ -1,4 +1,4 @@
-//! Repositories of every shape, and what lanes are given and keep.
+//! Repositories of every form, and what lanes are given and keep.
 
 use std::fs;
 

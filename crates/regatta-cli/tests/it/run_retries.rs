@@ -16,7 +16,7 @@ fn a_retry_goes_on_with_the_conversation_of_the_attempt_before() {
     let (home, calls, fake) = (world.outside("home"), world.outside("calls"), world.outside("claude"));
     std::fs::create_dir_all(home.join(".claude/projects/lane")).unwrap();
     world.env("HOME", &home);
-    // Keeps a conversation as claude does, fails at first, and is done when it is gone on with.
+    // Keeps a conversation as claude does, fails at first, and succeeds when it is resumed.
     script(
         &fake,
         &format!(
@@ -72,7 +72,7 @@ fn used_up_attempts_fail_the_task_and_skip_who_depends_on_it() {
     world.run(&plan, &[]).exited(1).says("skipped");
     world.assert_states(["bad failed", "child skipped", "grandchild skipped", "other landed"]);
     assert_eq!(attempts(&world.task("bad")).len(), 2);
-    // What it left half-done is kept.
+    // Its unfinished work is kept.
     let kept = world.salvaged();
     assert!(kept.iter().any(|name| name.contains("/bad/")), "{kept:?}");
     world.assert_no_process();
@@ -162,7 +162,7 @@ fn the_same_failure_over_the_same_work_is_not_paid_for_again_and_again() {
     let world = World::new(REGATTA);
     let script = "echo same >made.txt; regatta done --verdict pass --summary 'Did it'";
     let stuck = "max_attempts: 9\nchecks:\n  - echo took $$; test -e never";
-    // Its agent changes something each time, so that each is worth a try.
+    // Its agent changes something each time, so that each attempt is worth a try.
     let moving = "echo $REGATTA_ATTEMPT >tried.txt; regatta done --verdict block --summary 'Not yet'";
     let plan = world.plan(&[task("a", stuck, script), task("b", "max_attempts: 4", moving)].concat());
     world.run(&plan, &[]).exited(1);
@@ -170,7 +170,7 @@ fn the_same_failure_over_the_same_work_is_not_paid_for_again_and_again() {
     let (a, b) = (world.task("a"), world.task("b"));
     assert_eq!((attempts(&a).len(), attempts(&b).len()), (3, 4));
     insta::assert_snapshot!(a["reason"].as_str().unwrap(), @"policy: it failed in the same way 3 times in a row, with the same work: the check `echo took $$; test -e never` ended with exit 1; change the task, its checks or its agent, then `regatta retry a`");
-    // A person who tries again gets the same number of tries.
+    // A person who retries gets the same number of attempts.
     world.regatta(["retry", "a"]).exited(0);
     world.run(&plan, &["--resume"]).exited(1);
     let a = world.task("a");

@@ -6,20 +6,20 @@ use regatta_testkit::world::{World, task, text};
 
 use crate::REGATTA;
 
-/// Says when it begins and ends, in one file for all; stays for a moment so that others could overlap. `more` is done
+/// Records when it starts and ends, in one file for all; stays for a moment so that others could overlap. `more` runs
 /// in between: [`until_begun`].
 fn noting(world: &World, name: &str, more: &str) -> String {
     let log = world.outside("log");
     format!("echo '+{name}' >>'{0}'\n{more}\nsleep 0.15\necho '-{name}' >>'{0}'", log.display())
 }
 
-/// Waits until some whose name begins with `prefix` have begun.
+/// Waits until `n` tasks whose names begin with `prefix` have started.
 fn until_begun(world: &World, prefix: &str, n: usize) -> String {
     let log = world.outside("log");
     format!("until [ $(grep -c '^+{prefix}' '{}') -ge {n} ]; do sleep 0.02; done", log.display())
 }
 
-/// The most that were at work at once, of those whose name begins with `prefix`.
+/// The most that ran at once, of those whose name begins with `prefix`.
 fn most_at_once(world: &World, prefix: &str) -> usize {
     let log = fs::read_to_string(world.outside("log")).expect("agents wrote it");
     let (mut now, mut most) = (0usize, 0);
@@ -48,7 +48,7 @@ fn a_diamond_sees_what_it_depends_on_and_lands_in_order() {
     let subjects = world.subjects("main");
     assert_eq!(subjects.len(), 5, "{subjects:?}");
     assert!(subjects[0].contains("bottom") && subjects[3].contains("top"), "{subjects:?}");
-    // The user's checkout followed, and nothing is left of the run.
+    // The user's checkout was updated, and nothing is left of the run.
     assert_eq!(fs::read_to_string(world.root().join("bottom.txt")).unwrap(), "top\nleft\ntop\nright\n");
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");
     world.assert_tidy();
@@ -106,7 +106,7 @@ fn strict_refuses_overlapping_writes_and_touches_nothing() {
     let ran = world.run(&world.plan(&overlapping), &["--strict"]).exited(2);
     assert!(ran.stderr.contains("plan.md:"), "{}", ran.stderr);
     assert!(!world.root().join(".regatta").exists());
-    // One after the other, they may.
+    // One after another, they may.
     let ordered = [task("a", "writes: [src/]", "true"), task("b", "deps: [a]\nwrites: [src/x.rs]", "true")];
     world.run(&world.plan(&ordered.concat()), &["--strict"]).exited(0);
 }

@@ -1,4 +1,4 @@
-//! Stopping, cancelling and silence, beside the agent's own process: hooks, checks, output without lines.
+//! Stopping, cancelling and silence, beyond the agent's own process: hooks, checks, output without lines.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn silence_is_counted_from_the_last_word_on_stderr() {
     let word = world.outside("word");
     let script = format!("sleep 0.2; touch '{}'; echo hm >&2; exec sleep 600", word.display());
     world.run(&world.plan(&task("a", keys, &script)), &[]).exited(1).says("idle");
-    // From file to file: how long this machine takes for the rest of a run says nothing.
+    // Measured from file to file: how long this machine takes for the rest of a run does not matter.
     let when = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).unwrap();
     let alone = when(&world.state_dir().join("runs/a/1/exit.json")).duration_since(when(&word)).unwrap();
     assert!(alone < Duration::from_secs(11), "it was left alone for {alone:?}");
@@ -76,7 +76,7 @@ fn an_agent_whose_lane_is_gone_is_ended_before_its_task_is_tried_again() {
     first.arrived();
     first.open();
     run.kill();
-    // Somebody tidies up by hand: the lane, its record, and git's side of it.
+    // The user cleans up by hand: the lane, its record, and git's side of it.
     fs::remove_dir_all(world.lanes()).unwrap();
     fs::remove_dir_all(world.root().join(".regatta/lanes")).unwrap();
     world.repo().git(["worktree", "prune"]);

@@ -1,4 +1,4 @@
-//! The target moves while a gate runs: nothing lands that was not tested on the new tip, and nobody's commit is lost.
+//! The target moves while a gate runs: nothing lands untested on the new tip, and no commit is lost.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use regatta_testkit::world::{Barrier, World, task, text};
 
 use crate::REGATTA;
 
-/// A gate that waits at a barrier the first `n` times. It writes down what it tests: on what, and which files there are.
+/// A gate that waits at a barrier the first `n` times. It records what it tests: on which commit, and with which files.
 fn gate(world: &World, n: usize) -> Vec<Barrier> {
     let barriers: Vec<Barrier> = (0..n).map(|n| world.barrier(&format!("gate{n}"))).collect();
     let waits: String = barriers
@@ -55,7 +55,7 @@ fn a_car_is_tested_again_on_every_new_tip_and_the_users_commits_stay() {
     let tested: Vec<(String, &str)> =
         gates.iter().map(|[on, _, files]| (on.clone(), files.as_str())).collect();
     assert_eq!(tested, expected, "each candidate stood on the tip of its time");
-    // What is on the target is what was tested last; the other two candidates are on nothing.
+    // What is on the target is what was tested last; the other two candidates are on no branch.
     assert_eq!(world.repo().rev("main"), gates[2][1]);
     assert_eq!(world.repo().rev("main~1"), tips[2]);
     for [_, candidate, _] in &gates[..2] {
@@ -87,7 +87,7 @@ fn a_commit_that_conflicts_with_the_car_under_test_stays_and_the_car_is_sent_bac
     let world = World::new(REGATTA);
     world.repo().commit_file("menu.txt", "soup\n", "menu");
     let barriers = gate(&world, 1);
-    // Its agent brings both together at its second attempt.
+    // Its agent resolves the conflict at its second attempt.
     let script = "if [ -z \"$REGATTA_GUIDANCE\" ]; then echo stew >menu.txt; else printf 'salad\\nstew\\n' >menu.txt; fi";
     let run = world.start(&world.plan(&task("a", "", script)), &[]);
     barriers[0].arrived();

@@ -30,12 +30,12 @@ fn gate(world: &World, test: &str) -> std::path::PathBuf {
     say(world, test)
 }
 
-/// Changes what the gate says.
+/// Changes what the gate decides.
 fn say(world: &World, test: &str) -> std::path::PathBuf {
     let (log, file) = (world.outside("gates.log"), world.outside("gate.sh"));
     script(
         &file,
-        // One write: gates run side by side.
+        // One write, because gates run side by side.
         &format!("echo $(ls *.txt 2>/dev/null) >>'{0}'\n{test}", log.display()),
     );
     log
@@ -96,7 +96,7 @@ fn the_culprit_is_ejected_and_named_and_the_others_land() {
     assert!(gates(&log).len() <= 20, "{:?}", gates(&log));
     let blocked = phases(&world, "c").pop().unwrap();
     assert_eq!((text(&blocked["phase"]), text(&blocked["outcome"])), ("blocked", "tests"));
-    // Mended outside, it can be tried again.
+    // Fixed outside, it can be tried again.
     say(&world, "true");
     world.regatta(["land", "retry", "c"]).exited(0).says("c landed on main as");
     assert_eq!(world.landed("c.txt").as_deref(), Some("c\n"));
@@ -181,7 +181,7 @@ fn what_lands_is_pushed_and_a_remote_that_moved_is_built_upon() {
     made_ready(&world, &["a", "b", "c"]);
     land(&world, &["a"]).exited(0);
     assert_eq!(tip(&world), world.repo().rev("main"));
-    // Somebody else pushes.
+    // Another user pushes.
     let other = world.outside("other");
     world.repo().git(["clone", "-q", &remote.display().to_string(), &other.display().to_string()]);
     world.repo().git_in(&other, ["config", "user.name", "Other"]);
@@ -195,7 +195,7 @@ fn what_lands_is_pushed_and_a_remote_that_moved_is_built_upon() {
     assert_eq!(world.landed("theirs.txt").as_deref(), Some("theirs\n"));
     assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
     assert_eq!(world.repo().git(["status", "--porcelain"]), "", "the checkout follows to both");
-    // A branch of one's own that the remote has not, and the other way round.
+    // The local branch and the remote's have diverged.
     fs::write(other.join("theirs.txt"), "more\n").unwrap();
     world.repo().git_in(&other, ["commit", "-qam", "more"]);
     world.repo().git_in(&other, ["pull", "-q", "--rebase", "origin", "main"]);
@@ -232,7 +232,7 @@ fn a_conflict_goes_back_to_its_agent_with_both_sides() {
     let world = World::new(REGATTA);
     world.config("version: 1\nland: { bounces: 1 }\n");
     world.repo().commit_file("menu.txt", "soup\n", "menu");
-    // The second time it is told what happened, finds both sides in its files, and brings them together.
+    // The second time its prompt says what happened; it finds both sides in its files, and resolves the conflict.
     let resolves = "if [ -n \"$REGATTA_GUIDANCE\" ]; then
   printf '%s\\n' \"$REGATTA_GUIDANCE\" >told.txt
   grep -q '<<<<<<<' menu.txt && sed -i '/^[<=>]\\{7\\}/d' menu.txt
@@ -304,7 +304,7 @@ fn all_that_is_done_lands_what_others_depend_on_first() {
 fn dependents_are_never_split_from_what_they_build_on() {
     let world = World::new(REGATTA);
     gate(&world, "! ls bad*.txt 2>/dev/null");
-    // Each changes what the one before it made: without that, none of them goes on the target.
+    // Each changes what the one before it made: without that, none of them can land.
     let mut plan = task("c0", "", "echo c0 >chain.txt");
     for n in 1..6 {
         let script = format!("echo c{n} >chain.txt; echo bad >bad{n}.txt; rm bad{n}.txt");
@@ -346,8 +346,8 @@ fn as_many_gates_as_are_allowed_run_at_once_and_no_more() {
     let (meeting, log) = (world.outside("meeting"), world.outside("times.log"));
     fs::create_dir(&meeting).unwrap();
     let (all, barrier) = (world.barrier("all"), world.barrier("both"));
-    // All of them together are red, so that the target and shorter lists are tested. The first two of those gates each
-    // leave a file and wait for the other's: one at a time would wait for ever. Then one of them says so.
+    // All of them together fail, so that the target and shorter lists are tested. The first two of those gates each
+    // leave a file and wait for the other's: one at a time would wait forever. Then one of them says so.
     let test = format!(
         "me=$(git rev-parse HEAD); echo \"+$me\" >>'{1}'\n\
          if [ $(ls *.txt | wc -l) = 5 ]; then {3}; echo \"-$me\" >>'{1}'; exit 1; fi\n\

@@ -1,4 +1,4 @@
-//! Agents that look as if they needed a person: told, marked, taken back, and never stopped.
+//! Agents that may need a person: reported, marked, cleared again, and never stopped.
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
@@ -28,7 +28,7 @@ fn with_claude(watch: &str, body: &str) -> World {
     world
 }
 
-/// What `list --json` says of the only task's suspicions.
+/// The suspicions about the only task, from `list --json`.
 fn suspicions(world: &World) -> Vec<(String, String)> {
     let listed: Value = serde_json::from_str(&world.regatta(["list", "--json"]).exited(0).stdout).unwrap();
     let status =
@@ -38,7 +38,7 @@ fn suspicions(world: &World) -> Vec<(String, String)> {
     found.map(|one| (text(&one["sign"]).to_owned(), text(&one["why"]).to_owned())).collect()
 }
 
-/// Runs it until `sign` is suspected, looks, lets it go on, and sees it taken back and the work landed.
+/// Runs it until `sign` is suspected, checks, lets it continue, and checks that it is cleared and the work lands.
 fn watched(sign: &str, why: &str, watch: &str, before: &str, after: &str) {
     let world = with_claude(watch, "");
     let barrier: Barrier = world.barrier("on");

@@ -1,4 +1,4 @@
-//! What screens and short answers say: true at the moment they are read, and no longer than the terminal.
+//! What screens and short answers say: true at the moment they are read, and no wider than the terminal.
 
 use regatta_testkit::world::{World, task};
 use serde_json::Value;
@@ -24,8 +24,8 @@ fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
     assert!(pictures <= 1, "{pictures} pictures are in the history:\n{history}");
 }
 
-/// The whole screen without what differs from one run to the next: times, hashes, the world's directory. Lines that the
-/// terminal cut are whole again.
+/// The whole screen without what differs from run to run: times, hashes, the world's directory. Lines that the terminal
+/// cut are joined again.
 fn masked(world: &crate::world::World, pane: &Pane<'_>) -> String {
     let screen = pane.tmux(["capture-pane", "-p", "-J"]);
     let screen = screen.replace(&world.outside().display().to_string(), "DIR");
@@ -38,7 +38,7 @@ fn masked(world: &crate::world::World, pane: &Pane<'_>) -> String {
     };
     let line = |line: &str| {
         let line = line.split(' ').map(mask).collect::<Vec<_>>().join(" ").trim_end().to_owned();
-        // How much room is left beside a time is its own affair.
+        // How much space is left beside a time does not matter.
         match line.split_once(" TIME ") {
             Some((before, after)) => format!("{} TIME {}", before.trim_end(), after.trim_start()),
             None => line,
@@ -99,7 +99,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     pane.ended(0);
     let screen = masked(&world, &pane);
     let (screen, rest) = screen.split_once("git log of the scratch repository:\n").unwrap();
-    // Who is done first lands first.
+    // The first to be done lands first.
     let (log, rest) = rest.split_once("\n\n").unwrap();
     let mut log: Vec<&str> = log.lines().collect();
     log.sort_unstable();

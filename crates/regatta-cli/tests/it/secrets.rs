@@ -1,4 +1,4 @@
-//! Secrets, in whatever shape an agent prints them, are in nothing that Regatta keeps, shows or sends.
+//! Secrets, in whatever form an agent prints them, are in nothing that Regatta stores, shows or sends.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +8,12 @@ use regatta_testkit::world::{World, task};
 
 use crate::REGATTA;
 
-/// In the environment, in the agent's settings, in `.env`, and known by its looks.
+/// In the environment, in the agent's settings, in `.env`, and recognized by its form.
 const INHERITED: &str = "inherited-4f1b0c9e";
 const CONFIGURED: &str = "configured \"quoted\" \\ 77";
 const IN_ENV_FILE: &str = "of-the-env-file-93ac";
 const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
-/// The part of each by which it is looked for, whatever it is escaped with.
+/// The part of each secret to search for, however it is escaped.
 const SIGNS: [&str; 4] = [INHERITED, "77", IN_ENV_FILE, "0123456789abcdefghij"];
 
 const AGENT: &str = r#"
@@ -36,14 +36,14 @@ fn world() -> World {
     let yaml = format!(
         "lane: {{ include: [.env] }}\nagents: {{ sh: {{ kind: command, argv: [sh], env: {{ DEPLOY_PASSWORD: {CONFIGURED:?} }} }} }}\n"
     );
-    // It is the user's own file and not in question here.
+    // It is the user's own file and not tested here.
     write(&world.root().join("regatta.yaml"), yaml);
     write(&world.root().join(".env"), format!("API_SECRET='{IN_ENV_FILE}'\nPORT=8080\n"));
     write(&world.root().join(".git/info/exclude"), ".env\nregatta.yaml\n");
     world
 }
 
-/// Every file below `dir` that has one of the signs in it.
+/// Every file below `dir` that contains one of the signs.
 fn found_below(dir: &Path, signs: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -75,7 +75,7 @@ fn no_secret_is_kept_or_shown_anywhere() {
     let signs = [INHERITED, CONFIGURED, "configured \\\"quoted", IN_ENV_FILE, TOKEN];
     let kept: Vec<String> = found_below(&world.root().join(".regatta"), &signs)
         .into_iter()
-        // What the user wrote is kept as it was written, for its owner alone.
+        // What the user wrote is stored as written, readable only by its owner.
         .filter(|place| {
             !(place.starts_with(TOKEN) && (place.contains("regatta.db") || place.ends_with("prompt.md")))
         })
@@ -111,7 +111,7 @@ fn no_secret_is_kept_or_shown_anywhere() {
 fn a_secret_in_base64_is_masked_alone_and_with_anything_around_it() {
     let mut world = World::new(REGATTA);
     world.env("SERVICE_TOKEN", INHERITED);
-    // As `Authorization: Basic` has it, with one, two and three bytes in front, and for addresses.
+    // As in `Authorization: Basic`, with one, two and three bytes in front, and for addresses.
     let script = "for before in '' u: me: ada:; do printf '%s%s\\n' \"$before\" \"$SERVICE_TOKEN\" | base64; done\n\
                   printf '{\"auth\":\"%s\"}\\n' \"$(printf '%s' \"$SERVICE_TOKEN\" | base64 | tr '+/' '-_')\"\n\
                   echo x >x.txt\n\

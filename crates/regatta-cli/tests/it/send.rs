@@ -1,4 +1,4 @@
-//! Follow-ups: said while an agent is at work or after its task has ended, told in its own conversation, in order.
+//! Follow-ups: sent while an agent runs or after its task has ended, delivered in its own conversation, in order.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::REGATTA;
 use crate::run_agents::with_agents;
 
-/// Claude as a script: keeps its conversation where claude does, notes what it is told, does what `NOTES/work.ID` says,
-/// and says so.
+/// Claude as a script: keeps its conversation where claude does, records its prompts, does what `NOTES/work.ID` says,
+/// and reports it.
 const CLAUDE: &str = r#"case "$*" in *--session-id*) id=${*##*--session-id }; how=new ;; *) id=${*##*--resume }; how=resume ;; esac
 id=${id%% *}; notes=NOTES
 mkdir -p "$CLAUDE_CONFIG_DIR/projects/p"; touch "$CLAUDE_CONFIG_DIR/projects/p/$id.jsonl"
@@ -19,7 +19,7 @@ echo "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"$id\",\"model\"
 . "$notes/work.$REGATTA_TASK"
 echo '{"type":"result","subtype":"success","is_error":false,"result":"done","usage":{"input_tokens":1,"output_tokens":1}}'"#;
 
-/// Each attempt leaves a file of its own and passes.
+/// Each attempt leaves its own file and passes.
 pub(crate) const PASSES: &str = r#"echo "$REGATTA_ATTEMPT" >"$REGATTA_TASK.$REGATTA_ATTEMPT"
 regatta done --verdict pass --summary "Attempt $REGATTA_ATTEMPT" >&2
 "#;
@@ -61,7 +61,7 @@ impl Scene {
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    /// What an attempt was told.
+    /// The prompt of an attempt.
     fn told(&self, id: &str, attempt: u32) -> String {
         fs::read_to_string(self.world.outside(&format!("notes/stdin.{id}.{attempt}"))).unwrap()
     }
@@ -77,7 +77,7 @@ impl Scene {
             .collect()
     }
 
-    /// Every attempt after the first went on with the first one's conversation, in the same directory.
+    /// Every attempt after the first continued the first one's conversation, in the same directory.
     #[track_caller]
     fn assert_one_conversation(&self, id: &str, attempts: usize) {
         let starts = self.starts(id);
@@ -153,7 +153,7 @@ fn an_urgent_prompt_interrupts_the_agent_which_continues_with_it_before_all_othe
     assert_eq!(scene.prompts("a"), ["told 3", "told 2"]);
     assert_eq!(world.attempt("a", 1)["charged"], false, "an interruption is nobody's failure");
     assert_eq!(world.landed("a.1"), None);
-    // Where nobody is at work there is nobody to interrupt: it is an ordinary follow-up.
+    // Without a running agent there is nothing to interrupt: it is an ordinary follow-up.
     world.regatta(["send", "a", "--now", "And a last word."]).exited(0);
     world.wait_state("a", "landed");
     assert!(scene.told("a", 4).starts_with("And a last word.\n"), "{}", scene.told("a", 4));
@@ -181,7 +181,7 @@ fn a_retry_with_a_fresh_conversation_keeps_the_lane() {
     let told = scene.told("a", 2);
     assert!(told.starts_with("do a"), "a new conversation gets the whole task: {told}");
     assert!(told.contains("you start with a new conversation"), "{told}");
-    // The attempt after that resumes the new one.
+    // The attempt after that resumes the new conversation.
     scene.send("a", "One more thing.");
     world.wait_state("a", "done");
     let starts = scene.starts("a");
@@ -258,7 +258,7 @@ fn what_is_done_stays_done_and_the_follow_up_goes_on_from_it() {
     };
     assert!(on_branch("a.1") && on_branch("a.2"), "the branch has both");
     assert_eq!(world.repo().git(["rev-list", "--count", "main..regatta/a"]).trim(), "2");
-    // Only a question: what was done is still there, and still what the task came to.
+    // Only a question: the work is still there, and is still the task's result.
     fs::write(world.outside("notes/work.a"), "regatta done --verdict pass --summary 'Because.' >&2\n")
         .unwrap();
     let head = world.repo().git(["rev-parse", "regatta/a"]);
@@ -268,7 +268,7 @@ fn what_is_done_stays_done_and_the_follow_up_goes_on_from_it() {
     assert_eq!(world.repo().git(["rev-parse", "regatta/a"]), head);
     assert_eq!(world.attempt("a", 3)["verdict"], "pass");
     assert_eq!(world.attempt("a", 3)["head"].as_str(), Some(head.trim()));
-    // And it can be landed.
+    // And it can land.
     world.regatta(["land", "a"]).exited(0);
     world.wait_state("a", "landed");
     assert_eq!((world.landed("a.1").is_some(), world.landed("a.2").is_some()), (true, true));
@@ -387,7 +387,7 @@ echo 1 >a.1; regatta done --verdict pass --summary Done >&2
     world.wait_state("a", "failed");
     assert_eq!(scene.prompts("a"), ["told 2"]);
     assert_eq!(world.repo().git(["show", "regatta/a:a.1"]).trim(), "1");
-    // Another word, and all of it lands.
+    // Another prompt, and all of it lands.
     fs::write(world.outside("notes/work.a"), "regatta done --verdict pass --summary Enough >&2\n").unwrap();
     scene.send("a", "Never mind.");
     world.wait_state("a", "landed");
@@ -407,7 +407,7 @@ fn dependents_keep_what_they_wait_for_while_it_is_followed_up() {
     fs::write(world.outside("notes/work.a"), format!("{}\n{PASSES}", barrier.script())).unwrap();
     scene.send("a", "More.");
     barrier.arrived();
-    // Enqueued while the follow-up runs: it starts from what was done.
+    // Enqueued while the follow-up runs: it starts from the finished work.
     scene.add("b", "deps: [a]", "test -f a.1 || exit 1\n regatta done --verdict pass --summary Done >&2\n");
     world.wait_state("b", "done");
     assert!(world.stored().contains(&("a".into(), "running".into())));

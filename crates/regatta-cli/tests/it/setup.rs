@@ -1,4 +1,4 @@
-//! `regatta setup`: what it puts among a user's files, and what it leaves alone.
+//! `regatta setup`: what it adds to a user's files, and what it leaves alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn an_older_file_of_ours_is_replaced() {
     world.run(["setup", "claude"]).exits(0);
     let path = world.root().join(".claude/commands/regatta-report.md");
     let current = fs::read_to_string(&path).unwrap();
-    // Another version of Regatta wrote another text, under a mark that fits it.
+    // Another version of Regatta wrote another text, with a matching mark.
     let other = world.root().join(".claude/commands/regatta-review.md");
     fs::copy(&other, &path).unwrap();
     let ran = world.run(["setup", "claude", "--json"]).exits(0).json();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::world::World;
 
 impl World {
-    /// What the member gets: `id attempt`.
+    /// The task that the member gets: `id attempt`.
     fn claim(&self, name: &str) -> String {
         let claimed = self.run(["task", "claim", "--as", name, "--json"]).exits(0).json();
         format!("{} {}", claimed["id"].as_str().unwrap_or_default(), claimed["attempt"])
@@ -41,7 +41,7 @@ fn what_is_mine_comes_first_then_my_role_then_priority_then_age() {
     world.push("after", &["--deps", "old"]);
     let got: Vec<String> = (0..5).map(|_| world.claim("Jerry")).collect();
     assert_eq!(got, ["mine 1", "urgent-role 1", "role 1", "anybody 1", "old 1"]);
-    // What is left is for others, or waits.
+    // The rest is for others, or waits.
     world.run(["task", "claim", "--as", "Jerry"]).exits(4);
     world.run(["task", "claim", "after", "--as", "Jerry"]).exits(6);
     world.run(["task", "complete", "old", "--as", "Jerry"]).exits(0);
@@ -65,12 +65,12 @@ fn a_member_that_dies_loses_nothing_but_its_claims() {
     world.run(["task", "complete", "t", "--as", "Bob"]).exits(6);
     jerry.kill();
     assert_eq!(world.board(), ["t pending -"]);
-    // It was for somebody who has left: others may take it now.
+    // It was for a member who has left: others may take it now.
     assert_eq!(world.claim("Bob"), "t 2");
     world.run(["task", "complete", "t", "--as", "Jerry"]).exits(6);
     let _jerry = world.join("Jerry", "developer");
     world.run(["task", "complete", "t", "--as", "Jerry"]).exits(6);
-    // Not even the holder is believed with a token of an attempt that is over.
+    // Even the holder is refused with the token of an ended attempt.
     world.run(["task", "complete", "t", "--as", "Bob", "--token", &token]).exits(6);
     assert_eq!(world.board(), ["t running Bob"].map(|row| row.replace("running", "claimed")));
     world.run(["task", "complete", "t", "--as", "Bob", "--result", "fine"]).exits(0);

@@ -1,4 +1,4 @@
-//! `regatta top`, on a terminal that tmux plays, and as one picture.
+//! `regatta top`, on a terminal played by tmux, and as one picture.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ impl<'a> Pane<'a> {
 
     /// The same for any command.
     pub(crate) fn of(world: &'a World, size: (u16, u16), variables: &str, command: &str) -> Self {
-        // Each has a directory of its own: the server of the one before may still be going.
+        // Each has its own directory, because the server of the previous one may still be running.
         let dir = world.outside().join(format!("top-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).unwrap();
         let pane = Self { world, dir };
-        // What the terminal was, who we are, and what it is afterwards.
+        // The terminal's state before, our process id, and its state afterwards.
         let (pid, before, after) = (pane.file("pid"), pane.file("before"), pane.file("after"));
         let script = format!(
             "stty -g > '{before}'\nsh -c 'echo $$ > \"{pid}.new\"; mv \"{pid}.new\" \"{pid}\"; exec env {variables} \"{}\" {command}'\n\
@@ -61,7 +61,7 @@ impl<'a> Pane<'a> {
         self.tmux(["capture-pane", "-p"])
     }
 
-    /// Waits for a screen as wanted.
+    /// Waits for a matching screen.
     #[track_caller]
     pub(crate) fn until(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
@@ -81,7 +81,7 @@ impl<'a> Pane<'a> {
         until("it has started", read)
     }
 
-    /// It has ended with this code, and the terminal is what it was.
+    /// It has ended with this code, and the terminal is as before.
     #[track_caller]
     pub(crate) fn ended(&self, code: i32) {
         let text = self.until(|text| text.contains("ended "));
@@ -100,7 +100,7 @@ impl Drop for Pane<'_> {
     }
 }
 
-/// A plan with one agent that waits for the pipe, and some that come to nothing.
+/// A plan with one agent that waits for the pipe, and some that do not succeed.
 fn plan(world: &World, fifo: &std::path::Path) -> PathBuf {
     let script = format!("echo hello from the lane; read go < {}; echo bye", fifo.display());
     world.plan_file(&format!(
@@ -119,7 +119,7 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     let text = pane.until(|text| text.contains("● waiter") && text.contains("\nhello from the lane"));
     assert!(text.contains("Waits for a word") && text.contains("○ other"), "{text}");
     assert!(text.contains("waits for waiter"), "{text}");
-    // The filter, as it is typed.
+    // The filter, while it is typed.
     pane.keys(&["/", "oth"]);
     pane.until(|text| text.contains("○ other") && !text.contains("● waiter"));
     pane.keys(&["er"]);
@@ -130,7 +130,7 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     pane.keys(&["Enter"]);
     pane.until(|text| text.contains("waiter: detail · running") && text.contains("attempt 1 sh"));
     pane.keys(&["Escape"]);
-    // No is no.
+    // No means no.
     pane.keys(&["C"]);
     pane.until(|text| text.contains("cancel waiter? its agent is ended"));
     pane.keys(&["n"]);
@@ -212,7 +212,7 @@ fn a_refusal_says_what_the_command_says() {
     let world = World::after_plan();
     let pane = Pane::start(&world, (100, 24), "", "");
     pane.until(|text| text.contains("✕ broken"));
-    // Parking it is what its state does not allow.
+    // Its state does not allow parking.
     pane.keys(&["n", "p"]);
     pane.until(|text| {
         text.contains("broken is failed, so it cannot be parked") && text.contains("regatta retry")
@@ -289,7 +289,7 @@ fn one_picture_and_one_document() {
     let mut ids: Vec<&str> = tasks.iter().map(|task| task["id"].as_str().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["after", "broken", "good", "script"]);
-    // Before anything was there it is an empty one.
+    // Before there are any tasks the picture is empty.
     let empty = World::new();
     assert!(empty.run(["top", "--once"]).exits(0).out.contains("no tasks yet"));
 }

@@ -28,7 +28,7 @@ fn a_message_is_written_to_an_agent_and_to_a_member() {
     pane.keys(&["Enter"]);
     pane.until(|text| text.contains("message 1 is in the inbox of waiter"));
     assert_eq!(said(&world, "waiter"), ["ada: use the red key"]);
-    // The view of the crew: the second member, and back out of the first try.
+    // The crew view: the second member, after leaving the first try.
     pane.keys(&["4", "j", "m"]);
     pane.until(|text| text.contains("▸● Tom") && text.contains("a message to Tom (architect)"));
     pane.keys(&["Escape"]);
@@ -39,7 +39,7 @@ fn a_message_is_written_to_an_agent_and_to_a_member() {
     assert_eq!(said(&world, "Tom"), ["ada: -"], "a dash is a dash here");
     let text = pane.until(|text| text.contains("ada → Tom"));
     assert!(text.contains("ada → waiter · not read yet") && text.contains("use the red key"), "{text}");
-    // What others write is seen without a key, and so is that it was read.
+    // New messages appear without a key, and so does that they were read.
     world.run(["msg", "send", "Jerry", "\u{1b}[2Jhello\nthere", "--as", "Tom"]).exits(0);
     let text = pane.until(|text| text.contains("Tom → Jerry · not read yet"));
     assert!(text.contains("�[2Jhello\n  there"), "{text}");
@@ -63,7 +63,7 @@ fn what_members_hold_by_hand_is_told_as_such() {
     pane.until(|text| text.contains("○ TASK-001 →developer") && text.contains("○ TASK-002 →Tom"));
     world.run(["task", "claim", "--as", "Jerry"]).exits(0);
     pane.until(|text| text.contains("● TASK-001 @Jerry"));
-    // One that is put there while we look.
+    // A task that is added while we look.
     world.run(["task", "push", "Anything"]).exits(0);
     pane.until(|text| text.contains("○ TASK-003 →anybody"));
     let find = |id: &str| {

@@ -1,4 +1,4 @@
-//! What `regatta top` says at once, however long ago it happened.
+//! What `regatta top` shows at once, however long ago it happened.
 
 use regatta_testkit::repo::script;
 use regatta_testkit::world::{Barrier, World, task};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::REGATTA;
 
-/// So many events make an old one old.
+/// With this many later events, an event is old.
 const MANY: usize = 1200;
 
 #[test]

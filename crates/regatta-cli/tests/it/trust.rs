@@ -1,4 +1,4 @@
-//! `regatta trust`: what it shows, and how it ends. The attacks that it answers are in the suite of attacks.
+//! `regatta trust`: what it shows, and how it ends. The attacks that it prevents are in the attack suite.
 
 use crate::world::World;
 
@@ -57,7 +57,7 @@ fn without_a_home_every_look_names_the_next_step() {
             ");
         }
     }
-    // What needs no record works, and the doctor blames the home, not the store.
+    // What needs no record works, and the doctor reports the home directory, not the store.
     let doctor = world.run_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], ["doctor"]).out;
     let store: Vec<&str> = doctor.lines().skip_while(|line| !line.contains(" store ")).take(2).collect();
     insta::assert_snapshot!(store.join("\n"), @r"

@@ -53,7 +53,7 @@ fn an_agent_that_is_under_way_is_told_from_its_beginning_and_each_attempt_once()
         (vec!["LOG task=waiter: bye".to_owned(), "EXITED task=waiter state=landed".to_owned()], 0)
     );
     assert_eq!(run.rest().1, 0);
-    // What is over was told to others.
+    // What is over is not printed again.
     let again = world.run(["wait", "waiter", "--granularity", "all"]).exits(0).out;
     assert_eq!(again, "WATCHING task=waiter pid=- granularity=all\nEXITED task=waiter state=landed\n");
 }

@@ -1,4 +1,4 @@
-//! `regatta done`, `progress` and `stuck`: what workers say.
+//! `regatta done`, `progress` and `stuck`: the reports of agents.
 
 use crate::world::World;
 

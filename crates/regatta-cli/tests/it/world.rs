@@ -10,7 +10,7 @@ use regatta_testkit::repo::ScratchRepo;
 use rustix::process::Pid;
 use serde_json::Value;
 
-/// The plan most tests run: one of each ending that needs no conflict.
+/// The plan of most tests: one task for each ending that needs no conflict.
 pub(crate) const PLAN: &str = r#"---
 regatta: 1
 name: small
@@ -46,7 +46,7 @@ tasks:
 ---
 "#;
 
-/// A repository with `regatta` at hand.
+/// A repository, and `regatta` to run in it.
 pub(crate) struct World {
     repo: ScratchRepo,
 }
@@ -58,7 +58,7 @@ impl Deref for World {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -67,7 +67,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// It must have ended with this code.
+    /// Asserts that it ended with this code.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.err);
@@ -126,7 +126,7 @@ impl World {
         ended(self.command(self.root(), args))
     }
 
-    /// The same somewhere else.
+    /// The same in another directory.
     pub(crate) fn run_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Ran {
         ended(self.command(dir, args))
     }
@@ -175,12 +175,12 @@ impl World {
     }
 }
 
-/// Lets whoever reads the pipe go on. Returns once they have come to it.
+/// Lets the reader of the pipe continue. Returns once it has opened the pipe.
 pub(crate) fn let_go(fifo: &Path) {
     std::fs::write(fifo, "go\n").expect("the pipe can be written");
 }
 
-/// A command that goes on; ended when dropped.
+/// A running command; ended when dropped.
 pub(crate) struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -194,7 +194,7 @@ impl Running {
         (n > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// Reads on until a line is as wanted.
+    /// Reads until a line matches.
     #[track_caller]
     pub(crate) fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         let mut seen = Vec::new();
@@ -207,7 +207,7 @@ impl Running {
         panic!("it ended without that line: {seen:#?}");
     }
 
-    /// Ends it the hard way.
+    /// Kills it.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it is ours to kill");
         self.child.wait().expect("it can be waited for");
@@ -219,7 +219,7 @@ impl Running {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
     }
 
-    /// Everything to its end, and how it ended.
+    /// All remaining lines, and the exit code.
     pub(crate) fn rest(mut self) -> (Vec<String>, i32) {
         let lines = std::iter::from_fn(|| self.line()).collect();
         let status = self.child.wait().expect("it can be waited for");
@@ -229,7 +229,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Asked and not killed: a run ends its agents then, so that a test that fails leaves nothing behind.
+        // Asked and not killed, so that a run ends its agents and a failing test leaves nothing behind.
         if let Ok(None) = self.child.try_wait() {
             let pid = Pid::from_child(&self.child);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// A server at work, and the other end of its streams.
+/// A running server, and the other end of its streams.
 pub(super) struct Client {
     child: Child,
     input: Option<ChildStdin>,
@@ -15,7 +15,7 @@ pub(super) struct Client {
     asked: u64,
 }
 
-/// What begins every conversation.
+/// The start of every conversation.
 pub(super) fn greeting() -> Value {
     json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -48,11 +48,11 @@ impl Client {
     pub(super) fn read(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the server writes");
-        // Nothing but the protocol is on that stream.
+        // That stream carries only the protocol.
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// Asks, and does not wait for the answer.
+    /// Sends a request without waiting for the answer.
     pub(super) fn ask(&mut self, method: &str, params: &Value) {
         self.asked += 1;
         self.write(&json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params }));
@@ -73,7 +73,7 @@ impl Client {
         tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
 
-    /// What a tool answers when all is well.
+    /// The result of a successful tool call.
     #[track_caller]
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -82,7 +82,7 @@ impl Client {
         answer["result"]["structuredContent"].clone()
     }
 
-    /// The sentence with which a tool refuses. The protocol itself goes on.
+    /// The sentence of a tool's refusal. The protocol itself continues.
     #[track_caller]
     pub(super) fn refused(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
@@ -90,7 +90,7 @@ impl Client {
         answer["result"]["content"][0]["text"].as_str().expect("a sentence").to_owned()
     }
 
-    /// Hangs up, and waits for the server to end.
+    /// Disconnects, and waits for the server to end.
     pub(super) fn end(mut self) -> i32 {
         drop(self.input.take());
         self.child.wait().expect("it can be waited for").code().unwrap_or(-1)

@@ -1,4 +1,4 @@
-//! The other end of a webhook: a server on this machine that takes, refuses or ignores what it is sent.
+//! The other end of a webhook: a server on this machine that takes, refuses or ignores requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ pub(crate) enum Mood {
     Hangs,
 }
 
-/// The server; it goes on until the test's process ends.
+/// The server; it runs until the test's process ends.
 pub(crate) struct Hook {
     port: u16,
     shared: Arc<Shared>,
@@ -32,7 +32,7 @@ struct Shared {
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-/// A request that was read to its end.
+/// A request that was read completely.
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
     pub(crate) head: String,
@@ -45,7 +45,7 @@ impl Hook {
         Self::serve(mood, None)
     }
 
-    /// Over TLS, as `localhost`; also the certificate to trust.
+    /// Over TLS, as `localhost`; also returns the certificate to trust.
     pub(crate) fn with_tls() -> (Self, String) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -86,12 +86,12 @@ impl Hook {
         *self.shared.mood.lock().unwrap() = mood;
     }
 
-    /// What came so far.
+    /// The requests so far.
     pub(crate) fn posts(&self) -> Vec<Post> {
         self.shared.posts.lock().unwrap().clone()
     }
 
-    /// `kind task` of what came and was answered well, sorted.
+    /// `kind task` of the requests that were answered successfully, sorted.
     pub(crate) fn told(&self) -> Vec<String> {
         let taken = self.posts().into_iter().filter(|post| post.mood == Mood::Answers(200));
         let mut told: Vec<String> = taken.map(|post| line(&post.body)).collect();
@@ -99,7 +99,7 @@ impl Hook {
         told
     }
 
-    /// Waits until so many came.
+    /// Waits until this many have come.
     #[track_caller]
     pub(crate) fn wait(&self, n: usize) {
         let posts = self.shared.posts.lock().unwrap();

@@ -92,7 +92,7 @@ fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
     for part in ["Mind the tests.", "docs/prd/PRD-010-login.md", "People log in."] {
         assert!(login.prompt.contains(part), "{part}: {}", login.prompt);
     }
-    // With claude's own command for it, that is what claude is told; others get the document.
+    // If claude has its own command for it, claude is given that; others get the document.
     world.write(".claude/commands/implement-prd.md", "Implement $ARGUMENTS\n");
     world.write("docs/prd/PRD-011-logout.md", "# Log out\n\nDepends on: PRD-010\n\nPeople log out.\n");
     world.write("docs/prd/PRD-012-more.md", "# More\n\nMore of it.\n");

@@ -1,4 +1,4 @@
-//! What operators do to tasks that nobody holds.
+//! What operators do to tasks that no process holds.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn requeue_starts_over_with_a_fresh_lane_and_says_where_the_old_work_is() {
     );
     assert_eq!(world.git(["show", &format!("{saved}:work.txt")]), "work");
     assert!(!world.outside().join("repo.lanes/flaky").exists());
-    // Its run is over, so it is the daemon's now, and what it had held up comes along.
+    // Its run is over, so it is the daemon's now, together with the tasks that waited for it.
     assert_eq!((state(&world, "flaky"), state(&world, "after")), ("pending".into(), "pending".into()));
     let events = world.run(["events", "--json"]).exits(0).json_lines();
     let moved = |id: &str| events.iter().any(|event| event["task"] == id && event["queue"] == "main");
@@ -153,7 +153,7 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
 #[test]
 fn work_that_conflicted_is_retried_in_a_fresh_lane_and_kept() {
     let world = World::new();
-    // Somebody commits to the target while the agent is at the same file, the first time.
+    // The user commits to the target while the agent changes the same file, the first time.
     let plan = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: clash\n    agent: sh\n    prompt: |\n      [ -e same.txt ] || (cd {0} && echo theirs > same.txt && git add same.txt && git commit -q -m theirs)\n      echo ours >> same.txt\n---\n",
         world.root().display()

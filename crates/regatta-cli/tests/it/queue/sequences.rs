@@ -1,4 +1,4 @@
-//! Whatever operators do in whatever order, the event log and the states tell the same story.
+//! Whatever operators do in whatever order, the event log and the states agree.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Dice {
     }
 }
 
-/// The states as the log tells them.
+/// The states according to the log.
 fn told(events: &[Value]) -> BTreeMap<String, String> {
     let mut states = BTreeMap::new();
     for event in events {
@@ -52,7 +52,7 @@ fn the_log_and_the_states_stay_in_step() {
         let stored: BTreeMap<String, String> =
             list.as_array().unwrap().iter().map(|task| (text(task, "id"), text(task, "state"))).collect();
         assert_eq!(told(&events), stored, "after {command} {task}");
-        // A dead dependency leaves nobody waiting, and nobody is skipped for one that lives.
+        // No task waits for a dead dependency, and none is skipped for a live one.
         let dead = |id: &str| ["cancelled", "skipped"].contains(&stored[id].as_str());
         for (id, deps) in [("b", &["a"][..]), ("c", &["a", "b"])] {
             let hopeless = deps.iter().any(|dep| dead(dep));

@@ -38,7 +38,7 @@ fn a_conflict_ahead_is_one_event_and_one_notification_however_long_it_lasts() {
             .any(|line| line.contains(" a ") && line.ends_with("⚠ would conflict with b"))
             .then_some(())
     });
-    // The agent goes on, the conflict is another one and the same: nothing more is told.
+    // The agents continue, and the conflict grows but is between the same tasks: nothing more is reported.
     let at = |world: &World| {
         let seen: Value =
             serde_json::from_slice(&fs::read(world.state_dir().join("radar.json")).ok()?).ok()?;

@@ -53,7 +53,7 @@ fn nothing_that_an_agent_planted_runs_while_its_lane_is_looked_at() {
     assert_eq!(document["unread"], json!([]));
     assert!(!trap.exists(), "something that was planted ran");
     assert_eq!(everything(&world), before);
-    // Files that cannot be read, an index that is no index, a link out of the lane: no reason to fail.
+    // Unreadable files, an invalid index, a link out of the lane: no reason to fail.
     std::os::unix::fs::symlink("/etc/passwd", lane.join("link")).unwrap();
     fs::create_dir_all(lane.join("nested/.git")).unwrap();
     let index = world.root().join(".git/worktrees");
@@ -69,7 +69,7 @@ fn nothing_that_an_agent_planted_runs_while_its_lane_is_looked_at() {
     assert_eq!(broken["unread"][0]["task"], "evil", "{broken}");
     fs::write(&index, kept).unwrap();
     assert!(!trap.exists());
-    // The run itself refuses nothing of it either; what it makes of the lane is not our matter here.
+    // The run itself refuses none of it either; what it does with the lane does not matter here.
     for (key, _) in [("core.hooksPath", ""), ("commit.gpgSign", "")] {
         world.repo().git_in(&lane, ["config", "--unset", key]);
     }

@@ -1,4 +1,4 @@
-//! What the radar saw changes what starts next and who lands first, and both can be seen.
+//! What the radar found changes what starts next and what lands first, and both are visible.
 
 use regatta_testkit::daemon::until;
 use regatta_testkit::repo::script;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{NINE, world};
 
-/// `task kind` of the events of these kinds, in the order in which they happened.
+/// `task kind` of the events of these kinds, in order.
 fn happened(world: &World, kinds: &[&str]) -> Vec<String> {
     let events = world.regatta(["events", "--json"]).exited(0).stdout;
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("one event per line"));
@@ -69,7 +69,7 @@ fn what_would_conflict_with_work_under_way_starts_after_what_would_not() {
     first.arrived();
     conflict_was_seen(&world, "again", "stays");
     first.open();
-    // It fails and is to be tried again; while it waits for that, the next has its worker.
+    // It fails and is to be tried again; while it waits, the next task has its worker.
     between.arrived();
     until("it could start, if there were a worker", || {
         let status = world.regatta(["status", "again", "--json"]).exited(0).stdout;
@@ -102,7 +102,7 @@ fn a_declared_place_that_another_is_at_work_in_is_waited_for_and_others_go_first
     stays.open();
     run.wait().exited(0);
     assert_eq!(happened(&world, &["claimed"]), ["stays", "apart", "last", "same"]);
-    // It began when the other had landed, so there was no conflict.
+    // It started after the other had landed, so there was no conflict.
     assert_eq!(world.landed("nine.txt").unwrap(), NINE.replace("1\n2", "one\n2"));
 }
 
@@ -110,7 +110,7 @@ fn a_declared_place_that_another_is_at_work_in_is_waited_for_and_others_go_first
 fn cars_that_conflict_stand_apart_in_the_train_and_land_in_the_order_that_is_shown() {
     let world = world();
     let file = world.outside("gate.sh");
-    // No gate ends before the doors are open; they run side by side.
+    // No gate ends before the doors are open; the gates run side by side.
     let doors = world.outside("doors");
     script(&file, &format!("until [ -e '{}' ]; do sleep 0.02; done", doors.display()));
     world.config(&format!(
@@ -118,7 +118,7 @@ fn cars_that_conflict_stand_apart_in_the_train_and_land_in_the_order_that_is_sho
         file.display()
     ));
     let ends: Vec<_> = ["a", "b", "c", "d"].map(|name| (name, world.barrier(name))).into();
-    // `b` cannot land behind `a` as it is; its agent brings both together then.
+    // `b` cannot land behind `a` as it is; its agent then resolves the conflict.
     let scripts = [
         "sed -i s/^1/one/ nine.txt",
         "if [ -z \"$REGATTA_GUIDANCE\" ]; then sed -i s/^1/eins/ nine.txt; else printf '0\\none\\n2\\n' >nine.txt; exit; fi",
@@ -133,7 +133,7 @@ fn cars_that_conflict_stand_apart_in_the_train_and_land_in_the_order_that_is_sho
     let plan = task("front", "", "echo front >front.txt") + &plan;
     let run = world.start(&world.plan(&plan), &["--no-dashboard", "-j", "8"]);
     ends.iter().for_each(|(_, end)| end.arrived());
-    // The first car is in the train, and the others come behind it, one after the other.
+    // The first car is in the train, and the others come behind it, one after another.
     world.wait_state("front", "landing");
     for (id, end) in &ends {
         end.open();
