@@ -26,7 +26,7 @@ pub(crate) async fn open(global: &Global) -> Result<Crew, CliError> {
 }
 
 impl As {
-    /// Who speaks, as operations take it.
+    /// The acting member, as operations take it.
     pub(crate) fn speaker(&self) -> Speaker {
         Speaker { name: self.name.clone() }
     }

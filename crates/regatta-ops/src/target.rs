@@ -85,7 +85,7 @@ impl Project {
         let branch = choice.clone().branch();
         let found = self.repo.branch_tip(&branch)?;
         match choice {
-            // A named branch that does not exist yet can start at the remote's.
+            // A branch that exists only at the remote can be the target: it starts there.
             Target::Configured(_) | Target::Proposed(_) if found.is_some() => Ok(()),
             Target::Configured(_) | Target::Proposed(_) => {
                 Err(Refusal::new(RefusalKind::Git, format!("there is no branch {branch} to land on"))

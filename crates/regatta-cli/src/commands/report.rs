@@ -93,7 +93,7 @@ pub(crate) async fn build(
     Ok(masked(Report::new(plan, target, reports, timeline), redactor))
 }
 
-/// Masks secrets in everything that was not written by Regatta.
+/// Masks secrets in all texts of a report.
 fn masked(report: Report, redactor: &Redactor) -> Report {
     fn mask(value: &mut Value, redactor: &Redactor) {
         match value {

@@ -251,7 +251,7 @@ async fn present(store: &dyn Store, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord
     Ok(store.tasks(&TaskQuery { ids, ..TaskQuery::default() }).await?)
 }
 
-/// The refusal to replace existing tasks without --replace.
+/// The error for tasks that already exist and cannot be replaced.
 pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
     let shown = |task: &TaskRecord| format!("{} ({})", task.spec.id, task.state.name());
     let mut names: Vec<String> = tasks.iter().take(5).map(shown).collect();

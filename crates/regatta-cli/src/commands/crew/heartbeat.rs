@@ -11,7 +11,7 @@ use crate::ui::Ui;
 /// Report that a member is alive. With --task, also that it works on a task it holds, which becomes running.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The member; --as or the shell that registered it also name it.
+    /// The member; by default that of --as, or the one that this shell registered.
     #[arg(value_name = "NAME", value_parser = crate::crew::member_name)]
     pub(crate) name: Option<regatta_core::crew::MemberName>,
     #[command(flatten)]

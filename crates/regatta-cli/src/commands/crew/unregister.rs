@@ -12,7 +12,7 @@ use crate::ui::Ui;
 /// Leave the crew, or remove a member. Its tasks go back to the board, and nothing is charged.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The member; --as or the shell that registered it also name it.
+    /// The member; by default that of --as, or the one that this shell registered.
     #[arg(value_name = "NAME", value_parser = member_name)]
     pub(crate) name: Option<MemberName>,
     #[command(flatten)]
