@@ -1,7 +1,7 @@
-//! Which commit of a task may go into the train: decided here, for every way that leads there.
+//! Decides which commit of a task may join the train, whatever way leads there.
 //!
-//! Invariant: no head reaches the target that did not come through [`board`]. It looks at the commits themselves, so
-//! it makes no difference whether an attempt just ended, was adopted, or was done last week.
+//! Invariant: no head reaches the target without passing [`board`]. It examines the commits themselves, so it makes no
+//! difference whether an attempt just ended, was adopted, or was done last week.
 
 use std::path::PathBuf;
 
@@ -12,39 +12,39 @@ use super::inspect::{Inspected, inspect};
 use crate::git::{GitError, Oid};
 use crate::lanes::Lanes;
 
-/// Work that is to land.
+/// Work that is meant to land.
 #[derive(Clone, Debug)]
 pub struct Passenger<'a> {
-    /// Whose.
+    /// The task.
     pub task: &'a TaskId,
-    /// The attempt that made it.
+    /// The attempt that made the work.
     pub attempt: u32,
-    /// What its lane began from.
+    /// The commit its lane started from.
     pub base: &'a Oid,
-    /// What it made.
+    /// The commit with its work.
     pub head: &'a Oid,
-    /// The branch it is to land on.
+    /// The branch to land on.
     pub target: &'a str,
 }
 
-/// What may land of it.
+/// The part of it that may land.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Boarded {
-    /// This commit.
+    /// This commit may land.
     Fit {
-        /// It differs from the work's head where something had to be taken out.
+        /// It differs from the work's head if something had to be removed.
         head: Oid,
-        /// Brought-in files that it had committed, and that are in none of the commits any more.
+        /// Brought-in files that the work had committed and that were removed from all its commits.
         taken_out: Vec<PathBuf>,
-        /// Files so large that somebody should know, with their sizes.
+        /// Files large enough for a warning, with their sizes.
         large: Vec<(PathBuf, u64)>,
     },
-    /// Nothing, and why.
+    /// Nothing may land, for this reason.
     Unfit(String),
 }
 
-/// Decides. `mask` takes secrets out of commit messages.
+/// Decides what may land. `mask` removes secrets from commit messages.
 pub fn board(
     lanes: &Lanes,
     work: &Passenger<'_>,
@@ -69,7 +69,7 @@ pub fn board(
     }
 }
 
-/// Objects that git itself cannot read are nothing to land; any other trouble is not the work's.
+/// Objects that git itself cannot read cannot land; any other error is not the work's fault.
 fn unreadable(error: GitError) -> Result<String, GitError> {
     match &error {
         GitError::Failed { status, stderr, .. } if status.starts_with("exit") && !error.is_environment() => {
@@ -80,7 +80,7 @@ fn unreadable(error: GitError) -> Result<String, GitError> {
     }
 }
 
-/// What a person should know of large files; `None` where there are none.
+/// The warning about large files; `None` if there are none.
 pub fn warning(large: &[(PathBuf, u64)]) -> Option<String> {
     let named = |(path, size): &(PathBuf, u64)| format!("{} ({} MB)", path.display(), size >> 20);
     let files: Vec<String> = large.iter().map(named).collect();

@@ -1,9 +1,9 @@
-//! A checkout brought along path by path, where git could not do it in one go: it was killed, the disk was full, or the
-//! user changed something at the last moment.
+//! Updates a checkout path by path when git could not do it in one go: it was killed, the disk was full, or the user
+//! changed something at the last moment.
 //!
-//! Invariant: of every path that the move touches, the index has the new entry unless the user staged something of their
-//! own there, so that a commit of the user's takes nothing back; a file that is neither the old one nor a part of the new
-//! one is the user's, and stays.
+//! Invariant: for every path that the move touches, the index has the new entry unless the user staged something there,
+//! so that a commit of the user's reverts nothing; a file that is neither the old one nor a part of the new one is the
+//! user's, and stays.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -15,8 +15,8 @@ use super::follow::Follower;
 use crate::git::{Entry, GitError, Oid, Shift, io};
 
 impl Follower<'_> {
-    /// Brings index and files from `from` to `to`, except for paths in `skip`. Files that stay as the user has them are
-    /// handed back. Can be repeated after an error at any point.
+    /// Updates index and files from `from` to `to`, except for paths in `skip`. Returns the files that stay as the user
+    /// has them. Can be repeated after an error at any point.
     pub(super) fn settle(
         &mut self,
         from: &Oid,
@@ -37,14 +37,14 @@ impl Follower<'_> {
             ours.iter().filter(|shift| staged.get(&shift.path) != shift.new.as_ref()).collect();
         if !behind.is_empty() {
             self.put(self.scratch(), behind.iter().map(|shift| (&shift.path, shift.new.as_ref())))?;
-            // The index before the files: whatever happens next, a commit of the user's takes nothing back.
+            // The index comes before the files: whatever happens next, a commit of the user's reverts nothing.
             self.replace_index()?;
         }
         let not_wanted = self.not_wanted(to)?;
         let files: Vec<&Shift> =
             ours.iter().filter(|shift| !shift.is_submodule() && !not_wanted.contains(&shift.path)).collect();
         kept.extend(self.move_files(&files)?);
-        // Only saves the user's next `git status` some reading.
+        // This only speeds up the user's next `git status`.
         if self.start_over().is_ok() {
             let _ = self.git(None)?.args(["update-index", "-q", "--refresh"]).run()?;
             self.replace_index()?;
@@ -52,7 +52,7 @@ impl Follower<'_> {
         Ok(kept)
     }
 
-    /// Writes and deletes files; those that are the user's are handed back.
+    /// Writes and deletes files; returns those that are the user's.
     fn move_files(&self, shifts: &[&Shift]) -> Result<Vec<PathBuf>, GitError> {
         let root = &self.checkout.path;
         let (old, new) = (self.aside("old"), self.aside("new"));
@@ -67,7 +67,7 @@ impl Follower<'_> {
                 if is_new {
                     continue;
                 }
-                // What is missing was deleted by git on its way to the new file.
+                // A missing file was deleted by git on its way to the new one.
                 let is_old = !there || (shift.old.is_some() && !not_old.contains(path));
                 match &shift.new {
                     _ if !is_old && !self.is_half(shift) => kept.push(path.clone()),
@@ -102,14 +102,14 @@ impl Follower<'_> {
         kept
     }
 
-    /// What the user's index has, by path; conflicts are not in it.
+    /// The user's index by path, without conflicts.
     fn staged(&self) -> Result<HashMap<PathBuf, Entry>, GitError> {
         let listed = self.git(None)?.args(["ls-files", "-s", "-z"]).bytes()?;
         let entries = listed.split(|b| *b == 0).filter(|line| !line.is_empty());
         Ok(entries.filter_map(Entry::listed).collect())
     }
 
-    /// Writes entries into an index; those without one are removed, first of all.
+    /// Writes entries into an index; paths without an entry are removed first.
     fn put<'p>(
         &self,
         index: &Path,
@@ -130,7 +130,7 @@ impl Follower<'_> {
         command.stdin(script).bytes().map(drop)
     }
 
-    /// Files that are there or missing otherwise than this side has them.
+    /// Files whose presence or content differs from this side.
     fn differing<'s>(
         &self,
         index: &Path,
@@ -187,7 +187,7 @@ impl Follower<'_> {
     }
 }
 
-/// Whether something that is no directory is where one of the path's directories has to be.
+/// Whether something other than a directory is in place of one of the path's directories.
 fn has_file_above(root: &Path, path: &Path) -> bool {
     let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
     above.into_iter().any(|dir| root.join(dir).symlink_metadata().is_ok_and(|meta| !meta.is_dir()))

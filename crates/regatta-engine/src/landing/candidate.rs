@@ -1,6 +1,6 @@
 //! The commit that would land.
 //!
-//! Invariant: [`build`] is a pure function of its request and of the objects it names. Asked again after a crash it
+//! Invariant: [`build`] is a pure function of its request and of the objects it names. Called again after a crash it
 //! makes the same commit, so "did this land?" is answered by looking for its id.
 
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ pub use regatta_core::train::Strategy;
 use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
 use crate::git::{GitError, Identity, LoggedCommit, Oid, Work};
 
-/// Everything a candidate is made of.
+/// Everything a candidate is made from.
 #[derive(Clone, Debug)]
 pub struct CandidateRequest {
-    /// How.
+    /// The landing strategy.
     pub strategy: Strategy,
     /// The target, or the candidate before this one.
     pub target_tip: Oid,
-    /// What the lane began from.
+    /// The commit the lane started from.
     pub base: Oid,
-    /// What it made.
+    /// The commit with the lane's work.
     pub head: Oid,
-    /// For squash and merge.
+    /// The message, for squash and merge.
     pub message: String,
     /// Committer; for squash and merge the author too.
     pub identity: Identity,
@@ -33,13 +33,13 @@ pub struct CandidateRequest {
     pub trailers: Vec<(String, String)>,
 }
 
-/// What came of it.
+/// The result of building a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Candidate {
     /// This commit can be tested and landed. With `fast_forward` it is the lane's own head.
     Clean { commit: Oid, tree: Oid, fast_forward: bool },
-    /// The target has all of it.
+    /// The target already contains all of it.
     AlreadyIn,
     /// The lane made no commits.
     Empty,
@@ -47,18 +47,18 @@ pub enum Candidate {
     Conflict { paths: Vec<PathBuf>, details: String },
 }
 
-/// What a lane made, wherever it is to land.
+/// The work of a lane, wherever it is going to land.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// From the first to the last, without those of its base.
+    /// Its commits from the first to the last, without those of its base.
     commits: Vec<LoggedCommit>,
-    /// Each is the only child of the one before.
+    /// Each commit is the only child of the one before.
     linear: bool,
     /// The agent went back behind its base.
     gone_back: bool,
 }
 
-/// Reads what a lane made.
+/// Reads the work of a lane.
 pub fn survey(work: &Work, base: &Oid, head: &Oid) -> Result<Survey, GitError> {
     if head == base {
         return Ok(Survey { commits: Vec::new(), linear: true, gone_back: true });
@@ -75,7 +75,7 @@ pub fn build(work: &Work, request: &CandidateRequest) -> Result<Candidate, GitEr
     build_from(work, request, &survey(work, &request.base, &request.head)?)
 }
 
-/// The same, of what is known of the lane already.
+/// The same, with the lane's work already read.
 pub fn build_from(work: &Work, request: &CandidateRequest, survey: &Survey) -> Result<Candidate, GitError> {
     let Some(last) = survey.commits.last() else {
         return Ok(if survey.gone_back { Candidate::Empty } else { Candidate::AlreadyIn });
@@ -102,7 +102,7 @@ fn rebase(
         if work.is_ancestor(&request.target_tip, &request.head)? {
             return Ok(as_it_is(last));
         }
-        // Replaying a merge would need the resolution its author made: take the result as a whole.
+        // Replaying a merge would need its author's resolution: take the result as a whole.
         return squash(work, request);
     }
     let mut onto = request.target_tip.clone();
@@ -143,7 +143,7 @@ pub(super) fn author_of(commit: &LoggedCommit) -> Author<'_> {
     Author { name: &commit.author_name, email: &commit.author_email, date: &commit.author_date }
 }
 
-/// Nothing has to be replayed; only the last commit is told what became of it. One that is signed stays as it is.
+/// Nothing has to be replayed; only the last commit gets the trailers. A signed commit stays as it is.
 fn on_its_own_base(
     work: &Work,
     request: &CandidateRequest,
@@ -161,8 +161,8 @@ fn on_its_own_base(
 
 /// The lane's own change, from its base to its head, as one commit.
 fn squash(work: &Work, request: &CandidateRequest) -> Result<Candidate, GitError> {
-    // A lane that took the target in resolved conflicts on the way: from there on, it is its merge base that counts.
-    // One that does not descend from its base any more has no change "since base" either: merge it as git would.
+    // If the lane merged the target, it resolved conflicts on the way, so its merge base counts from there on. If it no
+    // longer descends from its base, it has no change "since base": merge it as git would.
     let own = work.is_ancestor(&request.base, &request.head)?
         && !work.is_ancestor(&request.target_tip, &request.head)?;
     let merged = merge_trees(work, own.then_some(&request.base), &request.target_tip, &request.head)?;
@@ -194,7 +194,7 @@ fn finish(
     Ok(Candidate::Clean { commit, tree, fast_forward: false })
 }
 
-/// The message with these trailers at its end, each once. What others wrote under their names goes.
+/// The message with these trailers at its end, each once. Existing trailers with these names are removed.
 fn with_trailers(message: &[u8], trailers: &[(String, String)]) -> Vec<u8> {
     if trailers.is_empty() {
         return message.to_vec();
@@ -216,7 +216,7 @@ fn with_trailers(message: &[u8], trailers: &[(String, String)]) -> Vec<u8> {
     text
 }
 
-/// A tree with both sides in it, and marks where they conflict.
+/// A tree with both sides, and conflict markers where they conflict.
 pub(crate) fn with_marks(work: &Work, base: &Oid, onto: &Oid, head: &Oid) -> Result<Oid, GitError> {
     let own = work.is_ancestor(base, head)?;
     Ok(match merge_trees(work, own.then_some(base), onto, head)? {
@@ -225,17 +225,17 @@ pub(crate) fn with_marks(work: &Work, base: &Oid, onto: &Oid, head: &Oid) -> Res
     })
 }
 
-/// What came of putting several heads together.
+/// The result of combining several heads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Combined {
     /// A commit that contains them all.
     Base(Oid),
-    /// This one does not merge with those before it.
+    /// This head does not merge with those before it.
     Conflict { with: Oid, paths: Vec<PathBuf>, details: String },
 }
 
-/// A base commit that contains `tip` and every one of `heads`; those it has already cost nothing.
+/// A base commit that contains `tip` and all of `heads`; those already contained cost nothing.
 pub fn combine(
     work: &Work,
     tip: &Oid,

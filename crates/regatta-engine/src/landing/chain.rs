@@ -1,7 +1,7 @@
-//! Candidates on top of each other: what the target would be with one car after another.
+//! Candidates on top of each other: the target with one car after another.
 //!
 //! Invariant: a car's commit is a pure function of what is below it, of its request and of the moment it was first
-//! intended. So the same cars on the same tip are the same commits, in every list they are part of, and after a crash.
+//! intended. So the same cars on the same tip produce the same commits, in every list and after a crash.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use regatta_core::train::{Car, CarStep};
 use super::candidate::{self, Candidate, CandidateRequest, Survey};
 use crate::git::{GitError, Oid, Work};
 
-/// One car's approval: it may come again with other work, or with the same once more.
+/// One car's approval: the task may be approved again with other work, or with the same work once more.
 pub(super) type Approval = (TaskId, u64);
 
 pub(super) fn approval(car: &Car) -> Approval {
     (car.task.clone(), car.seq)
 }
 
-/// So many links are remembered before all are forgotten: a train that never empties must not grow.
+/// Maximum number of remembered links, after which all are dropped: a train that never empties must not grow.
 const MOST: usize = 20_000;
 
-/// What has been built, so that no list costs twice.
+/// What has been built, so that no list is built twice.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     surveys: HashMap<Approval, Arc<Survey>>,
@@ -40,27 +40,27 @@ enum Link {
     Conflict(Vec<PathBuf>),
 }
 
-/// Cars on a tip. Those that do not go with the cars before them are not in it.
+/// Cars on a tip, without those that conflict with the cars before them.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     /// The tip.
     pub(super) base: Oid,
-    /// Which cars, by their place in the train, and the commit each ends with.
+    /// The cars, by their position in the train, and the commit of each.
     pub(super) links: Vec<(usize, Oid)>,
-    /// What the last of them makes.
+    /// The tree of the last commit.
     pub(super) tree: Oid,
-    /// Cars the tip itself refuses.
+    /// Cars that the tip itself refuses.
     pub(super) refused: Vec<(usize, Refusal)>,
 }
 
 impl Chain {
-    /// What would land.
+    /// The commit that would land.
     pub(super) fn commit(&self) -> &Oid {
         self.links.last().map_or(&self.base, |(_, commit)| commit)
     }
 }
 
-/// Why a car cannot be on this tip, whoever else is.
+/// Why a car cannot be put on this tip, whatever the other cars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     AlreadyIn,
@@ -68,7 +68,7 @@ pub(super) enum Refusal {
 }
 
 impl Chains {
-    /// The committer date of a car's commits: the moment it was first intended.
+    /// The committer date of a car's commits: when it was first intended.
     pub(super) fn date(&mut self, car: &Car, now: Timestamp) -> Timestamp {
         match &car.step {
             CarStep::Intended { intent } | CarStep::Gated { intent, .. } => intent.at,
@@ -76,13 +76,13 @@ impl Chains {
         }
     }
 
-    /// Forgets what was built: some of it may be gone. The dates stay, so that it comes out the same.
+    /// Drops what was built: some of it may be gone. The dates are kept, so that rebuilding gives the same commits.
     pub(super) fn forget(&mut self) {
         self.links.clear();
         self.surveys.clear();
     }
 
-    /// Puts the listed cars on `tip`, in this order; `needs` says for each car of the train which others it builds on.
+    /// Puts the listed cars on `tip`, in this order; `needs` lists for each car of the train the cars it builds on.
     pub(super) fn build(
         &mut self,
         work: &Work,
@@ -97,7 +97,7 @@ impl Chains {
         for &n in list {
             let needs = needs.get(n).map_or(&[][..], Vec::as_slice);
             if !needs.iter().all(|need| chain.links.iter().any(|(there, _)| there == need)) {
-                // What it builds on is not there: whatever would come of it says nothing about it.
+                // A car it builds on is missing: the result would say nothing about this car.
                 continue;
             }
             let below = chain.commit().clone();
@@ -109,7 +109,7 @@ impl Chains {
                 }
                 Link::Nothing if below == *tip => chain.refused.push((n, Refusal::AlreadyIn)),
                 Link::Conflict(paths) if below == *tip => chain.refused.push((n, Refusal::Conflict(paths))),
-                // Not with the cars before it. Does the tip take it without them, but for those it builds on?
+                // It does not go with the cars before it. Does the tip take it with only those it builds on?
                 Link::Nothing | Link::Conflict(_) => {
                     let Some(ground) = self.stack(work, tip, cars, needs, now)? else { continue };
                     match self.link(work, &ground, &cars[n], now)? {
@@ -123,7 +123,7 @@ impl Chains {
         Ok(chain)
     }
 
-    /// These cars on `tip`; `None` where one of them does not go with the others.
+    /// These cars on `tip`; `None` if one of them conflicts with the others.
     fn stack(
         &mut self,
         work: &Work,

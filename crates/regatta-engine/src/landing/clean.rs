@@ -1,8 +1,8 @@
-//! Commits of a lane without what must not land: files that were brought in, trailers that only Regatta writes, secrets
-//! in messages.
+//! Removes from a lane's commits what must not land: brought-in files, trailers that only Regatta writes, secrets in
+//! messages.
 //!
-//! Invariant: what comes out depends only on the commits and the rules, never on how or when the work was done. Each
-//! commit that is fit to land stays as it is; of the others everything but the unfit part is kept.
+//! Invariant: the result depends only on the commits and the rules, never on how or when the work was done. A commit
+//! that is fit to land stays as it is; from the others only the unfit part is removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -19,26 +19,26 @@ use crate::git::{GitError, LoggedCommit, Oid, Work, io, oid_line};
 
 /// What must not be in commits that land.
 pub(super) struct Rules<'a> {
-    /// Paths that were brought into the lane: nothing at or below them.
+    /// Paths that were brought into the lane: nothing at or below them may land.
     pub(super) private: &'a BTreeSet<PathBuf>,
-    /// Trailers of Regatta's may speak of this task only,
+    /// Regatta's trailers may name only this task,
     pub(super) task: &'a TaskId,
     /// and of no later attempt.
     pub(super) attempt: u32,
-    /// Takes secrets out of a message.
+    /// Removes secrets from a message.
     pub(super) mask: &'a dyn Fn(&str) -> String,
 }
 
 /// The commits as they may land.
 #[derive(Debug)]
 pub(super) struct Cleaned {
-    /// What to land instead; the same commit where all was well.
+    /// The commit to land instead; the same one if nothing had to be removed.
     pub(super) head: Oid,
-    /// Files that were taken out.
+    /// Files that were removed.
     pub(super) taken_out: Vec<PathBuf>,
 }
 
-/// Cleans the commits of `head` that none of `known` has.
+/// Cleans the commits of `head` that are in none of `known`.
 pub(super) fn clean(work: &Work, known: &[&Oid], head: &Oid, rules: &Rules<'_>) -> Result<Cleaned, GitError> {
     let commits = work.commits_beyond(known, head)?;
     let leaks = leaks(work, known, head, rules.private)?;
@@ -58,7 +58,7 @@ pub(super) fn clean(work: &Work, known: &[&Oid], head: &Oid, rules: &Rules<'_>) 
         if tree == commit.tree && message == commit.message && parents == commit.parents {
             continue;
         }
-        // A commit that held nothing else.
+        // The commit contained nothing else.
         if let [parent] = &parents[..]
             && tree != commit.tree
             && work.tree_of(parent)? == tree
@@ -98,7 +98,7 @@ fn authored(commit: &LoggedCommit) -> i64 {
     seconds.and_then(|seconds| seconds.parse().ok()).unwrap_or_default()
 }
 
-/// Private paths that any of the commits has. What a known commit tracks is not private any more.
+/// Private paths in any of the commits. A path tracked by a known commit is not private any more.
 fn leaks(
     work: &Work,
     known: &[&Oid],

@@ -1,8 +1,8 @@
-//! Bringing a user's checkout along when the branch it is on moves.
+//! Updates a user's checkout when its branch moves.
 //!
-//! Invariant: a file of the user's (changed, staged, untracked or ignored) is never overwritten. While we look, move the
-//! ref and update the files we hold `index.lock`, as any git command would, so that no commit of the user's can fall
-//! between: it would silently take the landing back.
+//! Invariant: a file of the user's (changed, staged, untracked or ignored) is never overwritten. While we check, move
+//! the ref and update the files we hold `index.lock`, as any git command would, so that no commit of the user's can
+//! fall in between: it would silently revert the landing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,11 +17,11 @@ use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, cop
 use crate::process::{Identity, carrying};
 
 const MARK: &str = "regatta landing";
-/// How the names of our own files in a checkout's git directory begin.
+/// Prefix of our own files in a checkout's git directory.
 const SCRATCH: &str = "index.regatta-";
-/// Git that a killed landing left is waited for so long: checkouts may be large.
+/// How long to wait for a git process left by a killed landing: checkouts may be large.
 const ORPHANS: Duration = Duration::from_secs(60);
-/// Between two looks for it.
+/// Interval between two checks for it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A checkout with its index locked by us.
@@ -30,17 +30,17 @@ pub(super) struct Follower<'a> {
     pub(super) work: &'a Work,
     pub(super) checkout: Checkout,
     objects: PathBuf,
-    /// The index we work on; it takes the place of the real one at the end.
+    /// The index we work on; it replaces the real one at the end.
     scratch: PathBuf,
-    /// The user's index with the move in it, made before the branch moves.
+    /// The user's index with the move applied, made before the branch moves.
     next: Option<PathBuf>,
-    /// Ours, unless we only look.
+    /// Our lock, unless we only look.
     lock: Option<PathBuf>,
-    /// The user checks out only some directories; `true` for cone patterns.
+    /// Set for a sparse checkout; `true` for cone patterns.
     sparse: Option<bool>,
 }
 
-/// Whether the files can follow.
+/// Whether the files can be updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Free,
@@ -48,7 +48,7 @@ pub(super) enum Way {
 }
 
 impl<'a> Follower<'a> {
-    /// Takes the index lock; `None` if somebody else has it.
+    /// Takes the index lock; `None` if another process holds it.
     pub(super) fn lock(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Option<Self>, GitError> {
         let index = checkout.git_dir.join("index");
         let lock = checkout.git_dir.join("index.lock");
@@ -64,7 +64,7 @@ impl<'a> Follower<'a> {
         Self::with_index(repo, work, checkout, &index, Some(lock)).map(Some)
     }
 
-    /// Only to look: the user's own git commands are not held up. What is seen may be otherwise a moment later.
+    /// Only for reading: the user's own git commands are not blocked. What is seen may change a moment later.
     pub(super) fn look(repo: &Repo, work: &'a Work, checkout: Checkout) -> Result<Self, GitError> {
         let index = checkout.git_dir.join("index");
         Self::with_index(repo, work, checkout, &index, None)
@@ -85,7 +85,7 @@ impl<'a> Follower<'a> {
         Ok(follower)
     }
 
-    /// Removes a lock that a landing of ours left when it was killed. Whoever calls this holds the train.
+    /// Removes a lock left by a killed landing of ours. The caller must hold the train.
     pub(super) fn clear_own_lock(checkout: &Checkout) {
         wait_for_orphans(checkout);
         let lock = checkout.git_dir.join("index.lock");
@@ -103,7 +103,7 @@ impl<'a> Follower<'a> {
         self.git_on(&self.scratch, head)
     }
 
-    /// A command in the checkout on an index of our own.
+    /// A command in the checkout on our own index.
     pub(super) fn git_on(
         &self,
         index: &Path,
@@ -119,7 +119,7 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Which files the user wants to have. Only a choice of files: the settings are read for nothing else.
+    /// Reads the sparse-checkout patterns. They only select files: the settings are read for nothing else.
     fn load_sparse(&self, repo: &Repo) -> Result<Option<bool>, GitError> {
         let patterns = self.checkout.git_dir.join("info/sparse-checkout");
         let Some(patterns) = absent_is_none(fs::read(&patterns)).map_err(io("read", &patterns))? else {
@@ -137,14 +137,13 @@ impl<'a> Follower<'a> {
         Ok(Some(is_on("core.sparseCheckoutCone")?.unwrap_or(true)))
     }
 
-    /// The tree of the index as the user has it; `None` with conflicts in it.
+    /// The tree of the user's index; `None` if it has conflicts.
     pub(super) fn index_tree(&self) -> Result<Option<Oid>, GitError> {
         let ran = self.git(None)?.arg("write-tree").run()?;
         if ran.code == Some(0) { crate::git::oid_line(&ran.stdout).map(Some) } else { Ok(None) }
     }
 
-    /// Whether files can go from `old` to `new` with everything of the user's kept. Changes nothing but the scratch
-    /// index.
+    /// Whether the files can go from `old` to `new` with everything of the user's kept. Changes only the scratch index.
     pub(super) fn way(&self, old: &Oid, new: &Oid) -> Result<Way, GitError> {
         let hidden = self.ignored_in_the_way(old, new)?;
         let dry_run = || self.git(None)?.args(["read-tree", "-m", "-u", "-n"]).arg(old).arg(new).run();
@@ -166,13 +165,13 @@ impl<'a> Follower<'a> {
         paths.sort();
         paths.dedup();
         if paths.is_empty() {
-            // A directory in place of a file, say: git names it in its message.
+            // For example a directory in place of a file: git names it in its message.
             paths.extend(ran.stderr.split('\'').nth(1).map(PathBuf::from));
         }
         Ok(Way::Blocked(paths))
     }
 
-    /// Files the landing adds that exist here untracked. Git would overwrite those that are ignored.
+    /// Files that the landing adds and that exist here untracked. Git would overwrite ignored ones.
     fn ignored_in_the_way(&self, old: &Oid, new: &Oid) -> Result<Vec<PathBuf>, GitError> {
         let mut added = self.work.paths_added(old, new)?;
         added.retain(|path| self.checkout.path.join(path).symlink_metadata().is_ok());
@@ -193,8 +192,8 @@ impl<'a> Follower<'a> {
         Ok(dirty)
     }
 
-    /// A file that already has the content the landing brings is not in its way: after a crash half of them may.
-    /// Whether that is so for every file in the way.
+    /// Stages files that already have the content the landing brings: after a crash half of them may. Returns whether
+    /// this is so for every file in the way.
     fn stage_what_is_there_already(&self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
         let mut paths = self.dirty_and_touched(old, new)?;
         paths.extend(self.ignored_in_the_way(old, new)?);
@@ -210,7 +209,7 @@ impl<'a> Follower<'a> {
             .args(["update-index", "--add", "--remove", "-z", "--stdin"])
             .stdin(list.clone())
             .run()?;
-        // Equal to what lands, every one of them? Else the user's index stays as it was.
+        // Unless all of them equal what lands, the user's index stays as it was.
         let differs = self
             .git(None)?
             .args(["diff-index", "--cached", "-z", "--name-only", "--no-renames"])
@@ -227,7 +226,7 @@ impl<'a> Follower<'a> {
         Ok(settled)
     }
 
-    /// Makes the index as it will be, while nothing has happened yet that could not be taken back.
+    /// Prepares the new index, before anything irreversible has happened.
     pub(super) fn prepare(&mut self, old: &Oid, new: &Oid) -> Result<(), GitError> {
         let next = self.checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
         copy_index(&self.scratch, &next)?;
@@ -235,22 +234,22 @@ impl<'a> Follower<'a> {
         self.git_on(&next, None)?.args(["read-tree", "-m"]).arg(old).arg(new).bytes().map(drop)
     }
 
-    /// The branch has moved: from now on the index says so, too. Until the files have followed, they look changed and are
-    /// not staged: a commit of the user's takes nothing back.
+    /// The branch has moved: from now on the index shows the move, too. Until the files have followed, they look
+    /// changed and unstaged: a commit of the user's reverts nothing.
     pub(super) fn show_move(&mut self) -> Result<(), GitError> {
         let Some(next) = self.next.take() else { return Ok(()) };
         let index = self.checkout.git_dir.join("index");
         fs::rename(&next, &index).map_err(io("replace", &index))
     }
 
-    /// Moves the files from `old` to `new`. Git checks once more; on refusal nothing has changed. An error leaves some of
-    /// the files moved: [`settle`](Self::settle) goes on with it.
+    /// Moves the files from `old` to `new`. Git checks once more; if it refuses, nothing has changed. An error leaves
+    /// some of the files moved: [`settle`](Self::settle) completes the move.
     pub(super) fn go(&mut self, old: &Oid, new: &Oid) -> Result<bool, GitError> {
         let checkout =
             ["checkout", "--quiet", "--detach", "--no-overwrite-ignore", "--no-recurse-submodules"];
         let ran = self.git(Some(old))?.only_once().args(checkout).arg(new).arg("--").run()?;
-        // Git refuses with 1. Whatever else it ends with, and where it could not write a file and went on, it was not
-        // the user's files that stopped it but the disk.
+        // Git refuses with 1. With any other code, or if it could not write a file and continued, the disk was to blame
+        // and not the user's files.
         if !matches!(ran.code, Some(0 | 1)) || ran.stderr.contains("unable to ") {
             return Err(ran.into_error());
         }
@@ -262,13 +261,13 @@ impl<'a> Follower<'a> {
         Ok(true)
     }
 
-    /// Puts the index we worked on in the place of the real one.
+    /// Replaces the real index with the one we worked on.
     pub(super) fn replace_index(&self) -> Result<(), GitError> {
         let index = self.checkout.git_dir.join("index");
         fs::rename(&self.scratch, &index).map_err(io("replace", &index))
     }
 
-    /// Works on another copy of the index as it is: a git that was killed may have left the last one locked.
+    /// Starts again with a copy of the current index: a killed git may have left the last one locked.
     pub(super) fn start_over(&mut self) -> Result<(), GitError> {
         remove_with_lock(&self.scratch);
         self.scratch = self.checkout.git_dir.join(format!("{SCRATCH}{}", unique_suffix()));
@@ -283,18 +282,19 @@ impl<'a> Follower<'a> {
         self.sparse.is_some()
     }
 
-    /// The directory that follows.
+    /// The directory of the checkout.
     pub(super) fn path(&self) -> &Path {
         &self.checkout.path
     }
 }
 
-/// Makes the lock with its holder in it: at no moment is there one of ours that nobody could tell whose it is.
+/// Creates the lock with its holder already in it: there is never a lock of ours whose holder is unknown.
 fn make_lock(lock: &Path, aside: &Path) -> std::io::Result<()> {
     let holder = serde_json::to_string(&Identity::current()?).expect("our own values serialise");
     let made =
         fs::write(aside, format!("{MARK} {holder}\n")).and_then(|()| match fs::hard_link(aside, lock) {
-            // Where there are no links, a rename that could replace somebody's lock will not do: made, then filled.
+            // Without hard links, a rename could replace another process's lock, so the file is created first, then
+            // filled.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
                 let mut file = OpenOptions::new().write(true).create_new(true).open(lock)?;
                 writeln!(file, "{MARK} {holder}").inspect_err(|_| drop(fs::remove_file(lock)))
@@ -305,8 +305,8 @@ fn make_lock(lock: &Path, aside: &Path) -> std::io::Result<()> {
     made
 }
 
-/// Whoever was killed leaves the git it had begun, and that goes on in the checkout: what it is about to write would be
-/// taken for the user's.
+/// A killed landing leaves its git process running in the checkout: what that writes later would be mistaken for the
+/// user's.
 fn wait_for_orphans(checkout: &Checkout) {
     let mut ours = b"GIT_INDEX_FILE=".to_vec();
     ours.extend(checkout.git_dir.join(SCRATCH).as_os_str().as_bytes());
@@ -316,14 +316,14 @@ fn wait_for_orphans(checkout: &Checkout) {
     }
 }
 
-/// A landing that was killed before it moved the ref leaves only its lock: whoever lands next takes it away.
+/// A landing killed before it moved the ref leaves only its lock: the next landing removes it.
 fn is_left(lock: &Path) -> bool {
     let content = fs::read_to_string(lock).unwrap_or_default();
     let holder = content.strip_prefix(MARK).and_then(|rest| serde_json::from_str::<Identity>(rest).ok());
     holder.is_some_and(|holder| holder.seems_gone())
 }
 
-/// Removes an index of ours, and the lock that a killed git left beside it.
+/// Removes one of our indexes, and the lock that a killed git left beside it.
 fn remove_with_lock(index: &Path) {
     fs::remove_file(index).ok();
     let mut lock = OsString::from(index);

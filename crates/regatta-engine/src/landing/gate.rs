@@ -14,24 +14,25 @@ use crate::context::Context;
 use crate::git::Oid;
 use crate::worker::Stop;
 
-/// Outputs of gates that are kept.
+/// Maximum number of kept gate outputs.
 const MOST_OUTPUTS: usize = 200;
-/// A gate that somebody kills is run again until it was killed this often in a row.
+/// How often in a row a gate that is killed is run.
 const MOST_KILLS: u32 = 3;
 
-/// What the gate said.
+/// The result of a gate.
 pub(crate) enum Gate {
-    /// It passed; where it is `flaky`, not at the first try.
+    /// It passed; if `flaky`, not at the first try.
     Passed { note: String, flaky: bool },
     /// It failed.
     Failed { detail: String },
-    /// Nothing was said: the run is being stopped.
+    /// No result: the run is being stopped.
     Stopped,
-    /// Nothing was said: the command could not be run at all, which is nobody's fault.
+    /// No result: the command could not be run at all, which is no car's fault.
     Trouble { why: String },
 }
 
-/// A name for all that the gate does: content that passed one gate says nothing about another. `None` without a gate.
+/// A fingerprint of everything that defines the gate: passing one gate says nothing about another. `None` without a
+/// gate.
 pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
     let command = ctx.settings.config.land.test_command.as_ref()?;
     let mut hash = Sha256::new();
@@ -42,7 +43,7 @@ pub(crate) fn fingerprint(ctx: &Context) -> Option<String> {
     Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Checks `candidate` out beside everything else and runs the gate there.
+/// Checks out `candidate` separately and runs the gate there.
 pub(crate) async fn gate(
     ctx: &Arc<Context>,
     candidate: &Oid,
@@ -117,13 +118,13 @@ pub(crate) async fn gate(
     })
 }
 
-/// Whether a command ended in a way that says nothing about what it was run on.
+/// Whether a command ended in a way that says nothing about the tested content.
 fn says_nothing(exit: &Exit) -> bool {
     matches!(exit, Exit::NeverStarted { .. } | Exit::Lost) || is_killed(exit)
 }
 
-/// Whether somebody else ended it, the kernel for want of memory for example: itself, or a child whose end a shell handed
-/// on. A program that crashes ends by other signals, and that is its own doing.
+/// Whether it was killed from outside, for example by the kernel for lack of memory: itself, or a child whose end a
+/// shell passed on. A crashing program ends by other signals, and that is its own fault.
 fn is_killed(exit: &Exit) -> bool {
     const FROM_OUTSIDE: [i32; 4] = [1, 2, 9, 15];
     match exit {
@@ -133,7 +134,7 @@ fn is_killed(exit: &Exit) -> bool {
     }
 }
 
-/// What a gate said that passed interests nobody; of those that failed the last ones are kept.
+/// Deletes the output of a gate that passed, and all but the latest outputs of failed ones.
 fn forget_output(gates: &Path, passed: Option<&Path>) {
     if let Some(dir) = passed {
         let _ = std::fs::remove_dir_all(dir);
@@ -148,7 +149,7 @@ fn forget_output(gates: &Path, passed: Option<&Path>) {
     }
 }
 
-/// What to tell of a command that failed.
+/// The message for a failed command.
 fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<String> {
     if ran.exit.success() {
         return None;

@@ -1,4 +1,4 @@
-//! `git gc` beside the train, by git's own rule: only the process that is named in `gc.pid` collects.
+//! `git gc` beside the train, by git's own rule: only the process named in `gc.pid` may collect.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use crate::git::GitError;
 
-/// Longest wait for a `git gc` that runs.
+/// Longest wait for a running `git gc`.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks for it.
+/// Interval between two checks for it.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Those that this process has taken: any number of its tasks share one.
+/// The guards that this process holds: all its tasks share one per repository.
 static TAKEN: Mutex<Vec<(PathBuf, Weak<Taken>)>> = Mutex::new(Vec::new());
 
-/// Keeps every `git gc` from beginning, until it is dropped; a crash ends it, too. Only taken where one has just been in
-/// the way: a user's `git gc` says meanwhile that another one runs.
+/// Prevents every `git gc` from starting until it is dropped; a crash ends it, too. Only taken after one has just
+/// interfered: meanwhile a user's `git gc` reports that another one is running.
 #[derive(Clone, Debug)]
 pub(crate) struct GcGuard {
     _taken: Arc<Taken>,
@@ -27,7 +27,7 @@ pub(crate) struct GcGuard {
 struct Taken(PathBuf);
 
 impl GcGuard {
-    /// Waits for a `git gc` that runs; `None` where that takes too long.
+    /// Waits for a running `git gc`; `None` if that takes too long.
     pub(crate) fn take(common_dir: &Path) -> Option<Self> {
         let path = common_dir.join("gc.pid");
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -52,8 +52,8 @@ impl GcGuard {
     }
 }
 
-/// By git's own steps: only the process that has the lock file may replace `gc.pid`. Whether it was done; `None` where it
-/// cannot be.
+/// Follows git's own steps: only the process with the lock file may replace `gc.pid`. Returns whether it was replaced;
+/// `None` if it cannot be.
 fn put_in_place(path: &Path, content: &[u8]) -> Option<bool> {
     let lock = path.with_extension("pid.lock");
     let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
@@ -61,7 +61,7 @@ fn put_in_place(path: &Path, content: &[u8]) -> Option<bool> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Some(false),
         Err(_) => return None,
     };
-    // One may have begun before the lock was ours. What a killed one left is replaced.
+    // One may have started before we had the lock. What a killed one left is replaced.
     let free = !is_running(path);
     let done = free && file.write_all(content).is_ok() && fs::rename(&lock, path).is_ok();
     if !done {
@@ -78,7 +78,7 @@ impl Drop for Taken {
     }
 }
 
-/// Whether a `git gc` runs now.
+/// Whether a `git gc` is running.
 pub(crate) fn is_at_work(common_dir: &Path) -> bool {
     is_running(&common_dir.join("gc.pid"))
 }
@@ -91,7 +91,7 @@ fn is_running(path: &Path) -> bool {
     pid(path).is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
 }
 
-/// Waits for a `git gc` that runs now: it decided before the target moved what nobody needs.
+/// Waits for a running `git gc`: it decided before the target moved which objects are unused.
 pub(crate) fn wait_for_gc(common_dir: &Path) {
     let (begun, path) = (Instant::now(), common_dir.join("gc.pid"));
     let others = || pid(&path) != Some(std::process::id()) && is_running(&path);
@@ -100,7 +100,7 @@ pub(crate) fn wait_for_gc(common_dir: &Path) {
     }
 }
 
-/// Tells whether a `git gc` was at work since it was made, at the price of a look at two files.
+/// Detects whether a `git gc` ran since it was created, by checking two files.
 #[derive(Debug)]
 pub(crate) struct GcWatch {
     pid: PathBuf,
@@ -115,23 +115,23 @@ impl GcWatch {
         Self { pid, packs, before }
     }
 
-    /// It may say yes where only packs were written.
+    /// May also return true if only packs were written.
     pub(crate) fn was_at_work(&self) -> bool {
         self.before.0 || self.pid.exists() || changed(&self.packs) != self.before.1
     }
 }
 
-/// Whether a `git gc` can have been in the way of something since it began.
+/// Whether a `git gc` can have interfered since an operation began.
 #[derive(Debug)]
 pub(super) enum Gc {
-    /// None could begin.
+    /// None could start.
     KeptOff,
-    /// This tells.
+    /// This detects it.
     Watched(GcWatch),
 }
 
 impl Gc {
-    /// Something begins now, under this guard if there is one.
+    /// For an operation that starts now, under this guard if there is one.
     pub(super) fn beside(guard: Option<&GcGuard>, common_dir: &Path) -> Self {
         match guard {
             Some(_) => Self::KeptOff,

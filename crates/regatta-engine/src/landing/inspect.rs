@@ -1,7 +1,7 @@
-//! Whether the objects of some commits are sound: git's own rules, as a server with `fsckObjects` has them.
+//! Checks that the objects of some commits are sound, by git's own rules, as on a server with `fsckObjects`.
 //!
-//! Invariant: after [`inspect`] said so, every new object is what its id says, breaks no rule of git's, and is in the
-//! repository's own object store.
+//! Invariant: after [`inspect`] has succeeded, every new object is what its id says, breaks no rule of git's, and is in
+//! the repository's own object store.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use super::gc::GcGuard;
 use crate::git::{GitError, Oid, Work, io};
 
-/// A file of this size is worth a warning: every clone carries it for good.
+/// A file of this size is worth a warning: every clone carries it forever.
 pub(super) const LARGE: u64 = 10 << 20;
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Debug)]
 pub(super) enum Inspected {
-    /// All is well. Files larger than [`LARGE`], with their sizes.
+    /// All objects are sound. Lists files larger than [`LARGE`], with their sizes.
     Sound { large: Vec<(PathBuf, u64)> },
-    /// A strict server would refuse it, and why.
+    /// A strict server would refuse it, for this reason.
     Unsound(String),
 }
 
-/// Looks at every object that `head` has and none of `known` has.
+/// Checks every object that `head` has and none of `known` has.
 pub(super) fn inspect(work: &Work, known: &[&Oid], head: &Oid) -> Result<Inspected, GitError> {
     let dir = work.scratch_path("inspect");
     fs::create_dir_all(&dir).map_err(io("create", &dir))?;
@@ -35,7 +35,7 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
     if let Some(why) = cut_off(work, known, head)? {
         return Ok(Inspected::Unsound(why));
     }
-    // A pack of the new objects, copied and not compressed: what is looked at is what is stored.
+    // A pack of the new objects, copied and not recompressed: what is checked is what is stored.
     let prefix = dir.join("new");
     let Some(name) = pack(work, known, head, &prefix, &[])? else {
         return Ok(Inspected::Sound { large: Vec::new() });
@@ -50,7 +50,7 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
             None => Err(ran.into_error()),
         };
     }
-    // Ids as they were asked for, and as the content has them.
+    // The requested ids, and the ids computed from the content.
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
     if read(&listed)? != read(&looked_up)? {
         let why = "the content of one of its objects is not what the object's id says".to_owned();
@@ -62,7 +62,7 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
     Ok(Inspected::Sound { large })
 }
 
-/// A `git gc` sweeps away packs that are being written: it is waited for, and the pack is written again.
+/// A `git gc` deletes packs that are being written: wait for it, and write the pack again.
 fn pack(
     work: &Work,
     known: &[&Oid],
@@ -95,7 +95,7 @@ fn pack_once(
     Ok((!name.is_empty()).then_some(name))
 }
 
-/// A commit of its own that it listed in `.git/shallow`: what lies behind it would land unseen.
+/// A new commit that the agent listed in `.git/shallow`: what lies behind it would land unchecked.
 fn cut_off(work: &Work, known: &[&Oid], head: &Oid) -> Result<Option<String>, GitError> {
     let path = work.repo.common_dir.join("shallow");
     let Some(shallow) = crate::git::absent_is_none(fs::read_to_string(&path)).map_err(io("read", &path))?
@@ -112,7 +112,7 @@ fn cut_off(work: &Work, known: &[&Oid], head: &Oid) -> Result<Option<String>, Gi
     }))
 }
 
-/// Objects that are only in a store which this repository borrows from come into its own.
+/// Copies objects that exist only in a borrowed object store into the repository's own.
 fn keep_borrowed(work: &Work, known: &[&Oid], head: &Oid, dir: &Path, name: &str) -> Result<(), GitError> {
     let objects = work.objects_dir();
     if !objects.join("info/alternates").exists() {
@@ -124,7 +124,7 @@ fn keep_borrowed(work: &Work, known: &[&Oid], head: &Oid, dir: &Path, name: &str
     }
     let packs = objects.join("pack");
     fs::create_dir_all(&packs).map_err(io("create", &packs))?;
-    // The index last: git sees a pack once its index is there.
+    // The index comes last: git sees a pack once its index exists.
     for kind in ["pack", "idx"] {
         let (from, to) = (dir.join(format!("new-{name}.{kind}")), packs.join(format!("pack-{name}.{kind}")));
         let aside = packs.join(format!("tmp_regatta_{name}.{kind}"));
@@ -134,14 +134,14 @@ fn keep_borrowed(work: &Work, known: &[&Oid], head: &Oid, dir: &Path, name: &str
     Ok(())
 }
 
-/// What git said of one object.
+/// Git's complaint about one object.
 struct Complaint {
     object: String,
     rule: String,
     words: String,
 }
 
-/// Reads `error: object <id>: <rule>: <words>`.
+/// Parses `error: object <id>: <rule>: <words>`.
 fn complaint(stderr: &str) -> Option<Complaint> {
     stderr.lines().find_map(|line| {
         let (_, rest) = line.split_once("object ")?;
@@ -185,7 +185,7 @@ impl Complaint {
     }
 }
 
-/// New trees and files by their ids, with a path of each. The top directory has none; commits are not in it.
+/// New trees and files by id, each with a path. The top directory has none; commits are not included.
 fn objects(work: &Work, known: &[&Oid], head: &Oid) -> Result<BTreeMap<String, String>, GitError> {
     let command = work.bare().args(["rev-list", "--objects"]).arg(head);
     let listed = command.args(known.iter().map(|oid| format!("^{oid}"))).arg("--").bytes()?;

@@ -1,4 +1,4 @@
-//! What a train has learnt: which content passed, which failed, and what that says of each car.
+//! What a train has learnt: which content passed, which failed, and what that says about each car.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,17 @@ use regatta_core::train::bets::{self, Known, Member, Plan, Record, Scene, Standi
 use super::chain::{Approval, Chain, Chains, Refusal, approval};
 use crate::git::{GitError, Oid, Work};
 
-/// So many green lists are looked at when something is to land.
+/// Maximum number of green lists considered for landing.
 const GREEN_LISTS: usize = 64;
-/// So much content that failed is remembered.
+/// Maximum number of remembered failures.
 const MOST_RED: usize = 10_000;
-/// The first pause of a train in trouble, and the longest.
+/// The first pause after a problem with the train, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a tip that fails its own gate is left alone.
+/// How long to wait when the tip itself fails its gate.
 const RED_TIP: Duration = Duration::from_secs(60);
 
-/// What one process remembers of its trains, from round to round.
+/// What one process remembers about its trains, from round to round.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     ledger: Mutex<Ledger>,
@@ -37,7 +37,7 @@ impl Memory {
 #[derive(Clone, Debug)]
 struct Red {
     detail: String,
-    /// Which approvals were in it: one that comes again is tested again.
+    /// The approvals in it: a car that is approved again is tested again.
     cars: HashSet<u64>,
 }
 
@@ -47,7 +47,7 @@ struct Pause {
     until: Instant,
     step: Duration,
     why: String,
-    /// Over as soon as the target moves, or another car comes: it may be the one that mends it.
+    /// Ends as soon as the target moves, or another car arrives: it may be the fix.
     only_for: Option<(Oid, HashSet<u64>)>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Ledger {
     numbers: u32,
     /// How long the last gate took.
     typical: Option<Duration>,
-    /// Whose passes were read from the store.
+    /// The gate whose passes were read from the store.
     pub(super) gate: Option<String>,
     pause: Option<Pause>,
     /// Cars that have waited for the user's checkout.
@@ -70,7 +70,7 @@ pub(super) struct Ledger {
     has_begun: bool,
 }
 
-/// A test under way, as far as planning goes.
+/// A running test, as far as planning needs it.
 #[derive(Clone, Debug)]
 pub(super) struct UnderWay {
     pub(super) cars: Vec<u64>,
@@ -78,7 +78,7 @@ pub(super) struct UnderWay {
     pub(super) since: Instant,
 }
 
-/// What to plan for.
+/// The input of planning.
 pub(super) struct Situation {
     pub(super) tip: Oid,
     pub(super) cars: Vec<Car>,
@@ -93,33 +93,33 @@ pub(super) struct Situation {
 /// What to do.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
-    /// Cars that the tip itself refuses. Where there are any, nothing else is decided.
+    /// Cars that the tip itself refuses. If there are any, nothing else is decided.
     pub(super) refused: Vec<(usize, Refusal)>,
     pub(super) land: Option<Chain>,
-    /// Culprits, the commit each failed on, and what was said.
+    /// The culprits, each with the message of its failed gate.
     pub(super) eject: Vec<(usize, String)>,
     pub(super) test: Vec<Chain>,
-    /// The gate fails on the tip itself, with this.
+    /// The gate's message, if it fails on the tip itself.
     pub(super) tip_is_red: Option<String>,
 }
 
 impl Ledger {
-    /// What passed, as the store remembers it.
+    /// Takes in the passes that the store remembers.
     pub(super) fn load(&mut self, gate: String, passed: Vec<String>) {
         if self.gate.as_ref() != Some(&gate) {
-            // Another gate: nothing of what the old one said counts.
+            // Another gate: the results of the old one do not count.
             *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
         }
         self.gate = Some(gate);
         self.green.extend(passed.iter().filter_map(|tree| Oid::parse(tree).ok()));
     }
 
-    /// True once.
+    /// True for the first call only.
     pub(super) fn is_first_round(&mut self) -> bool {
         !std::mem::replace(&mut self.has_begun, true)
     }
 
-    /// Decides what to do; builds whatever it has to know the content of.
+    /// Decides what to do; builds the candidates whose content it has to know.
     pub(super) fn decide(&mut self, work: &Work, situation: &Situation) -> Result<Decision, GitError> {
         let Situation { tip, cars, needs, running, slots, has_gate, now } = situation;
         let members: Vec<Member> = cars
@@ -216,7 +216,7 @@ impl Ledger {
         red.map(|red| red.detail.clone()).unwrap_or_default()
     }
 
-    /// Lists that passed on another tip, or behind cars that have landed since, and whose content on this one passed.
+    /// Lists that passed on another tip, or behind cars that have landed since, and whose content on this tip passed.
     fn green_on(&mut self, work: &Work, situation: &Situation) -> Result<Vec<Vec<usize>>, GitError> {
         let Situation { tip, cars, needs, has_gate, now, .. } = situation;
         let mut found: Vec<Vec<usize>> = Vec::new();
@@ -241,7 +241,7 @@ impl Ledger {
         Ok(found)
     }
 
-    /// A gate said that this content is good, or bad. A car to be ejected at once is told.
+    /// Records that a gate passed or failed on this content. Returns a car that must be ejected at once.
     pub(super) fn learn(
         &mut self,
         chain: &Tested<'_>,
@@ -290,7 +290,7 @@ impl Ledger {
         None
     }
 
-    /// These wait for something of the user's.
+    /// Records that these cars wait for the user.
     pub(super) fn wait_for_user(&mut self, cars: &[Car]) {
         self.waited.extend(cars.iter().map(approval));
     }
@@ -300,19 +300,19 @@ impl Ledger {
         cars.iter().any(|car| self.waited.contains(&approval(car)))
     }
 
-    /// A car left, for good or for bad.
+    /// Records that a car left, landed or ejected.
     pub(super) fn left(&mut self, car: &Car, good: bool) {
         self.waited.remove(&approval(car));
         self.record.learn(car.request.checked, good);
         self.standings.remove(&approval(car));
     }
 
-    /// Tests that take longer than this are not waited for.
+    /// How long a test may take before it is no longer waited for.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.typical.map(|typical| typical * 3 / 2 + Duration::from_secs(1))
     }
 
-    /// Something outside of every car is wrong: nothing is tried for a while, longer each time.
+    /// Something other than a car is wrong: nothing is tried for a while, longer each time.
     pub(super) fn pause(&mut self, why: String) {
         self.pause_for(why, FIRST_PAUSE, LONGEST_PAUSE, None);
     }
@@ -338,7 +338,7 @@ impl Ledger {
         self.pause = Some(Pause { until: Instant::now() + step, step, why, only_for });
     }
 
-    /// Why nothing is to be tried now.
+    /// Why nothing may be tried now.
     pub(super) fn paused(&self, tip: Option<&Oid>, cars: &[Car]) -> Option<String> {
         let pause = self.pause.as_ref().filter(|pause| pause.until > Instant::now())?;
         let still = pause
@@ -348,12 +348,12 @@ impl Ledger {
         still.then(|| pause.why.clone())
     }
 
-    /// Whether something is wrong that is no car's fault.
+    /// Whether there is a problem that is no car's fault.
     pub(super) fn is_paused(&self) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.until > Instant::now())
     }
 
-    /// All is well again.
+    /// Ends the pause.
     pub(super) fn go_on(&mut self) {
         self.pause = None;
     }
@@ -364,7 +364,7 @@ pub(super) struct Tested<'a> {
     pub(super) cars: &'a [Approval],
     /// The content.
     pub(super) tree: &'a Oid,
-    /// The content of what it was put on.
+    /// The content of its base.
     pub(super) on: &'a Oid,
     pub(super) took: Duration,
 }

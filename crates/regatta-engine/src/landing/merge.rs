@@ -1,4 +1,4 @@
-//! Merging trees and writing commits without a checkout.
+//! Merges trees and writes commits without a checkout.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,11 +8,11 @@ use regatta_core::time::Timestamp;
 
 use crate::git::{GitError, Identity, Oid, Work, oid_line};
 
-/// What a merge of two commits made.
+/// The result of merging two commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Merged {
     Tree(Oid),
-    /// `marked` has the conflicts in its files, as an editor would show them.
+    /// `marked` has the conflict markers in its files, as an editor would show them.
     Conflict {
         paths: Vec<PathBuf>,
         details: String,
@@ -20,7 +20,7 @@ pub(super) enum Merged {
     },
 }
 
-/// Merges `theirs` into `ours`; `base` replaces the common ancestor where a single change is replayed.
+/// Merges `theirs` into `ours`; `base` replaces the common ancestor when a single change is replayed.
 pub(super) fn merge_trees(
     work: &Work,
     base: Option<&Oid>,
@@ -40,7 +40,7 @@ pub(super) fn merge_trees(
     }
 }
 
-/// Reads `<tree> NUL (<mode> <oid> <stage> TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
+/// Parses `<tree> NUL (<mode> <oid> <stage> TAB <path> NUL)* NUL (<n> NUL <path>{n} NUL <type> NUL <message> NUL)*`.
 fn conflict(said: &[u8]) -> Result<Merged, GitError> {
     let mut fields = said.split(|b| *b == 0);
     let marked = oid_line(fields.next().unwrap_or_default())?;
@@ -55,10 +55,10 @@ fn conflict(said: &[u8]) -> Result<Merged, GitError> {
         let named: Vec<&[u8]> = fields.by_ref().take(count).collect();
         let kind = fields.next().unwrap_or_default();
         let message = fields.next().unwrap_or_default();
-        // "Auto-merging x" is no conflict.
+        // "Auto-merging x" is not a conflict.
         if kind.starts_with(b"CONFLICT") {
             details.push_str(&String::from_utf8_lossy(message));
-            // Conflicts of whole directories leave no entry above; they are named here only.
+            // Conflicts of whole directories have no entry above; they are named only here.
             paths.extend(named.into_iter().map(|path| PathBuf::from(OsStr::from_bytes(path))));
         }
     }
@@ -67,7 +67,7 @@ fn conflict(said: &[u8]) -> Result<Merged, GitError> {
     Ok(Merged::Conflict { paths, details, marked })
 }
 
-/// Who wrote a commit, and when, as git stores it.
+/// The author of a commit, and the date, as git stores them.
 #[derive(Clone, Debug)]
 pub(super) struct Author<'a> {
     pub(super) name: &'a str,
@@ -75,7 +75,7 @@ pub(super) struct Author<'a> {
     pub(super) date: &'a str,
 }
 
-/// A commit all of whose content is given: the same arguments make the same id.
+/// A commit whose whole content is given: the same arguments produce the same id.
 pub(super) fn write_commit(
     work: &Work,
     tree: &Oid,
@@ -85,7 +85,7 @@ pub(super) fn write_commit(
     message: &[u8],
 ) -> Result<Oid, GitError> {
     let (who, at) = committer;
-    // A nameless author is legal in old history, but git refuses to write one.
+    // Old history may have authors without a name, but git refuses to write one.
     let (name, email) = if author.name.trim().is_empty() {
         (who.name.as_str(), who.email.as_str())
     } else {
@@ -107,7 +107,7 @@ pub(super) fn write_commit(
     Ok(commit)
 }
 
-/// An instant as git's internal date format has it, which it reads back without guessing.
+/// An instant in git's internal date format, which it parses without guessing.
 pub(super) fn git_date(at: Timestamp) -> String {
     format!("@{} +0000", at.seconds())
 }

@@ -1,6 +1,6 @@
-//! Landing: building the commit that is to be tested, and moving the target to exactly that commit.
+//! Landing: builds the commit to be tested, and moves the target to exactly that commit.
 //!
-//! Invariants: the user's checkout is theirs (a candidate is built without one, and publishing changes files only where
+//! Invariants: the user's checkout is theirs (a candidate is built without one, and publishing changes files only if
 //! nothing of the user's is in the way); a candidate is a pure function of its request, so that a landing interrupted
 //! anywhere is continued by asking again; the target moves only from the commit the candidate was built on.
 

@@ -1,4 +1,4 @@
-//! Moving the target to what passed, and finding out after a crash whether it was moved.
+//! Moves the target to what passed, and finds out after a crash whether it was moved.
 
 use std::path::{Path, PathBuf};
 
@@ -13,30 +13,30 @@ use super::train::{Ground, LandError, Train, Went};
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
 
-/// Times that objects which are missing are made again.
+/// How often missing objects are rebuilt.
 const MOST_REBUILDS: u32 = 5;
 
 impl Train {
     /// Lands all cars of a chain that passed by one move of the target.
     pub(super) async fn publish(&mut self, chain: Chain, ground: Ground) -> Result<Went, LandError> {
         let cars: Vec<Car> = chain.links.iter().map(|(n, _)| self.cars[*n].clone()).collect();
-        // From exactly where the branch was when the candidates were built: with `land.push` they may be on what the
-        // remote has and this branch has not yet, and the remote may have taken its time to say so.
+        // From exactly where the branch was when the candidates were built: with `land.push` they may be based on a
+        // remote commit that this branch does not have yet, and the remote may have answered late.
         let request = PublishRequest {
             target: self.ctx.repository.target.clone(),
             old: ground.local,
             new: chain.commit().clone(),
             message: format!("regatta: land {}", names(&cars)),
         };
-        // What passed is known by its tree: the commit has to have it, as it is stored now and not as it is remembered.
+        // What passed is known by its tree: the commit must have it, as stored now and not as remembered.
         let commit = request.new.clone();
         let stored = self.ctx.blocking(move |ctx| ctx.repository.work.stored_tree(&commit)).await?;
         if stored.is_some_and(|stored| stored != chain.tree) {
             let why = format!("the content of {} is not what was tested", request.new.short());
             return self.nobody_moves(why).await;
         }
-        // A car that has waited for the user is looked at again and again: only if it can move by now it takes the
-        // user's index lock. What is to be pushed is looked at first, too: a push cannot be taken back.
+        // A car that has waited for the user is checked repeatedly: it takes the user's index lock only if it can move
+        // by now. With a push this is checked first, too: a push cannot be undone.
         let has_waited = self.remote.is_some() || self.ctx.memory.train.ledger().has_waited(&cars);
         let seen = match has_waited {
             true => {
@@ -50,7 +50,7 @@ impl Train {
         if let Some(Published::WaitingForCheckout { worktree, paths, why }) = seen {
             return self.user_is_in_the_way(&chain, &cars, &worktree, &paths, &why).await;
         }
-        // What would have to be pushed first cannot be taken back.
+        // What has to be pushed first cannot be undone.
         let target = self.ctx.repository.target.clone();
         let here = self
             .ctx
@@ -77,7 +77,7 @@ impl Train {
                 }
                 self.is_on_the_target(&chain, &cars).await?;
             }
-            // It is on the target; the checkout follows at the next look, and nobody lands before that.
+            // It is on the target; the checkout follows in the next round, and nothing lands before that.
             Published::HalfWay { why } => {
                 self.ctx.say(format!("a checkout has not followed yet: {}", self.ctx.settings.redact(&why)));
                 self.is_on_the_target(&chain, &cars).await?;
@@ -89,7 +89,7 @@ impl Train {
             }
             Published::TargetMoved { .. } => {}
             Published::WaitingForCheckout { worktree, paths, why } => {
-                // What has been pushed is as good as landed: it only waits to be moved here.
+                // Pushed work counts as landed: only the local move is missing.
                 if self.remote.is_none() {
                     self.take_back().await?;
                 }
@@ -100,7 +100,7 @@ impl Train {
         Ok(Went::On)
     }
 
-    /// Nothing was moved after all: the cars are where they were, and can be called off again.
+    /// Nothing was moved after all: the cars go back to their previous step, and can be cancelled again.
     pub(super) async fn take_back(&mut self) -> Result<(), LandError> {
         self.load_cars().await?;
         let steps: Vec<(TaskId, LandStep)> = self
@@ -117,7 +117,7 @@ impl Train {
         self.load_cars().await.map(drop)
     }
 
-    /// For every car, from which commit of the target to which of its own it is about to be moved.
+    /// For every car, the step with the target commit it moves from and its own candidate.
     fn gated(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
         let mut ledger = self.ctx.memory.train.ledger();
         let note = match (&self.ctx.settings.config.land.test_command, chain.links.len()) {
@@ -150,7 +150,7 @@ impl Train {
         Ok(())
     }
 
-    /// The target has these cars: makes sure that nothing of them is missing, and records it.
+    /// The target has these cars: makes sure that none of their objects is missing, and records the landing.
     async fn is_on_the_target(&mut self, chain: &Chain, cars: &[Car]) -> Result<(), LandError> {
         self.make_whole(&chain.base, chain.commit(), cars).await?;
         let landed = chain.links.iter().zip(cars).map(|((_, commit), car)| (car.clone(), commit.clone()));
@@ -164,8 +164,8 @@ impl Train {
         Ok(self.ctx.blocking(move |ctx| target::remember(&ctx.repository.repo, &target, &tip)).await?)
     }
 
-    /// A `git gc --prune=now` that began before the target moved may have taken objects of what landed: no ref reached
-    /// them then. What candidates are made of is still there, so they come out the same once more.
+    /// A `git gc --prune=now` that started before the target moved may have removed objects of what landed: no ref
+    /// reached them then. The sources of the candidates still exist, so rebuilding gives the same objects.
     async fn make_whole(&self, base: &Oid, commit: &Oid, cars: &[Car]) -> Result<(), LandError> {
         let (base, commit, cars) = (base.clone(), commit.clone(), cars.to_vec());
         let whole = self.ctx.blocking(move |ctx| {
@@ -189,7 +189,7 @@ impl Train {
 
     /// After a crash: a gated candidate that is in the target has landed, and only the record is missing.
     pub(super) async fn finish_what_was_begun(&mut self) -> Result<Went, LandError> {
-        // Before the gate nothing can have been moved: such a car simply begins anew.
+        // Before the gate nothing can have been moved: such a car simply starts again.
         let begun: Vec<(Car, Intent, Oid)> = self
             .begun
             .iter()
@@ -210,7 +210,7 @@ impl Train {
             let candidate = commit.clone();
             let in_it = {
                 let tip = tip.clone();
-                // A candidate that nobody has kept was never moved to.
+                // A candidate that no ref keeps was never moved to.
                 self.ctx.blocking(move |ctx| {
                     Ok(ctx.repository.work.exists(&commit)?
                         && ctx.repository.work.is_ancestor(&commit, &tip)?)
@@ -237,7 +237,7 @@ impl Train {
         Ok(Went::On)
     }
 
-    /// Cars that touch what the user is at wait; the others go on without them.
+    /// Cars that touch what the user is changing wait; the others continue without them.
     async fn user_is_in_the_way(
         &mut self,
         chain: &Chain,
@@ -275,7 +275,7 @@ impl Train {
     }
 }
 
-/// Whether one is the other, or in it.
+/// Whether one path equals or contains the other.
 fn meet(a: &Path, b: &Path) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }

@@ -13,7 +13,7 @@ use crate::persist::until_answered;
 use crate::run::{end_idle_dead, in_session, tidy_up};
 use crate::worker::Stop;
 
-/// Lands until none of `tasks` is in the train any more, or what is left of them waits for somebody.
+/// Lands until none of `tasks` is in the train any more, or all that are left wait for something.
 pub async fn land_now(
     ctx: Arc<Context>,
     tasks: &[TaskId],
@@ -26,7 +26,7 @@ pub async fn land_now(
             let why = "Regatta was stopped".to_owned();
             let _ = order.send(Some(Stop::Interrupt { why, now: true }));
         }
-        // The order must outlive its sender: a train without one would never be told.
+        // The stop order must outlive its sender: a train without a sender would never receive it.
         order.closed().await;
     });
     let what = format!("land {}", tasks.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" "));

@@ -1,4 +1,4 @@
-//! The order of the train: the one that the train itself keeps is the one that people see.
+//! The order of the train: the same for landing and for display.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -14,13 +14,13 @@ use super::chain::{Approval, approval};
 use crate::persist::until_answered;
 use crate::radar::last_sighting;
 
-/// What cars depend on, by approval, so that nothing is read twice: their dependencies and, as far as these have not
-/// landed, what those depend on.
+/// The dependencies of cars, by approval, so that nothing is read twice: direct ones and, unless these have landed,
+/// theirs.
 #[derive(Debug, Default)]
 pub struct Deps(HashMap<Approval, Vec<TaskId>>);
 
 impl Deps {
-    /// What a car depends on, as far as it was asked.
+    /// The dependencies of a car, as far as loaded.
     pub(super) fn of(&self, car: &Car) -> &[TaskId] {
         self.0.get(&approval(car)).map_or(&[], Vec::as_slice)
     }
@@ -37,7 +37,7 @@ impl Deps {
         Ok(())
     }
 
-    /// For each car the places of those before it that it builds on.
+    /// For each car the positions of those before it that it builds on.
     pub(super) fn needs(&self, cars: &[Car]) -> Vec<Vec<usize>> {
         let place = |task: &TaskId| cars.iter().position(|car| car.task == *task);
         cars.iter()
@@ -63,7 +63,7 @@ async fn all_deps(store: &dyn Store, task: &TaskId) -> Result<Vec<TaskId>, Store
             Ok(record) if !matches!(record.met(), Some(TaskState::Landed { .. })) => {
                 open.extend(record.spec.deps);
             }
-            // What it builds on has landed.
+            // This dependency has landed.
             Ok(_) | Err(StoreError::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -72,7 +72,8 @@ async fn all_deps(store: &dyn Store, task: &TaskId) -> Result<Vec<TaskId>, Store
     Ok(found)
 }
 
-/// What a car depends on before it; then priority, then approval; and those that the radar saw conflict apart.
+/// Sorts cars: dependencies first, then by priority, then by approval; cars that the radar saw conflict are moved
+/// apart.
 pub async fn in_order(
     store: &dyn Store,
     state_dir: &Path,

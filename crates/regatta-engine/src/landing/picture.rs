@@ -1,5 +1,5 @@
-//! What a train does at this moment: no state, but people ask. Told in a file per lander, so that `land status` can
-//! show it; the cars themselves, and what they wait for, are in the store.
+//! What a train is doing at this moment: not state, but users ask for it. Written to a file per lander, so that `land
+//! status` can show it; the cars themselves, and what they wait for, are in the store.
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +15,18 @@ pub struct TestNow {
     pub candidate: String,
     /// The commit of the target it was put on.
     pub onto: String,
-    /// Whose work is in it, in order. None: the target itself is tested.
+    /// The tasks whose work is in it, in order. If empty, the target itself is tested.
     pub cars: Vec<TaskId>,
-    /// Since when.
+    /// When the test started.
     pub since: Timestamp,
 }
 
-/// What one lander is at.
+/// What one lander is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainNow {
     /// Its target.
     pub target: String,
-    /// What it tests.
+    /// Its running tests.
     pub tests: Vec<TestNow>,
 }
 
@@ -51,7 +51,7 @@ impl Picture {
             let _ = std::fs::remove_file(&self.path);
             return;
         }
-        // Losing this file loses an answer to a question, nothing more.
+        // Losing this file only loses an answer to a question.
         let now = TrainNow { target: self.target.clone(), tests };
         let text = serde_json::to_vec(&now).expect("our own values serialise");
         let _ = std::fs::create_dir_all(self.path.parent().unwrap_or(&self.path));
@@ -69,13 +69,13 @@ fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("trains")
 }
 
-/// What landers that are alive test on `target`. `is_alive` tells whether a session still is.
+/// What live landers test on `target`. `is_alive` says whether a session is open.
 pub fn under_test(state_dir: &Path, target: &str, is_alive: impl Fn(&str) -> bool) -> Vec<TestNow> {
     let here = trains_now(state_dir, is_alive).into_iter().filter(|now| now.target == target);
     here.flat_map(|now| now.tests).collect()
 }
 
-/// What every lander that is alive does, whatever its target.
+/// What every live lander is doing, whatever its target.
 pub fn trains_now(state_dir: &Path, is_alive: impl Fn(&str) -> bool) -> Vec<TrainNow> {
     let entries = std::fs::read_dir(directory(state_dir)).into_iter().flatten().flatten();
     entries

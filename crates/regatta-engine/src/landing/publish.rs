@@ -1,8 +1,8 @@
-//! Moving the target to a commit that passed.
+//! Moves the target to a commit that passed.
 //!
-//! Invariant: the one irreversible step is the compare-and-swap of the target ref. Before it everything that could
-//! refuse has been asked, and it is on disk which checkouts have to follow; after it their indexes show the move at once,
-//! then their files follow, now or at the next look (`landing::unfinished`).
+//! Invariant: the one irreversible step is the compare-and-swap of the target ref. Before it, everything that could
+//! refuse has been checked, and the checkouts that must follow are on record; after it, their indexes show the move at
+//! once, then their files follow, now or in the next round (`landing::unfinished`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,25 +23,25 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 pub struct PublishRequest {
     /// Short branch name.
     pub target: String,
-    /// Where it must be; `None` to create it.
+    /// The expected current commit; `None` to create the branch.
     pub old: Option<Oid>,
-    /// Where it goes.
+    /// The new commit.
     pub new: Oid,
-    /// For the reflog.
+    /// The message for the reflog.
     pub message: String,
 }
 
-/// How it went.
+/// The result of publishing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Published {
     /// The target is at `new`. `kept` are files that changed at the last moment, and stay as the user has them.
     Moved { followed: Vec<PathBuf>, kept: Vec<PathBuf> },
-    /// The target is at `new`, and git or the disk did not let a checkout follow: the next look finishes it.
+    /// The target is at `new`, but git or the disk kept a checkout from following: the next round finishes it.
     HalfWay { why: String },
     /// A checkout has not followed an earlier move yet; nothing was changed.
     Unfinished { why: String },
-    /// Somebody moved it first.
+    /// The target was moved by someone else first.
     TargetMoved { now: Option<Oid> },
     /// A checkout of the target is in use; nothing was changed.
     WaitingForCheckout { worktree: PathBuf, paths: Vec<PathBuf>, why: WaitingFor },
@@ -58,8 +58,8 @@ pub enum WaitingFor {
     Locked,
 }
 
-/// What would make [`publish`] wait, as far as can be seen without locking anybody's index. For cars that are looked at
-/// again and again: a user's own git command must not fail because of it.
+/// What would make [`publish`] wait, as far as visible without locking an index. For cars that are checked repeatedly:
+/// a user's own git command must not fail because of it.
 pub fn in_the_way(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Option<Published>, GitError> {
     let Some(old) = &request.old else { return Ok(None) };
     for checkout in users_of(repo, &format!("refs/heads/{}", request.target))? {
@@ -79,7 +79,7 @@ pub fn in_the_way(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<
     Ok(None)
 }
 
-/// Moves the target and brings the checkouts that have it along.
+/// Moves the target and updates the checkouts that have it checked out.
 pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Published, GitError> {
     let name = format!("refs/heads/{}", request.target);
     let _alone = unfinished::alone(repo)?;
@@ -97,7 +97,7 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         if let Some(operation) = Operation::under_way(&checkout.git_dir) {
             return Ok(waiting(Vec::new(), WaitingFor::Unfinished(operation)));
         }
-        // A worktree without files has nothing to follow with.
+        // A worktree without an index has no files to update.
         if !checkout.git_dir.join("index").exists() {
             continue;
         }
@@ -122,7 +122,7 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
         return Ok(Published::TargetMoved { now });
     }
     failpoint::reach("checkout-behind");
-    // Whatever the disk says about it, the branch has moved, and the checkouts follow.
+    // Whatever disk errors follow, the branch has moved, and the checkouts follow.
     let mut trouble = sync_ref(repo, &request.target).err();
     let (mut followed, mut kept) = (Vec::new(), Vec::new());
     for (follower, one) in followers {
@@ -142,31 +142,31 @@ pub fn publish(repo: &Repo, work: &Work, request: &PublishRequest) -> Result<Pub
     })
 }
 
-/// The move of a branch survives a loss of power: git writes the file through, but not the directory it is renamed in.
+/// Makes the move of a branch survive a power cut: git syncs the file, but not the directory it is renamed in.
 fn sync_ref(repo: &Repo, branch: &str) -> Result<(), GitError> {
     let heads = repo.common_dir.join("refs/heads");
     let file = heads.join(branch.strip_prefix("refs/heads/").unwrap_or(branch));
     let dir = file.parent().unwrap_or(&heads);
-    // In a reftable there is no such directory, and git writes through what it renames.
+    // A reftable has no such directory, and git syncs what it renames.
     match std::fs::File::open(dir) {
         Ok(opened) => opened.sync_all().map_err(io("write through", dir)),
         Err(_) => Ok(()),
     }
 }
 
-/// Moves index and files of one checkout; files that stay as the user has them are handed back.
+/// Updates index and files of one checkout; returns the files that stay as the user has them.
 fn bring_along(mut follower: Follower<'_>, request: &PublishRequest) -> Result<Vec<PathBuf>, GitError> {
     let Some(old) = &request.old else { return Ok(Vec::new()) };
     follower.show_move()?;
     failpoint::reach("index-moved");
     match follower.go(old, &request.new) {
         Ok(true) => Ok(Vec::new()),
-        // Something changed at the last moment, or git could not go on: path by path, then.
+        // Something changed at the last moment, or git could not continue: update path by path.
         Ok(false) | Err(_) => follower.settle(old, &request.new, &BTreeSet::new()),
     }
 }
 
-/// After a crash between the move of the ref and the files: brings along every checkout whose move is on record, or whose
+/// After a crash between the move of the ref and the files: updates every checkout whose move is on record, or whose
 /// index is still exactly the old tree.
 pub fn resume_follow(
     repo: &Repo,
@@ -197,7 +197,7 @@ pub fn resume_follow(
     Ok(looked.finished.into_iter().map(|(checkout, _)| checkout).collect())
 }
 
-/// Worktrees of the user's that are on the branch or rebasing it.
+/// The user's worktrees that are on the branch or rebasing it.
 fn users_of(repo: &Repo, name: &str) -> Result<Vec<Checkout>, GitError> {
     let mut users = repo.checkouts()?;
     users.retain(|checkout| !checkout.is_lane && checkout.holds(name));

@@ -1,6 +1,6 @@
-//! A train whose target is pushed: on which side to build, and bringing both sides together.
+//! A train whose target is pushed: which side to build on, and how to join both sides.
 //!
-//! Invariant: a commit that the user made here is never taken off the branch, whatever the remote does meanwhile.
+//! Invariant: a commit that the user made here is never removed from the branch, whatever the remote does meanwhile.
 
 use regatta_core::train::CarStep;
 
@@ -12,19 +12,19 @@ use crate::context::Context;
 use crate::git::{GitError, Oid};
 use crate::{clock, failpoint};
 
-/// What became of both sides.
+/// The result of joining both sides.
 enum Joined {
     /// A commit with both is on the branch.
     As(Oid),
     /// These files do not merge.
     Conflict(Vec<std::path::PathBuf>),
-    /// Somebody has to finish something first, or was faster.
+    /// The user has to finish something first, or was faster.
     Not(Published),
 }
 
 impl Train {
-    /// With `land.push`: on which commit to build, which may be ahead of the local branch. Where there is none, what
-    /// became of the step instead.
+    /// With `land.push`: the commit to build on, which may be ahead of the local branch; or the result of this step, if
+    /// there is no such commit.
     pub(super) async fn on_the_remote(&mut self, ground: Ground) -> Result<Result<Ground, Went>, LandError> {
         if !self.ctx.settings.config.land.push {
             return Ok(Ok(ground));
@@ -46,7 +46,7 @@ impl Train {
         match self.ctx.blocking(move |ctx| remote::standing(ctx, here, at)).await? {
             Standing::On(tip) => {
                 let ground = Ground { tip, ..ground };
-                // Pushed, and then it crashed: the remote has what only the record here is missing.
+                // Pushed before a crash: the remote has it, and only the local record is missing.
                 if ground.tip != ground.local && self.was_pushed(ground.tip.as_ref()).await? {
                     return Ok(Err(self.catch_up(&ground).await?.unwrap_or(Went::On)));
                 }
@@ -72,7 +72,7 @@ impl Train {
         Ok(Went::Nowhere)
     }
 
-    /// Whether something that we were about to land is in what the remote has.
+    /// Whether the remote contains something that we were about to land.
     async fn was_pushed(&self, at_remote: Option<&Oid>) -> Result<bool, LandError> {
         let candidates: Vec<Oid> = self
             .begun
@@ -96,7 +96,7 @@ impl Train {
         Ok(pushed.await?)
     }
 
-    /// Moves the local branch to what the remote has. What became of the step, unless it is there.
+    /// Moves the local branch to the remote's commit. Returns the result of the step unless it succeeded.
     pub(super) async fn catch_up(&mut self, ground: &Ground) -> Result<Option<Went>, LandError> {
         let (Some(tip), true) = (ground.tip.clone(), ground.tip != ground.local) else { return Ok(None) };
         let request = PublishRequest {
@@ -127,8 +127,8 @@ impl Train {
         self.nobody_moves(why).await
     }
 
-    /// The user committed here while a landing was on its way to the remote, which has it by now. Both stay: a merge
-    /// makes them one, as `git pull` would.
+    /// The user committed here while a landing was on its way to the remote, which has it by now. Both are kept: a
+    /// merge joins them, as `git pull` would.
     async fn join(&mut self, local: Oid, remote: Oid, name: &str) -> Result<Went, LandError> {
         let (target, by) = (self.ctx.repository.target.clone(), name.to_owned());
         let joined = {
@@ -159,7 +159,7 @@ impl Train {
         }
     }
 
-    /// With `land.push`: moves the branch at the remote first. What became of it, unless all is well.
+    /// With `land.push`: moves the branch at the remote first. Returns the result of the step unless it succeeded.
     pub(super) async fn push(&mut self, new: &Oid) -> Result<Option<Went>, LandError> {
         let Some((name, old)) = self.remote.clone() else { return Ok(None) };
         match remote::push(&self.ctx, &name, old, new.clone(), self.stop.clone()).await? {
@@ -169,7 +169,7 @@ impl Train {
                 Ok(None)
             }
             Pushed::Moved => {
-                // Looked at anew, and built on what is there now.
+                // Fetch again, and build on the current commit.
                 self.remote = None;
                 self.load_cars().await?;
                 Ok(Some(Went::On))
@@ -179,7 +179,7 @@ impl Train {
                 self.nobody_moves(self.ctx.settings.redact(&why)).await.map(Some)
             }
             Pushed::Unknown(why) => {
-                // It may be there, or arrive yet: the cars stay as they are, and the next look finds out.
+                // It may have arrived, or may yet arrive: the cars stay as they are, and the next round finds out.
                 self.remote = None;
                 self.nobody_moves(self.ctx.settings.redact(&why)).await.map(Some)
             }

@@ -1,4 +1,4 @@
-//! Cars that do not come through: back to their agent, or to a person. Their work is kept either way.
+//! Cars that are refused: they go back to their agent, or to a user. Their work is kept either way.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use crate::git::{Expect, Oid, RefEdit};
 use crate::persist::until_answered;
 use crate::worker::reopen;
 
-/// Most of the other side's diff that an agent is shown.
+/// Maximum length of the other side's diff shown to an agent.
 const MAX_DIFF: usize = 24 * 1024;
 
 impl Train {
-    /// A car that the target does not take. Its agent is asked to bring both sides together, then a person.
+    /// A car that conflicts with the target. First its agent is asked to resolve the conflict, then a user.
     pub(super) async fn conflicts(
         &mut self,
         car: &Car,
@@ -53,8 +53,8 @@ impl Train {
         self.take_steps(&[(car.task.clone(), step)]).await
     }
 
-    /// As often as `land.bounces` says. Where it says nothing: once to an agent that has a session to go on with. One
-    /// that would only begin anew knows nothing of what it did, and may write over the other side.
+    /// Allowed as often as `land.bounces` says. By default once, to an agent with a session to resume. An agent that
+    /// would start over knows nothing of its earlier work, and may overwrite the other side.
     async fn may_bounce(&self, car: &Car) -> Result<bool, LandError> {
         let attempts = until_answered(|| self.ctx.services.store.attempts(&car.task)).await?;
         let has_session =
@@ -63,7 +63,7 @@ impl Train {
         Ok(answered_bounces(&attempts) < allowed)
     }
 
-    /// The work goes nowhere for now: its branch keeps it, and its lane stays.
+    /// The work does not land for now: its branch keeps it, and its lane stays.
     pub(super) async fn reject(
         &self,
         car: &Car,
@@ -80,7 +80,7 @@ impl Train {
         let (task, head) = (car.task.clone(), Oid::parse(&car.request.head)?);
         let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
             Some(lane) => ctx.repository.lanes.set_branch(&lane).map(|_| ()),
-            // Its lane is gone; the commit is still there, and has to stay.
+            // Its lane is gone; the commit still exists and must be kept.
             None => {
                 let name = format!("refs/heads/{}", task.branch());
                 let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
@@ -97,8 +97,8 @@ impl Train {
     }
 }
 
-/// How often work went back to its agent and came to an end there. Where no attempt has followed to an end of its own, the
-/// agent was never asked: that does not count.
+/// How often work was sent back to its agent and the agent ended by itself. A bounce without such an attempt after it
+/// does not count: the agent was never asked.
 fn answered_bounces(attempts: &[Attempt]) -> usize {
     let bounced = |evidence: &Evidence| matches!(evidence, Evidence::Bounced { .. });
     let answered = |n: u32| attempts.iter().any(|later| later.n > n && later.verdict.is_some());
@@ -117,7 +117,7 @@ mod tests {
         let (onto, files, theirs) = (String::new(), Vec::new(), String::new());
         attempts[0].verdict = Some(Verdict::Pass);
         attempts[0].evidence.push(Evidence::Bounced { onto, files, theirs });
-        // Those that were to answer it never ran.
+        // The attempts that were to answer it never ran.
         assert_eq!(answered_bounces(&attempts), 0);
         attempts[2].verdict = Some(Verdict::Pass);
         assert_eq!(answered_bounces(&attempts), 1);

@@ -1,9 +1,9 @@
-//! The target at the remote, with `land.push`: where it is, and moving it before the local branch.
+//! The target at the remote, with `land.push`: reads it, and moves it before the local branch.
 //!
-//! Invariant: what lands is first at the remote and then here, so a push that is refused has changed nothing; a crash in
-//! between is seen at the next look, because the remote has what was about to land. The remote moves only forwards, and
-//! only from the commit that was seen there: a lander that was replaced cannot add to what its successor pushed.
-//! Settings, hooks and addresses are those of the trust snapshot: an agent cannot redirect a push.
+//! Invariant: work lands first at the remote and then here, so a refused push has changed nothing; a crash in between
+//! is noticed in the next round, because the remote has what was about to land. The remote moves only forwards, and
+//! only from the commit that was seen there: a replaced lander cannot add to what its successor pushed. Settings, hooks
+//! and addresses are those of the trust snapshot: an agent cannot redirect a push.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use crate::worker::Stop;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// How long a hook may take before a push.
+/// Time limit of the `pre-push` hook.
 const HOOK_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Where to build and from where to move.
+/// Where to build, and from where to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Build on this: the remote is there, or behind.
+    /// Build on this commit: the remote has it, or is behind.
     On(Option<Oid>),
-    /// Both sides have what the other has not.
+    /// Each side has commits that the other lacks.
     Diverged { remote: Oid },
 }
 
-/// How a push went.
+/// The result of a push.
 pub(super) enum Pushed {
     Done,
-    /// Somebody was faster there.
+    /// The remote branch was moved by someone else first.
     Moved,
     /// It was refused.
     Refused(String),
-    /// Nobody has said whether it arrived: git was killed, or the connection broke.
+    /// Unknown whether it arrived: git was killed, or the connection broke.
     Unknown(String),
 }
 
-/// The remote that the target goes to; `None` where there is none.
+/// The remote of the target; `None` if there is none.
 pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
     let get = |key: &str| -> Result<Option<String>, GitError> {
         let ran = ctx.repository.work.bare().args(["config", "--get", key]).run()?;
@@ -49,7 +49,7 @@ pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
         None => {
             let listed = ctx.repository.work.bare().args(["remote"]).text()?;
             let mut remotes = listed.lines();
-            // One that is the only one needs no name.
+            // A single remote needs no name.
             Ok(match (remotes.next(), remotes.next()) {
                 (Some(only), None) => Some(only.to_owned()),
                 _ => None,
@@ -58,7 +58,7 @@ pub(super) fn name(ctx: &Context) -> Result<Option<String>, GitError> {
     }
 }
 
-/// Fetches the target from the remote, beside every branch of the user's; `None` where it is not there.
+/// Fetches the target from the remote without touching the user's branches; `None` if it does not exist there.
 pub(super) fn fetch(ctx: &Context, remote: &str) -> Result<Option<Oid>, GitError> {
     let target = &ctx.repository.target;
     let git = || ctx.repository.work.bare().cwd(&ctx.repository.checkout).env("GIT_TERMINAL_PROMPT", "0");
@@ -152,7 +152,7 @@ pub(super) async fn push(
     .await
 }
 
-/// What the user's `pre-push` hook has against it.
+/// The output of the user's `pre-push` hook, if it refuses.
 async fn refused_by_hook(
     ctx: &Arc<Context>,
     remote: &str,
@@ -180,7 +180,7 @@ async fn refused_by_hook(
     let stdin = format!("{name} {new} {name} {old}\n");
     let run_dir = ctx.repository.state_dir.join("gates").join(format!("push-{}", new.short()));
     let run_id = format!("push.{}.{}", new.short(), ctx.services.session);
-    // A password may stand in it.
+    // It may contain a password.
     let secrets = vec![("REMOTE".to_owned(), url.clone())];
     let shell = Shell::for_gate(ctx, &ctx.repository.checkout, &run_dir, run_id, secrets);
     let ran = shell.program(ctx, &program, &[remote, &url], stdin.as_bytes(), HOOK_LIMIT, stop).await;

@@ -1,7 +1,7 @@
-//! What the train last left on its target, so that it notices when somebody took that back.
+//! Remembers what the train last left on its target, to notice when landed work is removed from it.
 //!
-//! Invariant: a target that was deleted, or that lost landed work, is not landed on again until its user says so. The
-//! record may be older than the truth (a crash right after a landing), never ahead of it.
+//! Invariant: nothing more lands on a target that was deleted, or that lost landed work, until its user agrees. The
+//! record may be older than the truth (after a crash right after a landing), never ahead of it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,36 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, replace_file};
 
-/// What is remembered of a target.
+/// What is remembered about a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Memory {
-    /// Where the last landing left it.
+    /// Its tip after the last landing.
     tip: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
 }
 
-/// Why a train stands still until its user decides.
+/// Why a train is stopped until its user decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
-    /// Since when.
+    /// When it was stopped.
     pub at: Timestamp,
     /// What happened, and what to do.
     pub why: String,
-    /// Tasks whose work is not on the target any more.
+    /// Tasks whose work is no longer on the target.
     pub lost: Vec<String>,
 }
 
-/// What a look at the target found.
+/// The result of checking the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It has all that landed.
+    /// It contains everything that landed.
     Sound,
-    /// It has lost some of it, or is gone. `is_news` at the first look.
+    /// It has lost some of it, or is gone. `is_news` is true for the first check.
     Lost { stopped: Stopped, is_news: bool },
 }
 
-/// A ref that holds what landed while its branch does not.
+/// The ref that keeps landed work while its branch does not.
 fn keeper(target: &str) -> String {
     format!("refs/regatta/landed/{target}")
 }
@@ -61,17 +61,17 @@ fn save(state_dir: &Path, target: &str, memory: &Memory) -> Result<(), GitError>
     replace_file(&path, &serde_json::to_vec(memory).expect("our own values serialise"))
 }
 
-/// Why the train of a target stands still, if it does.
+/// Why the train of a target is stopped, if it is.
 pub fn stopped(state_dir: &Path, target: &str) -> Option<Stopped> {
     load(state_dir, target)?.stopped
 }
 
-/// A landing left the target here.
+/// Records the target's tip after a landing.
 pub(super) fn remember(repo: &Repo, target: &str, tip: &Oid) -> Result<(), GitError> {
     save(&repo.state_dir, target, &Memory { tip: tip.to_string(), stopped: None })
 }
 
-/// Looks whether the target, which is at `local`, still has what landed on it.
+/// Checks whether the target, which is at `local`, still contains what landed on it.
 pub(super) fn look(
     repo: &Repo,
     work: &Work,
@@ -94,7 +94,7 @@ pub(super) fn look(
         Some(tip) => {
             let lost = if there { lost_tasks(work, &last, tip)? } else { Vec::new() };
             if there && lost.is_empty() {
-                // The same work in other commits: somebody amended or rebased it.
+                // The same work in other commits: they were amended or rebased.
                 remember(repo, target, tip)?;
                 return Ok(Standing::Sound);
             }
@@ -126,7 +126,7 @@ pub(super) fn look(
     Ok(Standing::Lost { stopped, is_news: true })
 }
 
-/// Lets a ref of ours hold what landed: with its branch gone, nothing else might.
+/// Keeps landed work under our own ref: with its branch gone, nothing else might hold it.
 fn keep(repo: &Repo, target: &str, last: &Oid) -> Result<(), GitError> {
     let name = keeper(target);
     let old = match repo.read_ref(&name)? {
@@ -140,7 +140,7 @@ fn keep(repo: &Repo, target: &str, last: &Oid) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Tasks whose commits are in `last` and, under whatever id, not in `tip`.
+/// Tasks whose commits are in `last` but, under whatever id, not in `tip`.
 fn lost_tasks(work: &Work, last: &Oid, tip: &Oid) -> Result<Vec<String>, GitError> {
     let tasks = |of: &Oid, without: &Oid| -> Result<BTreeSet<(String, String)>, GitError> {
         let commits = work.commits_between(without, of)?;
@@ -152,7 +152,7 @@ fn lost_tasks(work: &Work, last: &Oid, tip: &Oid) -> Result<Vec<String>, GitErro
     Ok(lost)
 }
 
-/// The task and the attempt that a message names at its end.
+/// The task and the attempt in the trailers of a message.
 fn origin(message: &[u8]) -> Option<(String, String)> {
     let text = String::from_utf8_lossy(message).into_owned();
     let end = text.trim_end().rsplit("\n\n").next()?;
@@ -171,8 +171,8 @@ fn some(tasks: &[String]) -> String {
     }
 }
 
-/// Accepts the target as it is: the train goes on from there. What it had stopped for, and where it goes on; `None` where
-/// there is no such branch.
+/// Accepts the target as it is: the train continues from there. Returns the reason it was stopped for and the tip;
+/// `None` if there is no such branch.
 pub fn resume(repo: &Repo, target: &str) -> Result<Option<(Option<Stopped>, Oid)>, GitError> {
     let Some(tip) = repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(None) };
     let stopped = stopped(&repo.state_dir, target);
@@ -182,7 +182,7 @@ pub fn resume(repo: &Repo, target: &str) -> Result<Option<(Option<Stopped>, Oid)
     Ok(Some((stopped, tip)))
 }
 
-/// Whether a commit that landed on the target is not there any more.
+/// Whether a commit that landed on the target is no longer there.
 pub fn is_taken_back(repo: &Repo, target: &str, commit: &str) -> bool {
     let found = || -> Result<bool, GitError> {
         let commit = Oid::parse(commit)?;

@@ -1,4 +1,4 @@
-//! Candidates under test: held by refs of ours while their gates run, their outcomes written down for every car in
+//! Candidates under test: kept by our own refs while their gates run, with their results recorded for every car in
 //! them.
 
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::{clock, failpoint};
 pub(super) struct Test {
     id: tokio::task::Id,
     pub(super) cars: Vec<Approval>,
-    /// What it was put on, and that content.
+    /// Its base, and the tree of that.
     pub(super) base: Oid,
     on: Oid,
     pub(super) commit: Oid,
@@ -34,13 +34,13 @@ pub(super) struct Test {
     gc: Gc,
 }
 
-/// Where the refs are that hold candidates under test.
+/// Prefix of the refs that keep candidates under test.
 fn held(target: &str) -> String {
     format!("refs/regatta/train/{}/", target.replace('/', "%2F"))
 }
 
 impl Train {
-    /// A test tells nothing any more when a car in it has left, unless it landed below all the others.
+    /// Ends tests that have become meaningless because a car in them has left, unless it landed below all the others.
     pub(super) fn end_useless_tests(&mut self) {
         let here = |(_, seq): &Approval| self.cars.iter().any(|car| car.seq == *seq);
         let waits = |(task, _): &Approval| self.waiting.contains_key(task);
@@ -66,7 +66,7 @@ impl Train {
             .collect()
     }
 
-    /// Writes down what is intended, then lets the gate run beside everything else.
+    /// Records what is intended, then starts the gate in the background.
     pub(super) async fn start_test(&mut self, chain: Chain, tip: Option<&Oid>) -> Result<(), LandError> {
         let steps = self.intents(&chain, tip);
         if !steps.is_empty() {
@@ -99,7 +99,7 @@ impl Train {
         Ok(())
     }
 
-    /// Lets a ref of ours hold a candidate while it is tested, or lets go of it.
+    /// Keeps a candidate under our own ref while it is tested, or releases it.
     async fn hold(&self, commit: &Oid, yes: bool) -> Result<(), LandError> {
         let (name, commit) = (format!("{}{commit}", held(&self.ctx.repository.target)), commit.clone());
         let held = self.ctx.blocking(move |ctx| {
@@ -113,7 +113,7 @@ impl Train {
         Ok(held.await?)
     }
 
-    /// Lets go of candidates that a dead train held.
+    /// Releases candidates that a dead train kept.
     pub(super) async fn let_go(&self) -> Result<(), LandError> {
         let target = self.ctx.repository.target.clone();
         let let_go = self.ctx.blocking(move |ctx| {
@@ -130,7 +130,7 @@ impl Train {
         Ok(let_go.await?)
     }
 
-    /// The steps that fix the facts of cars that have none yet.
+    /// The steps that fix the facts of cars without an intent.
     fn intents(&self, chain: &Chain, tip: Option<&Oid>) -> Vec<(TaskId, LandStep)> {
         let mut ledger = self.ctx.memory.train.ledger();
         let fresh = chain.links.iter().map(|(n, _)| &self.cars[*n]);
@@ -196,7 +196,7 @@ impl Train {
             })
             .collect();
         match self.take_steps(&told).await {
-            // One of them has just been called off; the next look sees it.
+            // One of them has just been cancelled; the next round notices it.
             Ok(()) | Err(LandError::Store(StoreError::Conflict(_))) => {}
             Err(error) => return Err(error),
         }
@@ -218,7 +218,7 @@ impl Train {
         self.all_wait(&why).await
     }
 
-    /// Ends whatever is still under test.
+    /// Ends all running tests.
     pub(super) async fn abort_all(&mut self) {
         for test in &self.tests {
             let why = "the train stops".to_owned();
@@ -226,7 +226,7 @@ impl Train {
         }
         while self.gates.join_next().await.is_some() {}
         if !self.tests.is_empty() {
-            // Whoever lands next does it otherwise.
+            // Otherwise the next lander does it.
             let _ = self.let_go().await;
         }
         self.tests.clear();

@@ -1,9 +1,10 @@
-//! The train of one target branch: cars are tested together and side by side, and land in order, each exactly once,
+//! The train of one target branch: cars are tested together and in parallel, and land in order, each exactly once,
 //! whatever crashes in between.
 //!
 //! Order of steps, each on disk before the next: intent (the facts the candidates are made from), gate (the exact
-//! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. The ref is the only thing that
-//! cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was moved.
+//! commit that passed, for every car in it), ref moved by one compare-and-swap, landed. Moving the ref is the only step
+//! that cannot be undone; a lander that finds an intent whose candidate is already in the target knows that it was
+//! moved.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -35,36 +36,36 @@ use crate::lanes::RetireMode;
 use crate::persist::until_answered;
 use crate::worker::Stop;
 
-/// Lanes of landed cars that are taken away at the same time.
+/// Maximum number of lanes of landed cars removed at the same time.
 const MAX_RETIRING: usize = 4;
-/// Troubles with git in a row after which the train pauses.
+/// Number of git errors in a row after which the train pauses.
 const MOST_STUMBLES: u32 = 5;
-/// A car that waits for the user's checkout is looked at again after this.
+/// Interval of checks for a car that waits for the user's checkout.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What goes wrong while landing. The cars keep their places.
+/// What can go wrong while landing. The cars keep their places.
 #[derive(Debug, thiserror::Error)]
 pub enum LandError {
-    /// The store refused or is gone.
+    /// The store refused the call or is unreachable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Git could not do its part.
+    /// A git operation failed.
     #[error("could not {0}")]
     Git(#[from] GitError),
 }
 
-/// What one round of landing came to.
+/// The result of one round of landing.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// Cars that cannot move for a reason outside of them, and the reason.
     pub(crate) waiting: Vec<(TaskId, String)>,
-    /// Git or the gate could not do their part.
+    /// Git or the gate did not work.
     pub(crate) is_troubled: bool,
-    /// Another process has the train and lands our cars too.
+    /// Another process holds the train and lands our cars too.
     pub(crate) held_elsewhere: bool,
 }
 
-/// Lands every car that can land, then gives the train back.
+/// Lands every car that can land, then gives up the train.
 pub(crate) async fn round(
     ctx: Arc<Context>,
     stop: watch::Receiver<Option<Stop>>,
@@ -114,43 +115,43 @@ pub(super) struct Train {
     pub(super) ctx: Arc<Context>,
     pub(super) lander: Lander,
     pub(super) stop: watch::Receiver<Option<Stop>>,
-    /// In order, without those that wait.
+    /// The cars in order, without those that wait.
     pub(super) cars: Vec<Car>,
-    /// Those that were about to be moved, whether or not they wait: they come first.
+    /// Cars that were about to be moved, whether or not they wait: they come first.
     pub(super) begun: Vec<Car>,
-    /// What each car depends on.
+    /// The dependencies of each car.
     deps: Deps,
     pub(super) tests: Vec<Test>,
     pub(super) gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
     pub(super) waiting: BTreeMap<TaskId, Wait>,
     picture: Picture,
-    /// With `land.push`: the remote, and where the target was there at the last look.
+    /// With `land.push`: the remote, and its target when last fetched.
     pub(super) remote: Option<(String, Option<Oid>)>,
-    /// Cars that were looked at and may land.
+    /// Cars that were checked and may land.
     pub(super) fit: HashSet<Approval>,
-    /// Troubles with git in a row that no `git gc` explains.
+    /// Git errors in a row that no `git gc` explains.
     pub(super) stumbles: u32,
     /// Dependencies that are done or landed.
     met: BTreeSet<TaskId>,
-    /// While a step is tried again after `git gc` may have been in its way.
+    /// Set while a step is retried after `git gc` may have interfered.
     nobody_collects: Option<GcGuard>,
 }
 
 /// What candidates are built on, and from where the target moves.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
-    /// Where the branch is, exactly; `None` where there is none.
+    /// The exact tip of the branch; `None` if it does not exist.
     pub(super) local: Option<Oid>,
-    /// What to build on: the branch, or what the remote has and it has not yet.
+    /// What to build on: the branch, or remote commits that it does not have yet.
     pub(super) tip: Option<Oid>,
 }
 
-/// What became of a step.
+/// The result of a step.
 pub(super) enum Went {
-    /// Something changed: look again.
+    /// Something changed: decide again.
     On,
-    /// Nothing can be done but wait for a test, for a car, or for the user.
+    /// Nothing to do but wait for a test, a car, or the user.
     Nowhere,
 }
 
@@ -161,7 +162,7 @@ impl Train {
         if self.ctx.settings.config.land.test_command.is_some()
             && self.ctx.memory.train.ledger().is_first_round()
         {
-            // What cannot be let go of now stays until the next start.
+            // What cannot be released now stays until the next start.
             let _ = self.let_go().await;
         }
         let mut look = true;
@@ -185,14 +186,14 @@ impl Train {
                     }
                     Ok(Went::Nowhere) => false,
                     Err(LandError::Git(error)) if self.gets_up(&error, &gc).await? => true,
-                    // Git's trouble is nobody's fault: cars keep their places and say what they wait for.
+                    // An error of git is no car's fault: cars keep their places and show what they wait for.
                     Err(LandError::Git(error)) => {
                         let why = self.ctx.settings.redact(&with_causes(&error));
                         self.ctx.memory.train.ledger().pause(why.clone());
                         self.all_wait(&why).await?;
                         false
                     }
-                    // Somebody called a task off meanwhile: its car left by itself.
+                    // A task was cancelled meanwhile: its car left by itself.
                     Err(LandError::Store(StoreError::Conflict(_))) => self.load_cars().await?,
                     Err(error) => return Err(error),
                 };
@@ -202,7 +203,7 @@ impl Train {
                 }
             }
             if self.tests.is_empty() && self.retiring.is_empty() {
-                // Cars may have come while the last ones were looked at.
+                // Cars may have arrived while the last ones were examined.
                 if !self.load_cars().await? {
                     return Ok(());
                 }
@@ -243,7 +244,7 @@ impl Train {
         Ok(())
     }
 
-    /// Reads the cars anew; whether they are others than before. Tests of cars that are gone are ended.
+    /// Reloads the cars; returns whether they changed. Ends the tests of cars that are gone.
     pub(super) async fn load_cars(&mut self) -> Result<bool, LandError> {
         let cars = until_answered(|| self.ctx.services.store.cars(&self.ctx.repository.target)).await?;
         let mut cars =
@@ -263,9 +264,9 @@ impl Train {
         Gc::beside(self.nobody_collects.as_ref(), &self.ctx.repository.repo.common_dir)
     }
 
-    /// Git could not do something. A `git gc --prune=now` may have taken what was built and no ref reached: all of that is
-    /// made again, while no `git gc` can begin, as often as one was in the way, and otherwise the first few times. A car
-    /// whose own work is gone leaves. Whether to try again.
+    /// Handles an error of git. A `git gc --prune=now` may have removed objects that no ref reached: they are built
+    /// again while no `git gc` can start, every time one interfered, and otherwise only the first few times. A car
+    /// whose own work is gone leaves. Returns whether to try again.
     pub(super) async fn gets_up(&mut self, error: &GitError, gc: &Gc) -> Result<bool, LandError> {
         self.ctx.memory.train.ledger().chains.forget();
         self.ctx.repository.work.forget_trees();
@@ -314,8 +315,8 @@ impl Train {
         Ok(true)
     }
 
-    /// Finishes moves that checkouts have not followed yet, and looks whether the target still has what landed on it.
-    /// What became of the step, unless all is well.
+    /// Finishes moves that checkouts have not followed yet, and checks whether the target still contains what landed on
+    /// it. Returns the result of the step unless all is well.
     async fn is_held_up(&mut self, local: Option<&Oid>) -> Result<Option<Went>, LandError> {
         let looked =
             self.ctx.blocking(|ctx| unfinished::finish(&ctx.repository.repo, &ctx.repository.work)).await?;
@@ -358,8 +359,8 @@ impl Train {
         Ok(Some(Went::Nowhere))
     }
 
-    /// Lets cars wait whose dependencies left the train and did not land, or wait themselves: without them nothing that
-    /// is found out says anything about these. Whether there were any.
+    /// Makes cars wait whose dependencies left the train without landing, or wait themselves: tests without those say
+    /// nothing about these. Returns whether there were any.
     async fn without_ground(&mut self) -> Result<bool, LandError> {
         let mut waits: Vec<(Car, String)> = Vec::new();
         for car in &self.cars {
@@ -395,7 +396,7 @@ impl Train {
         Ok(!waits.is_empty())
     }
 
-    /// Does the next thing there is to do.
+    /// Takes the next step.
     async fn step(&mut self) -> Result<Went, LandError> {
         let ground = self.ground().await?;
         if let Some(went) = self.is_held_up(ground.local.as_ref()).await? {
@@ -445,7 +446,7 @@ impl Train {
 
     async fn carry_out(&mut self, decision: Decision, ground: Ground, base: Oid) -> Result<Went, LandError> {
         if !decision.refused.is_empty() {
-            // What the remote has already has to be here, too, before it counts as landed.
+            // What the remote already has must be here, too, before it counts as landed.
             let is_in = |(_, refusal): &(usize, Refusal)| *refusal == Refusal::AlreadyIn;
             if self.remote.is_some()
                 && decision.refused.iter().any(is_in)
@@ -487,11 +488,11 @@ impl Train {
         Ok(Went::Nowhere)
     }
 
-    /// This car, and no other, makes the gate fail.
+    /// This car alone makes the gate fail.
     pub(super) async fn eject(&mut self, car: Car, detail: String) -> Result<(), LandError> {
         match self.reject(&car, BlockReason::Tests, detail, Vec::new()).await {
             Ok(()) => self.ctx.memory.train.ledger().left(&car, false),
-            // It was called off meanwhile.
+            // It was cancelled meanwhile.
             Err(LandError::Store(StoreError::Conflict(_))) => {}
             Err(error) => return Err(error),
         }
@@ -512,13 +513,13 @@ impl Train {
             Refusal::Conflict(paths) => self.conflicts(&car, &paths, tip).await,
         };
         match result {
-            // It was called off meanwhile.
+            // It was cancelled meanwhile.
             Err(LandError::Store(StoreError::Conflict(_))) => Ok(()),
             other => other,
         }
     }
 
-    /// Takes a landed car's lane away beside the train: no car waits for the deletion of another's files.
+    /// Removes a landed car's lane in the background: no car waits for the deletion of another's files.
     pub(super) async fn retire(&mut self, car: &Car) {
         if self.retiring.len() >= MAX_RETIRING {
             self.retiring.join_next().await;
@@ -530,7 +531,7 @@ impl Train {
         });
     }
 
-    /// Where the target branch is, and what to build on.
+    /// The tip of the target branch, and what to build on.
     pub(super) async fn ground(&self) -> Result<Ground, LandError> {
         let target = self.ctx.repository.target.clone();
         let found = self.ctx.blocking(move |ctx| {
@@ -544,7 +545,7 @@ impl Train {
         Ok(found.await?)
     }
 
-    /// The cars keep their places. The store tells what they wait for once, for as long as that is so.
+    /// The cars keep their places. The store records what they wait for once, as long as it stays the same.
     pub(super) async fn wait(&mut self, cars: &[Car], why: &str) -> Result<(), LandError> {
         let step = LandStep::Wait { why: why.to_owned() };
         let steps: Vec<_> = cars.iter().map(|car| (car.task.clone(), step.clone())).collect();
@@ -574,7 +575,7 @@ impl Train {
         Ok(())
     }
 
-    /// Tells what is going on, for `land status`.
+    /// Writes the current activity for `land status`.
     fn draw(&mut self) {
         let tests = self.tests.iter().map(|test| TestNow {
             candidate: test.commit.to_string(),

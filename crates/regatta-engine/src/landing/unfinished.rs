@@ -1,8 +1,8 @@
-//! Moves of the target that a checkout has not followed to the end yet.
+//! Moves of the target that a checkout has not completely followed yet.
 //!
-//! Invariant: a checkout's move is on disk before the target moves and goes when its last file is in place. Whoever looks
-//! next (a train, `regatta doctor --fix`) finishes what a kill or a full disk interrupted. One process at a time moves
-//! checkouts.
+//! Invariant: a checkout's move is on disk before the target moves and is removed when its last file is in place. The
+//! next process that checks (a train, `regatta doctor --fix`) finishes what a kill or a full disk interrupted. One
+//! process at a time moves checkouts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,12 +31,12 @@ pub struct Move {
     to: String,
 }
 
-/// What became of a look at unfinished moves.
+/// The result of finishing moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// Checkouts that are complete by now, and the files in them that are the user's own.
+    /// Checkouts that are now complete, and the files in them that are the user's own.
     pub finished: Vec<(PathBuf, Vec<PathBuf>)>,
-    /// Those that are not, and why.
+    /// Checkouts that are not, and why.
     pub unfinished: Vec<(PathBuf, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Move {
         directory(&repo.state_dir).join(format!("{name}.json"))
     }
 
-    /// Writes it down.
+    /// Records the move.
     pub(super) fn begin(&self, repo: &Repo) -> Result<(), GitError> {
         let text = serde_json::to_vec(self).expect("our own values serialise");
         replace_file(&self.file(repo), &text)
@@ -68,7 +68,7 @@ impl Move {
         self.file(repo).exists()
     }
 
-    /// The checkout is complete, or never began.
+    /// The checkout is complete, or its move never began.
     pub(super) fn end(&self, repo: &Repo) {
         fs::remove_file(self.file(repo)).ok();
     }
@@ -79,7 +79,7 @@ pub(super) fn alone(repo: &Repo) -> Result<FileLock, GitError> {
     FileLock::wait(directory(&repo.state_dir).join("lock"))
 }
 
-/// Every move that is not finished.
+/// Every unfinished move.
 pub fn unfinished(state_dir: &Path) -> Result<Vec<Move>, GitError> {
     let dir = directory(state_dir);
     let Some(entries) = absent_is_none(fs::read_dir(&dir)).map_err(io("list", &dir))? else {
@@ -95,7 +95,7 @@ pub(crate) fn has_unfinished(state_dir: &Path) -> bool {
     unfinished(state_dir).is_ok_and(|moves| !moves.is_empty())
 }
 
-/// Finishes what was interrupted.
+/// Finishes interrupted moves.
 pub fn finish(repo: &Repo, work: &Work) -> Result<Looked, GitError> {
     if unfinished(&repo.state_dir)?.is_empty() {
         return Ok(Looked::default());
@@ -104,7 +104,7 @@ pub fn finish(repo: &Repo, work: &Work) -> Result<Looked, GitError> {
     finish_alone(repo, work)
 }
 
-/// The same for whoever is [`alone`].
+/// The same for a caller that holds [`alone`].
 pub(super) fn finish_alone(repo: &Repo, work: &Work) -> Result<Looked, GitError> {
     let mut looked = Looked::default();
     for one in unfinished(&repo.state_dir)? {
@@ -131,7 +131,7 @@ pub(super) fn finish_alone(repo: &Repo, work: &Work) -> Result<Looked, GitError>
     Ok(looked)
 }
 
-/// Files of the user's that stay, or what has to be waited for.
+/// Returns the user's files that stay, or what has to be waited for.
 fn finish_one(repo: &Repo, work: &Work, one: &Move) -> Result<Result<Vec<PathBuf>, String>, GitError> {
     let done = Ok(Ok(Vec::new()));
     let found = repo.checkouts()?.into_iter().find(|checkout| checkout.git_dir == one.git_dir);
@@ -147,7 +147,7 @@ fn finish_one(repo: &Repo, work: &Work, one: &Move) -> Result<Result<Vec<PathBuf
     else {
         return done;
     };
-    // The branch never moved, or the user has taken it elsewhere since.
+    // The branch never moved, or the user has moved it elsewhere since.
     if !work.exists(&to)? || !work.exists(&from)? || !work.is_ancestor(&to, &tip)? {
         return done;
     }

@@ -9,8 +9,8 @@ use super::train::{LandError, Train};
 use crate::git::Oid;
 
 impl Train {
-    /// Sends away every car that brings a `.regatta` along: in a checkout it would become live state. Each is looked at
-    /// once. Says whether any was sent away.
+    /// Refuses every car that contains a `.regatta`: in a checkout it would become live state. Each is checked once.
+    /// Returns whether any was refused.
     pub(super) async fn refuse_unfit(&mut self) -> Result<bool, LandError> {
         let mut refused = false;
         for car in self.cars.clone() {
@@ -27,7 +27,7 @@ impl Train {
             );
             refused = true;
             match self.reject(&car, BlockReason::Policy, detail, vec![".regatta".to_owned()]).await {
-                // It was called off meanwhile.
+                // It was cancelled meanwhile.
                 Err(LandError::Store(StoreError::Conflict(_))) => {}
                 other => other?,
             }
@@ -38,7 +38,7 @@ impl Train {
     async fn brings_state(&self, car: &Car) -> Result<bool, LandError> {
         let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
         let brings = move |ctx: &crate::context::Context| {
-            // A commit that is gone is another step's trouble.
+            // A missing commit is handled by another step.
             if !ctx.repository.work.exists(&head)? || !ctx.repository.work.holds_state(&head)? {
                 return Ok(false);
             }

@@ -1,8 +1,8 @@
-//! Who may take a task's lane away, or begin to work in it: one at a time, in all processes of a project.
+//! The right to remove a task's lane, or to start working in it: one process at a time, across a project.
 //!
-//! Invariant: a lane goes only while its [`Alone`] is held, after a look under it that found the task in a state in
-//! which nobody works. An engine that has claimed a task waits for it once before it touches the lane: whoever was
-//! taking the lane away has ended by then, and whoever comes later finds the task claimed.
+//! Invariant: a lane is removed only while its [`Alone`] is held, after a check under it that found the task in a state
+//! in which no agent works. An engine that has claimed a task waits for it once before it touches the lane: a removal
+//! has ended by then, and a later one finds the task claimed.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::Lanes;
 use super::record::{record_path, records_dir};
 use crate::git::{FileLock, GitError, Repo};
 
-/// Nobody else takes this task's lane away, or begins to work in it, while this lives.
+/// While this lives, no other process removes this task's lane or starts working in it.
 #[derive(Debug)]
 pub struct Alone {
     lock: Option<FileLock>,
@@ -27,7 +27,7 @@ impl Alone {
         let record = record_path(repo, task);
         loop {
             let lock = FileLock::wait(path.clone())?;
-            // The one before us may have deleted the file that we waited for.
+            // The previous holder may have deleted the file that we waited for.
             if lock.is_at(&path) {
                 return Ok(Self { lock: Some(lock), path, record });
             }

@@ -1,7 +1,8 @@
-//! The `.claude` of a project of parallel-orchestra, copied to the root of a lane as that tool copies it.
+//! The `.claude` of a parallel-orchestra project, copied to the root of a lane as that tool copies it.
 //!
-//! Left out, as there: `CLAUDE.md`, `settings.json`, `logs`, `memory`, and of `reports` all but `plan-report-*.md`.
-//! Other than there, nothing replaces a tracked file, and nothing that is copied is ever committed: see `bring_in`.
+//! Left out, as there: `CLAUDE.md`, `settings.json`, `logs`, `memory`, and of `reports` everything but
+//! `plan-report-*.md`. Unlike there, nothing replaces a tracked file, and no copied file is ever committed: see
+//! `bring_in`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use super::bring_in::is_tracked;
 use super::{Lane, Lanes};
 use crate::git::{GitError, absent_is_none, io};
 
-/// What is not copied.
+/// Names that are not copied.
 const LEFT_OUT: [&str; 4] = ["CLAUDE.md", "settings.json", "logs", "memory"];
-/// How deep directories are followed.
+/// Maximum depth of directories.
 const DEEPEST: usize = 16;
 
 impl Lanes {
-    /// Copies the files of `from` to the lane's `.claude`. Without `from` there is nothing to do.
+    /// Copies the files of `from` to the lane's `.claude`. Does nothing if `from` does not exist.
     pub(crate) fn bring_assets(&self, lane: &Lane, from: &Path) -> Result<Vec<PathBuf>, GitError> {
         let mut found = Vec::new();
         walk(from, Path::new(""), 0, &mut found)?;
@@ -45,7 +46,7 @@ impl Lanes {
     }
 }
 
-/// Regular files below `root`, from there. Links are not followed.
+/// Regular files below `root`, relative to it. Links are not followed.
 fn walk(root: &Path, below: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), GitError> {
     let dir = root.join(below);
     let Some(entries) = absent_is_none(fs::read_dir(&dir)).map_err(io("read", &dir))? else { return Ok(()) };

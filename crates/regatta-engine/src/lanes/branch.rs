@@ -1,24 +1,24 @@
-//! The branch a user sees for a task.
+//! The branch with a task's work.
 
 use std::path::PathBuf;
 
 use super::{Lane, Lanes};
 use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome};
 
-/// What became of `regatta/<id>`.
+/// The result of moving `regatta/<id>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchMove {
-    /// It now names the lane's HEAD.
+    /// It now points at the lane's HEAD.
     Moved(Oid),
     /// It already did.
     Unchanged(Oid),
-    /// Somebody has it checked out; moving it would change their files under them.
+    /// It is checked out; moving it would change files under the user.
     CheckedOut { at: PathBuf, head: Oid },
 }
 
 impl Lanes {
-    /// Moves `regatta/<id>` to the lane's HEAD. A tip that this would drop is saved first: somebody may have
-    /// committed there by hand.
+    /// Moves `regatta/<id>` to the lane's HEAD. A tip that this would drop is saved first: a user may have committed
+    /// there.
     pub fn set_branch(&self, lane: &Lane) -> Result<BranchMove, GitError> {
         let (name, head) = (format!("refs/heads/{}", lane.task.branch()), lane.head()?);
         loop {

@@ -1,6 +1,6 @@
 //! Files of the user's checkout that a lane needs and git does not carry: `.env`, local settings, personas.
 //!
-//! Invariant: what is brought in is never committed by Regatta, never replaces a tracked file, and never leaves the
+//! Invariant: a brought-in file is never committed by Regatta, never replaces a tracked file, and never leaves the
 //! lane: no path may climb out, and no link on the way is followed.
 
 use std::collections::BTreeSet;
@@ -15,29 +15,29 @@ use crate::git::{GitError, absent_is_none, io, replace_file};
 /// What to bring in, relative to the user's checkout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Includes {
-    /// Lines of `.worktreeinclude`, in gitignore syntax. Only files git does not track are taken.
+    /// Lines of `.worktreeinclude`, in gitignore syntax. Only untracked files are taken.
     pub patterns: Vec<String>,
     /// Paths or globs to copy.
     pub include: Vec<String>,
-    /// Paths to link to.
+    /// Paths to link.
     pub link: Vec<String>,
     /// Directories of agent definitions, such as `.claude/agents`.
     pub personas: Vec<String>,
 }
 
-/// What was brought in.
+/// The result of bringing in files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BroughtIn {
     /// Copied files.
     pub copied: Vec<PathBuf>,
     /// Links.
     pub linked: Vec<PathBuf>,
-    /// What was asked for and left out, with why.
+    /// Requested paths that were left out, with the reason.
     pub skipped: Vec<(PathBuf, &'static str)>,
 }
 
 impl Lanes {
-    /// The lines of the checkout's `.worktreeinclude`; none if there is no such file.
+    /// The lines of the checkout's `.worktreeinclude`; empty if there is no such file.
     pub fn worktree_include(&self) -> Result<Vec<String>, GitError> {
         let path = self.checkout_root().join(".worktreeinclude");
         let text = absent_is_none(fs::read_to_string(&path)).map_err(io("read", &path))?.unwrap_or_default();
@@ -83,8 +83,8 @@ impl Lanes {
         Ok(done)
     }
 
-    /// Variables for the agent's own git: no maintenance in the background, and what was brought in is ignored, so
-    /// that the agent's `git add -A` does not take it either.
+    /// Variables for the agent's own git: no background maintenance, and brought-in files are ignored, so that the
+    /// agent's `git add -A` does not take them either.
     pub fn agent_git_env(&self, lane: &Lane) -> Result<Vec<(String, String)>, GitError> {
         let mut rules = self.work.trust().user_excludes();
         rules.push(b'\n');
@@ -110,7 +110,7 @@ impl Lanes {
         self.repo.main_worktree.as_ref().unwrap_or(&self.repo.toplevel)
     }
 
-    /// Files of the checkout that git does not track and that one of the patterns names.
+    /// Untracked files of the checkout that match one of the patterns.
     fn untracked_matching(&self, includes: &Includes) -> Result<Vec<PathBuf>, GitError> {
         let mut rules = includes.patterns.join("\n");
         for path in includes.include.iter().chain(&includes.personas) {
@@ -139,7 +139,7 @@ impl Lanes {
         Ok(listed.split(|b| *b == 0).filter(|p| !p.is_empty()).map(|p| OsStr::from_bytes(p).into()).collect())
     }
 
-    /// Where to write `path` in the lane, its directories made; or why not.
+    /// Where to write `path` in the lane, with its directories created; or why not.
     pub(super) fn free_place(
         &self,
         lane: &Lane,
@@ -163,12 +163,12 @@ impl Lanes {
     }
 }
 
-/// The path itself is tracked, or something below it is.
+/// Whether the path itself or something below it is tracked.
 pub(super) fn is_tracked(path: &Path, tracked: &BTreeSet<PathBuf>) -> bool {
     tracked.range(path.to_owned()..).next().is_some_and(|next| next.starts_with(path))
 }
 
-/// A path as somebody configured it, refused unless it stays inside.
+/// A configured path, refused unless it stays inside.
 fn inside(path: &str) -> Result<PathBuf, GitError> {
     let given = Path::new(path);
     let escapes = |why| GitError::Escapes { path: given.to_owned(), why };

@@ -1,7 +1,7 @@
-//! A lane's work as it is now, as a commit, while its agent may be at it.
+//! Captures a lane's current work as a commit, while its agent may be running.
 //!
-//! Invariant: nothing of the lane, its index, its refs or the repository's objects is changed. The commit and what it
-//! holds are in a quarantine, and are made by our own git from a copy of the index.
+//! Invariant: nothing of the lane, its index, its refs or the repository's objects is changed. The commit and its
+//! objects are in a quarantine, and are made by our own git from a copy of the index.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,42 +18,42 @@ use super::{Lane, Lanes};
 use crate::clock;
 use crate::git::{GitError, Oid, Quarantine, copy_index, oid_line};
 
-/// More uncommitted paths than this are named and not read.
+/// Beyond this many uncommitted paths, they are named but not read.
 const MOST_PATHS: usize = 20_000;
-/// More bytes than this in uncommitted files are not read.
+/// Beyond this many bytes, uncommitted files are not read.
 const MOST_BYTES: u64 = 64 << 20;
-/// A file that was changed so few seconds before it was looked at may be changed again without its times telling.
+/// A file changed this many seconds or less before the check may change again without a visible change of its times.
 const RACY: i64 = 2;
 
-/// What a lane's work was found to be, and by which signs it is known to be still the same.
+/// A lane's captured work, and the signs by which it is known to be unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Capture {
-    /// The commit: the lane's HEAD, or one on top of it that holds what is not committed.
+    /// The commit: the lane's HEAD, or one on top of it with the uncommitted work.
     pub(crate) commit: Oid,
-    /// How much was read for it.
+    /// How many bytes were read for it.
     pub(crate) bytes: u64,
     signature: String,
 }
 
-/// How a look at a lane ended.
+/// The result of capturing a lane.
 #[derive(Debug)]
 pub(crate) enum Captured {
-    /// This is its work.
+    /// Its work.
     Work(Capture),
-    /// This is what is committed of it, and these paths are changed beyond that; they could not be read.
+    /// Its committed work, and paths with further changes that could not be read.
     Named { head: Oid, paths: Vec<PathBuf>, why: String },
 }
 
 struct Uncommitted {
-    /// Gone from the files.
+    /// Deleted files.
     gone: BTreeSet<PathBuf>,
-    /// Changed, new or in conflict.
+    /// Changed, new or conflicting files.
     there: BTreeSet<PathBuf>,
 }
 
 impl Lanes {
-    /// The lane's work now. `last` is what was found before, which is the answer again where nothing has changed:
-    /// then no file is read.
+    /// The lane's current work. `last` is the previous capture, which is returned again if nothing has changed: then no
+    /// file is read.
     pub(crate) fn capture(
         &self,
         lane: &Lane,
@@ -95,7 +95,7 @@ impl Lanes {
             return Ok(uncommitted.named(head, why));
         }
         match self.commit_of(lane, head, quarantine, index, &uncommitted) {
-            // One that may have changed while it was read is looked at anew the next time.
+            // A file that may have changed while it was read is read again the next time.
             Ok(commit) => {
                 let signature = if settled { signature } else { String::new() };
                 Ok(Captured::Work(Capture { commit, bytes, signature }))
@@ -114,7 +114,7 @@ impl Lanes {
         uncommitted: &Uncommitted,
     ) -> Result<Oid, GitError> {
         let command = || quarantine.beside(&self.work, &lane.path, index);
-        // What is gone first and by force: a directory or a link may stand in its place by now.
+        // Deletions come first and by force: a directory or a link may have replaced the file by now.
         for (flags, paths) in [
             (&["--force-remove"][..], &uncommitted.gone),
             (&["--add", "--remove", "--replace"][..], &uncommitted.there),
@@ -129,7 +129,7 @@ impl Lanes {
         if tree == self.work.tree_of(head)? {
             return Ok(head.clone());
         }
-        // The same work makes the same commit, whoever asks and whenever.
+        // The same work always makes the same commit.
         let mut commit = quarantine.bare(&self.work).arg("commit-tree").arg(&tree).arg("-p").arg(head);
         for role in ["AUTHOR", "COMMITTER"] {
             for (what, value) in [("NAME", "Regatta"), ("EMAIL", "regatta@localhost"), ("DATE", "@0 +0000")] {
@@ -139,7 +139,7 @@ impl Lanes {
         oid_line(&commit.args(["--no-gpg-sign", "-F", "-"]).stdin("not committed yet\n").bytes()?)
     }
 
-    /// Which files differ from the index, in one walk, without reading any that its times show to be the same.
+    /// Files that differ from the index, in one walk, without reading any that its times show to be unchanged.
     fn uncommitted_in(
         &self,
         lane: &Lane,
@@ -161,7 +161,7 @@ impl Lanes {
                 };
             }
         }
-        // What is gone is listed as changed, too.
+        // Deleted files are listed as changed, too.
         there.retain(|path| !gone.contains(path));
         Ok(Uncommitted { gone, there })
     }
@@ -174,7 +174,7 @@ impl Uncommitted {
     }
 }
 
-/// The tag and the path of `? <path>` or `<tag> <mode> <oid> <stage> TAB <path>`. A directory is a repository of its own.
+/// The tag and the path of `? <path>` or `<tag> <mode> <oid> <stage> TAB <path>`. A directory is a nested repository.
 fn tagged(entry: &[u8]) -> Option<(u8, PathBuf)> {
     let (tag, rest) = (*entry.first()?, entry.get(2..)?);
     let path = match tag {
@@ -184,7 +184,7 @@ fn tagged(entry: &[u8]) -> Option<(u8, PathBuf)> {
     (!path.is_empty() && !path.ends_with(b"/")).then(|| (tag, OsStr::from_bytes(path).into()))
 }
 
-/// By which signs the work is the same, how much there is to read, and whether the signs can be relied upon.
+/// The signs by which the work is recognised, how much there is to read, and whether the signs are reliable.
 fn signature(
     lane: &Lane,
     head: &Oid,

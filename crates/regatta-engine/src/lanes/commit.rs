@@ -1,7 +1,7 @@
-//! Committing what an agent left uncommitted, on the user's behalf.
+//! Commits what an agent left uncommitted, on the user's behalf.
 //!
-//! Invariant: the commit holds the task's work and nothing else, and a commit that is refused loses nothing: the work
-//! stays in the lane and is under a salvage ref as well.
+//! Invariant: the commit contains the task's work and nothing else, and a refused commit loses nothing: the work stays
+//! in the lane and is under a salvage ref as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct CommitRequest<'a> {
     pub message: String,
     /// Author's and committer's date.
     pub at: Timestamp,
-    /// More paths that are not the task's work, relative to the lane.
+    /// Further paths that are not the task's work, relative to the lane.
     pub exclude: Vec<PathBuf>,
     /// The user's commit hooks.
     pub hooks: Hooks<'a>,
@@ -30,33 +30,33 @@ pub struct CommitRequest<'a> {
 /// A commit that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The commit; the lane's HEAD is there now.
+    /// The commit, which is now the lane's HEAD.
     pub oid: Oid,
     /// Its tree.
     pub tree: Oid,
-    /// What it changes.
+    /// The changed files.
     pub files: Vec<PathBuf>,
-    /// Repositories inside the lane, left out.
+    /// Nested repositories in the lane, left out.
     pub nested: Vec<PathBuf>,
-    /// Hook files that were not there when the agent began, and were not run.
+    /// Hook files that did not exist when the agent started, and were not run.
     pub unknown_hooks: Vec<String>,
 }
 
-/// How an attempt to commit ended.
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum CommitOutcome {
-    /// Done.
+    /// The commit was made.
     Committed(Committed),
-    /// The lane's files are what HEAD has.
+    /// The lane's files equal HEAD.
     NothingToCommit,
-    /// A hook of the user's said no.
+    /// One of the user's hooks refused it.
     HookRefused { hook: String, output: String, salvaged: Option<SalvageRef> },
     /// The user wants signed commits and signing failed.
     SigningFailed { output: String, salvaged: Option<SalvageRef> },
-    /// A submodule holds uncommitted work, which a commit here would leave behind.
+    /// A submodule has uncommitted work, which a commit here would leave behind.
     DirtySubmodule { path: PathBuf },
-    /// The agent changed the hooks of its lane. Ask again with [`Hooks::Skip`] to commit without them.
+    /// The agent changed the hooks of its lane. Call again with [`Hooks::Skip`] to commit without them.
     HookChanged { files: Vec<String>, salvaged: Option<SalvageRef> },
     /// The agent left a merge with conflicts, or stopped within a rebase: its HEAD is not its work.
     Unfinished { operation: Operation, paths: Vec<PathBuf>, salvaged: Option<SalvageRef> },
@@ -142,7 +142,7 @@ impl Lanes {
         };
         let (who, why) = (self.work.identity(), message.lines().next().unwrap_or_default());
         self.move_head(lane, &Move { from: &head, to: &oid, who: &who, at: request.at, why })?;
-        // What it decided to take before HEAD held the commit is gone by now, and is written again.
+        // Objects that it chose to remove before HEAD held the commit are gone by now, and are written again.
         if gc.was_at_work() {
             wait_for_gc(&self.repo.common_dir);
             if !self.work.is_whole(&oid, &head)? {
@@ -156,7 +156,7 @@ impl Lanes {
             fs::remove_file(lane.git_dir.join(name)).ok();
         }
         let files = match &mut hooks {
-            // What a hook added is known only by looking.
+            // Only another check shows what a hook added.
             Some(hooks) => {
                 hooks.env = self.hook_env(lane, &oid, request.at)?;
                 hooks.call("post-commit", &[]).ok();
@@ -168,8 +168,8 @@ impl Lanes {
         Ok(CommitOutcome::Committed(Committed { oid, tree, files, nested: status.nested, unknown_hooks }))
     }
 
-    /// Stages the lane's work from `head` and its files alone: what the old index listed may be gone. Changed files are
-    /// read again.
+    /// Stages the lane's work from `head` and its files alone: objects listed in the old index may be gone. Changed
+    /// files are read again.
     fn stage_again(
         &self,
         lane: &Lane,
@@ -182,7 +182,7 @@ impl Lanes {
         self.stage(lane, index, &status)
     }
 
-    /// Runs the hooks before the commit; the message as they left it, or who refused and what it said.
+    /// Runs the hooks before the commit; returns the message as they left it, or the refusing hook and its output.
     fn ask_hooks(
         &self,
         hooks: Option<&mut HookRun<'_, '_>>,
@@ -212,7 +212,7 @@ impl Lanes {
         Ok(Ok(left))
     }
 
-    /// The commit, signed if the user signs theirs. The inner error is what the signing program said.
+    /// The commit, signed if the user signs commits. The inner error is the output of the signing program.
     fn write_commit(
         &self,
         tree: &Oid,
@@ -249,7 +249,7 @@ impl Lanes {
         }
     }
 
-    /// What makes HEAD something else than the agent's work.
+    /// The unfinished operation because of which HEAD is not the agent's work.
     fn unfinished(&self, lane: &Lane, status: &Status) -> Option<(Operation, Vec<PathBuf>)> {
         let unmerged = status.changes.iter().filter(|change| change.kind == ChangeKind::Unmerged);
         let paths: Vec<PathBuf> = unmerged.map(|change| change.path.clone()).collect();
@@ -260,12 +260,12 @@ impl Lanes {
     }
 }
 
-/// A directory of hooks for other occasions, or of samples, has no part in a commit.
+/// A directory with only samples or hooks for other occasions has no part in a commit.
 fn has_commit_hooks(dir: &Path) -> bool {
     COMMIT_HOOKS.iter().any(|hook| is_executable(&dir.join(hook)))
 }
 
-/// The other parents of a merge the agent resolved but did not commit.
+/// The other parents of a merge that the agent resolved but did not commit.
 fn merge_heads(lane: &Lane) -> Vec<Oid> {
     let heads = fs::read_to_string(lane.git_dir.join("MERGE_HEAD")).unwrap_or_default();
     heads.lines().filter_map(|line| Oid::parse(line).ok()).collect()

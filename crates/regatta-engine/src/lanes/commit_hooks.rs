@@ -1,7 +1,7 @@
-//! Running the user's commit hooks as git would, through a caller that can supervise them.
+//! Runs the user's commit hooks as git would, through a caller that can supervise them.
 //!
-//! Invariant: only hooks with the content that the user trusts are handed to the caller (see
-//! `git/trusted_hooks.rs`), and the git commands inside them obey the trust snapshot, not what an agent wrote.
+//! Invariant: only hooks with content that the user trusts are passed to the caller (see `git/trusted_hooks.rs`), and
+//! git commands inside them obey the trust snapshot, not what an agent wrote.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use regatta_core::time::Timestamp;
 use super::{Lane, Lanes};
 use crate::git::{GitError, HookSource, Oid, hook_fingerprint, is_executable};
 
-/// Whether hooks run, and who runs them.
+/// Whether hooks run, and how.
 pub enum Hooks<'a> {
-    /// None run.
+    /// No hooks run.
     Skip,
-    /// The caller runs each: it can time it out, sandbox it and kill its tree.
+    /// The caller runs each hook: it can time it out, sandbox it and kill its tree.
     Run(&'a mut dyn FnMut(HookCall) -> HookResult),
 }
 
@@ -40,21 +40,21 @@ pub struct HookCall {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// What it did.
+/// The result of a hook.
 #[derive(Clone, Debug)]
 pub struct HookResult {
-    /// It ended with 0.
+    /// Whether it exited with 0.
     pub ok: bool,
-    /// What it said.
+    /// Its output.
     pub output: String,
 }
 
-/// The hooks in force for one commit.
+/// The hooks to run for one commit.
 pub(super) enum InForce {
     From(PathBuf),
-    /// None were there when the agent began; these are there now and do not run.
+    /// There were none when the agent started; these exist now and do not run.
     Unknown(Vec<String>),
-    /// These are not what they were.
+    /// These have changed.
     Changed(Vec<String>),
 }
 
@@ -71,7 +71,7 @@ impl Lanes {
                 if now == *trusted {
                     return Ok(InForce::From(dir));
                 }
-                // The agent left them alone, and what it found is not what the user trusts: other hooks have landed.
+                // The agent did not change them, but they are not the ones the user trusts: other hooks have landed.
                 if then == now && !trusted.is_empty() {
                     return self.work.trust().trusted_hooks_dir(&dir).map(InForce::From);
                 }
@@ -114,7 +114,7 @@ impl Lanes {
     }
 }
 
-/// One commit's hooks, called one after the other.
+/// The hooks of one commit, called one after the other.
 pub(super) struct HookRun<'a, 'b> {
     pub(super) dir: &'a Path,
     pub(super) lane: &'a Lane,
@@ -123,12 +123,12 @@ pub(super) struct HookRun<'a, 'b> {
 }
 
 impl HookRun<'_, '_> {
-    /// Whether there is such a hook to run.
+    /// Whether this hook exists.
     pub(super) fn has(&self, hook: &str) -> bool {
         is_executable(&self.dir.join(hook))
     }
 
-    /// Runs a hook if there is one; `Err` holds what a refusing one said.
+    /// Runs a hook if it exists; `Err` contains the output of a refusing one.
     pub(super) fn call(&mut self, hook: &'static str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
         if !self.has(hook) {
             return Ok(());

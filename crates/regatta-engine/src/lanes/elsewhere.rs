@@ -1,18 +1,18 @@
-//! Commits that were made while an agent worked, and not in its lane: on a branch of its own, in a worktree that one of
-//! its tools made. Nobody lands them, so somebody has to be told where they are.
+//! Commits made while an agent worked, but outside its lane: on another branch, or in a worktree that one of its tools
+//! created. They never land, so the user must be informed of them.
 
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
 use crate::git::{Checkout, GitError, HeadRef, load_head};
 
-/// Branches that are looked at, and places that are told.
+/// Maximum number of branches examined, and of places reported.
 const MOST: usize = 100;
 const TOLD: usize = 3;
 
 impl Lanes {
-    /// Branches, and worktrees on no branch, with commits that were made since then and that `lane` does not have.
-    /// Regatta's own branches and the target are not among them.
+    /// Branches, and worktrees on no branch, with commits made since then that `lane` does not have. Regatta's own
+    /// branches and the target are left out.
     pub(crate) fn left_elsewhere(
         &self,
         lane: &Lane,
@@ -48,9 +48,9 @@ impl Lanes {
         Ok(found)
     }
 
-    /// Whether a worktree that is on no branch has a commit that was made since then and that no branch has.
+    /// Whether a worktree on no branch has a commit made since then that no branch has.
     fn has_stray(&self, lane: &Lane, checkout: &Checkout, since: i64) -> Result<bool, GitError> {
-        // One that is taken away at this moment has nothing that could be looked at.
+        // A worktree that is being removed has nothing to examine.
         let Ok(HeadRef::Detached(head)) = load_head(&self.repo, &checkout.git_dir) else { return Ok(false) };
         let listed =
             self.repo.real().args(["log", "-1", "--format=%ct"]).arg(&head).args(["--not", "--branches"]);

@@ -1,6 +1,6 @@
-//! A checkout of a candidate for its gate: leased for one run of the test command, then given back.
+//! A checkout of a candidate for its gate: leased for one run of the test command, then returned.
 //!
-//! Each lease has a place of its own, so that gates run side by side, also on the same commit.
+//! Each lease has its own directory, so that gates can run in parallel, even on the same commit.
 
 use std::fs;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use regatta_core::id::TaskId;
 use super::{Lane, Lanes};
 use crate::git::{GitError, Oid, io, unique_suffix};
 
-/// A checkout that is ours until it is given back; dropping it gives it back too.
+/// A leased checkout; dropping it returns it.
 #[derive(Debug)]
 #[must_use]
 pub struct Leased {
@@ -28,7 +28,7 @@ impl Deref for Leased {
 }
 
 impl Leased {
-    /// Gives it back, with whatever a test left in it: none of that is work. Blocks, as all of git does here.
+    /// Returns it, with whatever a test left in it: none of that is work. Blocks, as all git operations here.
     pub fn give_back(mut self) -> Result<(), GitError> {
         self.is_back = true;
         self.lanes.discard(&self.lane)
@@ -38,20 +38,20 @@ impl Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         if !self.is_back {
-            // Whoever let it go had something worse to tell. What cannot be taken away now is swept later.
+            // A caller that drops it has a worse error to report. What cannot be removed now is swept later.
             self.lanes.discard(&self.lane).ok();
         }
     }
 }
 
 impl Lanes {
-    /// A checkout of exactly `commit`, for as long as the answer lives. Any number at once.
+    /// A checkout of exactly `commit`, until the lease is dropped. Any number at once.
     pub fn lease(&self, commit: &Oid) -> Result<Leased, GitError> {
         let name = format!("gate-{}-{}", commit.short(), unique_suffix());
         let task = TaskId::parse(&format!("_{name}")).expect("hex digits make a task id");
         let held = self.hold(&task)?;
         if let Some(left) = self.find(&task)? {
-            // Of a process with our id that was killed.
+            // Left by a killed process with our id.
             self.unregister(&left)?;
         }
         let parent = self.root.join(".readers");

@@ -1,7 +1,7 @@
-//! Mending a lane that a crash, a power cut or somebody's `rm` left broken.
+//! Repairs a lane that a crash, a power cut or an `rm` left broken.
 //!
-//! Invariant: healing adds what is missing and drops nothing. Files that are there stay as uncommitted work; what only
-//! the index still holds goes to a salvage ref.
+//! Invariant: healing adds what is missing and drops nothing. Existing files stay as uncommitted work; content that
+//! only the index still has goes to a salvage ref.
 
 use std::fs;
 use std::io::Read as _;
@@ -17,7 +17,7 @@ use crate::git::{GitError, Oid, checkout_path, io};
 const GONE: &str = "its directory is gone";
 const UNKNOWN: &str = "git does not know it any more";
 
-/// What is wrong with a lane, found without a process.
+/// What is wrong with a lane, found without starting a process.
 pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> {
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     match () {
@@ -56,7 +56,7 @@ fn has_index(lane: &Lane) -> bool {
 }
 
 impl Lanes {
-    /// What somebody did to a lane that leaves no work to judge in it; `None` where there may be some.
+    /// Damage to a lane that leaves no work to judge in it; `None` if there may be some.
     pub fn harm(&self, lane: &Lane) -> Option<&'static str> {
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         match lane_head::load(&self.repo, &lane.git_dir) {
@@ -68,14 +68,14 @@ impl Lanes {
         }
     }
 
-    /// Makes a broken lane whole. A lane whose directory is gone is checked out again at its own HEAD, not at base.
+    /// Repairs a broken lane. A lane whose directory is gone is checked out again at its own HEAD, not at base.
     pub(super) fn heal(&self, lane: &mut Lane, record: &LaneRecord) -> Result<(), GitError> {
         let _one_at_a_time = self.lock_admin()?;
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         let is_gone = !is_dir || record.healing;
         if is_gone {
-            // A link or a file in its place is set aside, never followed. What a healing that was killed brought back
-            // goes: nobody could tell the files it lacks from files that were deleted.
+            // A link or a file in its place is set aside, never followed. Files restored by a killed healing are
+            // removed: files still missing could not be distinguished from deleted ones.
             match record.healing {
                 true => self.trash(&lane.path)?,
                 false if lane.path.symlink_metadata().is_ok() => self.keep_aside(&lane.path)?,
@@ -90,7 +90,7 @@ impl Lanes {
         }
         if !has_dot_git(lane) {
             let dot_git = lane.path.join(".git");
-            // An agent that ran `git init` here made a repository of its own: out of the way, but kept.
+            // An agent that ran `git init` here made its own repository: moved out of the way, but kept.
             if dot_git.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
                 self.keep_aside(&dot_git)?;
             }
@@ -142,7 +142,7 @@ impl Lanes {
         Ok(head)
     }
 
-    /// The newest commit that the reflog, the task's branch or the record name and that still exists.
+    /// The newest existing commit named by the reflog, the task's branch or the record.
     fn last_known_head(&self, lane: &Lane) -> Result<Oid, GitError> {
         let log = fs::read_to_string(lane.git_dir.join("logs/HEAD")).unwrap_or_default();
         let logged = log
@@ -165,7 +165,7 @@ impl Lanes {
     pub(super) fn save_index(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
         let index = lane.git_dir.join("index");
         let Ok(meta) = index.metadata() else { return Ok(()) };
-        // An index that cannot be read holds nothing that could be saved.
+        // An unreadable index contains nothing that could be saved.
         let Ok(trees) = self.staged_trees(lane, &index) else { return Ok(()) };
         let begun = self.begun_in(lane, head)?;
         let staged_at = meta.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());

@@ -1,8 +1,8 @@
-//! A lane's index, made again by Regatta, and its files compared with what is committed.
+//! Rebuilds a lane's index, and compares its files with what is committed.
 //!
 //! Invariant: after [`Lanes::rebuild_index`], nothing that an agent wrote into its index hides a difference between the
-//! lane's files and a commit: no flag (assume-unchanged, skip-worktree), no cached time or size, no extension. Of the
-//! agent's index only the names, modes and contents of what it staged are taken over.
+//! lane's files and a commit: no flag (assume-unchanged, skip-worktree), no cached time or size, no extension. Only the
+//! names, modes and contents of staged files are taken from the agent's index.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,17 +15,17 @@ use super::staging::is_below;
 use super::{Lane, Lanes, SalvageRef};
 use crate::git::{ChangeKind, GitError, Oid, Place, copy_index, io, unique_suffix};
 
-/// What Regatta did about files that were not what is committed.
+/// Files that were restored because they differed from the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The files, as they are committed now.
+    /// The restored files.
     pub paths: Vec<PathBuf>,
-    /// Where what they held went.
+    /// The ref with their previous content.
     pub salvaged: Option<SalvageRef>,
 }
 
 impl Lanes {
-    /// Makes the lane's index again. Nobody may be at work in the lane.
+    /// Rebuilds the lane's index. No agent may be running in the lane.
     pub fn rebuild_index(&self, lane: &Lane) -> Result<(), GitError> {
         self.clear_stale_locks(lane)?;
         let head = lane.head()?;
@@ -44,7 +44,7 @@ impl Lanes {
         let objects = self.work.objects_dir();
         let place = Place { worktree: &lane.path, index: scratch, objects: &objects, head: None };
         let git = || self.work.at_place(&place);
-        // What Regatta's own git saw before any agent came: files that were not touched since need not be read.
+        // What Regatta's own git saw before any agent started: files untouched since need not be read.
         let manifest = self.load_record(&lane.task)?.is_some_and(|record| record.filled.is_some());
         let has_manifest = manifest && copy_index(&self.index_copy(&lane.task), scratch)?.is_some();
         let merged = match has_manifest {
@@ -65,14 +65,14 @@ impl Lanes {
         let lines: Vec<u8> = staged.iter().flat_map(Entry::line).collect();
         let taken = git()?.args(["update-index", "-z", "--index-info"]).stdin(lines).run()?;
         if taken.code != Some(0) {
-            // Names that git itself would not take: the files are still there, and are found by looking.
+            // Names that git itself would refuse: the files still exist, and are found by the scan.
             fs::remove_file(scratch).ok();
             git()?.arg("read-tree").arg(head).bytes()?;
         }
         Ok(())
     }
 
-    /// What the agent staged, as far as its index can be read. It is read as the agent's git would.
+    /// What the agent staged, as far as its index is readable. It is read as the agent's git would.
     fn staged(&self, lane: &Lane, head: &Oid) -> Result<Vec<Entry>, GitError> {
         let index = lane.git_dir.join("index");
         if !index.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
@@ -109,7 +109,7 @@ impl Lanes {
         Ok(entries)
     }
 
-    /// Files of `head` that were brought in and that the lane's base does not track: the agent committed them.
+    /// Brought-in files in `head` that the lane's base does not track: the agent committed them.
     fn private_in(&self, lane: &Lane, head: &Oid) -> Result<Vec<PathBuf>, GitError> {
         let brought_in = self.load_brought_in(&lane.task)?;
         if brought_in.is_empty() || *head == lane.base {
@@ -120,7 +120,7 @@ impl Lanes {
         Ok(added)
     }
 
-    /// Makes the lane's tracked files exactly what `head` has. What differs is saved first; `None` where nothing did.
+    /// Makes the lane's tracked files exactly those of `head`. Differences are saved first; `None` if there were none.
     pub fn restore(&self, lane: &Lane, head: &Oid, at: Timestamp) -> Result<Option<Restored>, GitError> {
         let mut status = self.work.status(&lane.path, &lane.git_dir, head)?;
         let brought_in = self.load_brought_in(&lane.task)?;
@@ -145,7 +145,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// `like` is any id of the repository: they all have the same length.
+    /// `like` is any id of the repository: all have the same length.
     fn gone(path: PathBuf, like: &Oid) -> Self {
         Self { what: format!("0 {}", "0".repeat(like.as_str().len())), path }
     }

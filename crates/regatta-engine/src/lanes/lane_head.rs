@@ -1,4 +1,4 @@
-//! A lane's HEAD: read and moved without a process, the way git does it, with a lock file and a reflog line.
+//! A lane's HEAD: read and moved without a process, as git does it, with a lock file and a reflog line.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,16 +10,16 @@ use regatta_core::time::Timestamp;
 use super::{Lane, Lanes};
 use crate::git::{GitError, Identity, Oid, Repo, clear_in_lane, head_oid, io, locks_below};
 
-/// How long a lock in a lane may stay while some process still stands there.
+/// How long to wait for a lock in a lane while a process still has its working directory there.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it is looked at.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn load(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
     head_oid(repo, git_dir)
 }
 
-/// Why and by whom HEAD moves, for the reflog.
+/// Why and by whom HEAD is moved, for the reflog.
 pub(super) struct Move<'a> {
     pub(super) from: &'a Oid,
     pub(super) to: &'a Oid,
@@ -29,8 +29,8 @@ pub(super) struct Move<'a> {
 }
 
 impl Lanes {
-    /// Moves the lane's HEAD, which is detached by it. A branch the agent made stays where it is: it may be the
-    /// target itself, and no lane moves that.
+    /// Moves the lane's HEAD and detaches it. A branch the agent checked out stays where it is: it may be the target
+    /// itself, which no lane moves.
     pub(super) fn move_head(&self, lane: &Lane, step: &Move<'_>) -> Result<(), GitError> {
         if self.repo.reftable {
             let reflog = format!("regatta: {}", step.why);
@@ -60,7 +60,7 @@ impl Lanes {
         log_move(&lane.git_dir, step).map_err(io("write the reflog of", &head))
     }
 
-    /// Puts the lane on another commit of the same work; its files and its index stay.
+    /// Moves the lane to another commit of the same work; its files and its index stay.
     pub(crate) fn set_head(&self, lane: &Lane, from: &Oid, to: &Oid, at: Timestamp) -> Result<(), GitError> {
         if from == to {
             return Ok(());
@@ -69,8 +69,8 @@ impl Lanes {
         self.move_head(lane, &Move { from, to, who: &who, at, why: "only what may land" })
     }
 
-    /// Takes away lock files that a killed agent left. Nobody may be at work in the lane; should a process still
-    /// stand there (a user's shell running git, say), its lock is given time and then respected.
+    /// Removes lock files that a killed agent left. No agent may be running in the lane; if a process still has its
+    /// working directory there (for example a user's shell running git), its lock is given time and then respected.
     pub(super) fn clear_stale_locks(&self, lane: &Lane) -> Result<(), GitError> {
         let begun = Instant::now();
         for lock in locks_below(&lane.git_dir) {
@@ -85,8 +85,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// The same without waiting: a lock that some process may hold stays. For the moments before an agent starts in the
-    /// lane and after its process tree has ended: a git that was killed in it must not fail the next one.
+    /// The same without waiting: a lock that a process may hold stays. Called before an agent starts in the lane and
+    /// after its process tree has ended: a lock of a killed git must not fail the next one.
     pub fn clear_abandoned_locks(&self, lane: &Lane) {
         for lock in locks_below(&lane.git_dir) {
             clear_abandoned(lane, &lock);
@@ -109,10 +109,10 @@ pub(super) fn log_move(git_dir: &Path, step: &Move<'_>) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(logs.join("HEAD"))?.write_all(line.as_bytes())
 }
 
-/// Whether a process we can see has its working directory in `dir`.
+/// Whether a visible process has its working directory in `dir`.
 pub(super) fn someone_stands_in(dir: &Path) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
-        // Without /proc nobody can tell: take it that somebody does.
+        // Without /proc this is unknown: assume that one has.
         return true;
     };
     let own = std::process::id().to_string();

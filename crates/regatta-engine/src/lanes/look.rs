@@ -1,7 +1,7 @@
-//! Looking at a lane's work from outside, while its agent may be at it.
+//! Shows a lane's work from outside, while its agent may be running.
 //!
-//! Invariant: nothing of the lane, its index, its refs or the repository's objects is changed by a look. What has to be
-//! written for it goes to a place that is thrown away.
+//! Invariant: this changes nothing of the lane, its index, its refs or the repository's objects. What has to be written
+//! goes to a temporary directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use super::{Lane, Lanes};
 use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, copy_index, io, oid_line, quoted};
 
 impl Lanes {
-    /// How the lane's files differ from `against` now: commits, staged, unstaged and untracked work together.
+    /// How the lane's files differ from `against` now: committed, staged, unstaged and untracked work together.
     pub fn diff(&self, lane: &Lane, against: &Oid, style: DiffStyle) -> Result<Vec<u8>, GitError> {
         let scratch = self.work.scratch_path("look");
         fs::create_dir_all(scratch.join("objects")).map_err(io("create", &scratch))?;
@@ -32,7 +32,7 @@ impl Lanes {
     ) -> Result<Vec<u8>, GitError> {
         let (own, index) = (lane.git_dir.join("index"), scratch.join("index"));
         if copy_index(&own, &index)?.is_none() {
-            // No index of its own: what its HEAD has is where it stands.
+            // Without an index of its own, its HEAD is used.
             self.command(lane, scratch)?.arg("read-tree").arg(&lane.head()?).bytes()?;
         }
         let listed = |flags: &[&str]| -> Result<BTreeSet<PathBuf>, GitError> {
@@ -44,7 +44,7 @@ impl Lanes {
         let mut there = listed(&["--modified", "--others", "--exclude-standard"])?;
         there.extend(listed(&["--unmerged"])?);
         there.retain(|path| !gone.contains(path) && !is_marker(path) && !is_below(path, &brought_in));
-        // What is gone first and by force: a directory or a link may stand in its place by now.
+        // Deletions come first and by force: a directory or a link may have replaced the file by now.
         for (flags, paths) in
             [(&["--force-remove"][..], gone), (&["--add", "--remove", "--replace"][..], there)]
         {
@@ -59,7 +59,7 @@ impl Lanes {
         style.apply(self.command(lane, scratch)?).arg(against).arg(&tree).arg("--").bytes()
     }
 
-    /// A command in the lane's files, on the copied index, whose new objects go to the scratch place.
+    /// A command on the lane's files with the copied index; new objects go to the temporary directory.
     fn command(&self, lane: &Lane, scratch: &Path) -> Result<GitCommand, GitError> {
         let (index, objects) = (scratch.join("index"), scratch.join("objects"));
         let place = Place { worktree: &lane.path, index: &index, objects: &objects, head: None };
@@ -71,7 +71,7 @@ impl Lanes {
     }
 }
 
-/// A path as `ls-files` lists it: bare, or behind `mode oid stage` and a tab. A directory is a repository of its own.
+/// A path as `ls-files` lists it: bare, or behind `mode oid stage` and a tab. A directory is a nested repository.
 fn listed_path(entry: &[u8]) -> Option<PathBuf> {
     let is_staged = entry.len() > 50 && entry.starts_with(b"1") && entry.get(6) == Some(&b' ');
     let path = match entry.iter().position(|b| *b == b'\t') {

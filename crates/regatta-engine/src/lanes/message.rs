@@ -1,7 +1,7 @@
-//! The commit message after hooks had their hands on it.
+//! The commit message after the hooks have run.
 
-/// Tidies a message as git does: no trailing blanks, no runs of empty lines. Comment lines go only if a hook added
-/// them, so that a subject such as `#123: fix` stays.
+/// Cleans up a message as git does: no trailing blanks, no runs of empty lines. Comment lines are removed only if a
+/// hook added them, so that a subject such as `#123: fix` stays.
 pub(super) fn tidy(asked_for: &str, now: &str) -> String {
     let own: Vec<&str> = asked_for.lines().map(str::trim_end).collect();
     let mut lines: Vec<&str> = Vec::new();

@@ -1,11 +1,11 @@
 //! Lanes: one linked worktree per task, on a detached HEAD.
 //!
 //! Invariant: no work is ever lost. Every step here that could drop a file or a commit first puts it under
-//! `refs/regatta/salvage/`, and nothing is removed that was not saved.
+//! `refs/regatta/salvage/`, and nothing unsaved is removed.
 //!
-//! HEAD is detached so that an agent needs to write only its own admin directory and objects; the branch a user sees,
-//! `regatta/<id>`, is moved by Regatta. The work of a lane is whatever its HEAD is, even on a branch of the agent's
-//! own. Calls that change a lane assume that no agent runs in it.
+//! HEAD is detached so that an agent needs to write only its own admin directory and objects; Regatta itself moves the
+//! visible branch, `regatta/<id>`. The work of a lane is its HEAD, even on a branch that the agent created. Calls that
+//! change a lane assume that no agent runs in it.
 
 mod alone;
 mod assets;
@@ -63,51 +63,51 @@ pub struct Lanes {
     repo: Repo,
     work: Work,
     root: PathBuf,
-    /// How trees are kept for the next lane; `None` keeps none.
+    /// How trees are kept for later lanes; `None` keeps none.
     pool: Option<Arc<PoolOptions>>,
 }
 
 /// One task's worktree.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Whose it is.
+    /// Its task.
     pub task: TaskId,
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
-    /// The commit it was made from, recorded then: reading it later would be too late.
+    /// The commit it was made from, recorded at that time: reading it later would be too late.
     pub base: Oid,
-    /// What did not go as it should, but did not stop the lane: submodules that could not be filled.
+    /// Problems that did not prevent the lane: submodules that could not be filled.
     pub warnings: Vec<String>,
     git_dir: PathBuf,
     repo: Repo,
-    /// Its record has the same, unless somebody else made a lane in this place since.
+    /// The fence of its record; differs if another lane was made in its place since. Always 0 without a pool.
     fence: u64,
-    /// The setup that went well in its tree before, and whose outcome is still there.
+    /// The key of a successful earlier setup in its tree whose result still exists.
     set_up: Option<String>,
-    /// A checkout that is shared, or made for one gate, is not taken away while somebody has this.
+    /// A reader's or a gate's checkout is not removed while this lock is held.
     _held: Option<Arc<FileLock>>,
 }
 
-/// A line of `regatta lanes`.
+/// A line of `regatta lane list`.
 #[derive(Clone, Debug)]
 pub struct LaneInfo {
-    /// Whose it is.
+    /// Its task.
     pub task: TaskId,
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
     /// The recorded base.
     pub base: Oid,
     /// HEAD, if it can be read.
     pub head: Option<Oid>,
-    /// Whether its first checkout is complete: before that no agent was ever here.
+    /// Whether its first checkout is complete: before that, no agent ran here.
     pub ready: bool,
     /// Why [`Lanes::prepare`] would have to heal it.
     pub broken: Option<&'static str>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
-/// What a checkout is for.
+/// The purpose of a checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// One task's work.
@@ -119,14 +119,14 @@ pub enum Purpose {
 }
 
 impl Lane {
-    /// The commit this lane's work is at.
+    /// The commit of this lane's work.
     pub fn head(&self) -> Result<Oid, GitError> {
         lane_head::load(&self.repo, &self.git_dir)?.ok_or_else(|| GitError::NoLane {
             task: format!("{} (its HEAD is on an unborn branch)", self.task),
         })
     }
 
-    /// The branch that the agent checked out in it, if it did: Regatta leaves a lane's HEAD detached.
+    /// The branch that the agent checked out in it, if any: Regatta leaves a lane's HEAD detached.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
         Ok(match crate::git::load_head(&self.repo, &self.git_dir)? {
             crate::git::HeadRef::Symbolic(name) => name.strip_prefix("refs/heads/").map(str::to_owned),
@@ -134,19 +134,19 @@ impl Lane {
         })
     }
 
-    /// Whether a setup with this key went well in its tree, and what it built is still there.
+    /// Whether a setup with this key succeeded in its tree, and its result still exists.
     pub fn is_set_up(&self, key: &str) -> bool {
         self.set_up.as_deref() == Some(key)
     }
 
-    /// Its own directory below `.git/worktrees`: what a sandbox must let the agent write.
+    /// Its own directory below `.git/worktrees`: a sandbox must let the agent write there.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
     }
 }
 
 impl Lanes {
-    /// Lanes of `repo` below `lanes_root`, which must lie outside the checkout and the git directory.
+    /// The lanes of `repo` below `lanes_root`, which must be outside the checkout and the git directory.
     pub fn new(repo: &Repo, work: &Work, lanes_root: &Path) -> Result<Self, GitError> {
         let root = resolved(lanes_root)?;
         let outside = [&repo.toplevel, &repo.root, &repo.common_dir];
@@ -159,7 +159,7 @@ impl Lanes {
         Ok(Self { repo: repo.clone(), work: work.clone(), root, pool: None })
     }
 
-    /// The same lanes, made from and going into a pool.
+    /// The same lanes with a pool.
     #[must_use]
     pub fn with_pool(mut self, options: PoolOptions) -> Self {
         self.pool = Some(Arc::new(options));
@@ -173,7 +173,7 @@ impl Lanes {
         repo.root.with_file_name(name)
     }
 
-    /// Where lanes are.
+    /// The directory of the lanes.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -188,7 +188,7 @@ impl Lanes {
         &self.work
     }
 
-    /// Every lane Regatta has a record of.
+    /// Every lane with a record.
     pub fn list(&self) -> Result<Vec<LaneInfo>, GitError> {
         let dir = self.records_dir();
         let mut found = Vec::new();
@@ -223,14 +223,14 @@ impl Lanes {
         Ok(found)
     }
 
-    /// Takes the lane off whatever branch its agent checked out; the commit stays the same.
+    /// Detaches the lane from the branch its agent checked out; the commit stays the same.
     pub fn detach(&self, lane: &Lane) -> Result<(), GitError> {
         let head = lane.head()?;
         let command = self.repo.real_in(&lane.git_dir).args(["update-ref", "--no-deref", "HEAD"]);
         command.arg(&head).bytes().map(drop)
     }
 
-    /// The lane of a task, if it has one, without making or healing anything.
+    /// The lane of a task, if it has one, without creating or healing anything.
     pub fn find(&self, task: &TaskId) -> Result<Option<Lane>, GitError> {
         Ok(self.load_record(task)?.map(|record| self.lane(task, &record)))
     }
@@ -247,7 +247,7 @@ impl Lanes {
     }
 }
 
-/// Where a path really is, even if its last parts do not exist yet.
+/// The real location of a path, even if its last parts do not exist yet.
 fn resolved(path: &Path) -> Result<PathBuf, GitError> {
     let path = std::path::absolute(path).map_err(io("resolve", path))?;
     let path = crate::git::normal_path(&path);

@@ -1,7 +1,7 @@
-//! A project that was moved or renamed while nothing ran: its lanes are found again.
+//! Finds the lanes of a project that was moved or renamed while nothing ran.
 //!
-//! The root of the lanes is on record. If it is another one now and the lanes are still at the old place, they are
-//! moved to where they belong. Files inside the lanes that name the old place are healed with each lane.
+//! The root of the lanes is on record. If it has changed and the lanes are still at the old place, they are moved to
+//! the new root. Files inside the lanes that name the old place are healed with each lane.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use super::lane_head::someone_stands_in;
 use crate::git::{GitError, absent_is_none, git_dir_of, io, replace_file};
 
 impl Lanes {
-    /// Brings the lanes along if the project was moved without them. Says what it did; for an engine's start.
+    /// Moves the lanes along if the project was moved without them, and returns a note about it. Called when an engine
+    /// starts.
     pub fn follow_project(&self) -> Result<Option<String>, GitError> {
         use std::os::unix::ffi::OsStrExt as _;
         let record = self.records_dir().join("root");
@@ -28,7 +29,7 @@ impl Lanes {
         Ok(told)
     }
 
-    /// Whether lanes on record are at the old place, and are not those of a repository that is still there: a copy of a
+    /// Whether recorded lanes are at the old place and do not belong to a repository that still exists: a copy of a
     /// project leaves the lanes of the original alone.
     fn has_our_lanes(&self, old: &Path) -> Result<bool, GitError> {
         for info in self.list()? {

@@ -1,4 +1,4 @@
-//! Giving a task its lane: new, as it was left, healed, or fresh again at another base.
+//! Gives a task its lane: new, as it was left, healed, or reset to another base.
 
 use std::fs;
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::{Lane, Lanes, SalvageRef, heal};
 use crate::failpoint;
 use crate::git::{ChangeKind, GitError, HookSource, Oid, absent_is_none, hook_fingerprint, io};
 
-/// A lane at its base again, and where what was in it went.
+/// A lane reset to its base, and the ref with its previous content.
 #[derive(Clone, Debug)]
 pub struct Fresh {
     /// The lane.
     pub lane: Lane,
-    /// What was saved first.
+    /// The ref with its previous content, if there was any.
     pub salvaged: Option<SalvageRef>,
 }
 
-/// Files that say git is in the middle of something; all of it was saved before they go.
+/// Files of an unfinished git operation; everything was saved before they are removed.
 const UNFINISHED: [&str; 11] = [
     "MERGE_HEAD",
     "MERGE_MSG",
@@ -37,8 +37,8 @@ const UNFINISHED: [&str; 11] = [
 ];
 
 impl Lanes {
-    /// The lane of `task`. Makes one at `base`; one that exists is returned as the last attempt left it, and a
-    /// broken one is healed without dropping anything.
+    /// The lane of `task`. Creates one at `base`; an existing one is returned as the last attempt left it, and a broken
+    /// one is healed without dropping anything.
     pub fn prepare(&self, task: &TaskId, base: &Oid) -> Result<Lane, GitError> {
         let path = self.root.join(task.as_str());
         let record = match self.load_record(task)? {
@@ -58,7 +58,7 @@ impl Lanes {
         Ok(lane)
     }
 
-    /// Salvages whatever is in the lane, then sets it to `base`. Ignored files (dependencies, build output) stay.
+    /// Salvages the content of the lane, then sets it to `base`. Ignored files (dependencies, build output) stay.
     pub fn fresh(&self, task: &TaskId, base: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
         if self.load_record(task)?.is_none_or(|record| !record.ready)
             && !self.root.join(task.as_str()).exists()
@@ -95,8 +95,8 @@ impl Lanes {
         Ok(Fresh { lane, salvaged })
     }
 
-    /// Puts a lane on `onto`, with the work of `tree` in its files and none of it committed: an agent is to bring both
-    /// together. Whatever was in it is saved first.
+    /// Puts a lane on `onto`, with the work of `tree` in its files, uncommitted: an agent is asked to merge both. The
+    /// lane's previous content is saved first.
     pub fn rework(&self, task: &TaskId, onto: &Oid, tree: &Oid, at: Timestamp) -> Result<Fresh, GitError> {
         let fresh = self.fresh(task, onto, at)?;
         let lane = &fresh.lane;
@@ -106,8 +106,8 @@ impl Lanes {
         Ok(fresh)
     }
 
-    /// A lane whose HEAD is `head` and whose work is all since `base`: that of a task whose lane went after it had done
-    /// well. One that exists is returned as it was left.
+    /// A lane whose HEAD is `head` and whose work is everything since `base`: for a task whose lane was removed after
+    /// it succeeded. An existing lane is returned as it was left.
     pub fn again(&self, task: &TaskId, base: &Oid, head: &Oid) -> Result<Lane, GitError> {
         let lane = self.prepare(task, head)?;
         let Some(mut record) = self.load_record(task)?.filter(|record| record.base == *head) else {
@@ -118,7 +118,7 @@ impl Lanes {
         Ok(Lane { base: base.clone(), ..lane })
     }
 
-    /// Makes a lane where there is none, or finishes one whose first checkout never ended.
+    /// Creates a lane, or finishes one whose first checkout never ended.
     pub(super) fn create(&self, task: &TaskId, reader: Option<String>, base: &Oid) -> Result<Lane, GitError> {
         let mut notes = Vec::new();
         self.forget_brought_in(task);
@@ -133,7 +133,7 @@ impl Lanes {
             failpoint::reach("lane-registered");
             lane
         };
-        // Empty index, empty directory: one-way merge fills both and has nothing to overwrite.
+        // Empty index, empty directory: the one-way merge fills both and has nothing to overwrite.
         let fill = self.work.at(&lane.path, &lane.git_dir, Some(base))?.args(["read-tree", "-m", "-u"]);
         let checkout = fill.arg(base).bytes();
         if let Err(error) = checkout {
@@ -143,7 +143,7 @@ impl Lanes {
         self.finish(lane, reader, notes)
     }
 
-    /// Makes a lane ready whose files are there.
+    /// Makes a lane ready whose files exist.
     fn finish(
         &self,
         lane: Lane,
@@ -158,7 +158,7 @@ impl Lanes {
         Ok(Lane { warnings, ..lane })
     }
 
-    /// A finished record, with what the hooks are before an agent begins.
+    /// A finished record, with the hooks as they are before an agent starts.
     fn record_for(&self, lane: &Lane, admin: String, reader: Option<String>) -> Result<LaneRecord, GitError> {
         let hooks = match self.work.trust().hooks() {
             Some(HookSource::InLane(dir)) => hook_fingerprint(&lane.path.join(dir))?,
@@ -168,7 +168,7 @@ impl Lanes {
         Ok(LaneRecord { admin, ready: true, hooks, fence: lane.fence, ..begun })
     }
 
-    /// Where the record was lost but the lane is there: take it over with all that is in it.
+    /// If the record was lost but the lane exists: take it over with everything in it.
     fn adopted(&self, task: &TaskId, path: &Path, base: &Oid) -> Result<Option<LaneRecord>, GitError> {
         let Some(mut entries) = absent_is_none(fs::read_dir(path)).map_err(io("list", path))? else {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Lanes {
         Ok(Some(record))
     }
 
-    /// Clears what a first checkout that never ended left behind; no agent was ever there.
+    /// Removes what an unfinished first checkout left behind; no agent was ever there.
     pub(super) fn clear_unfinished(&self, lane: &Lane) -> Result<(), GitError> {
         if let Ok(mut entries) = fs::read_dir(&lane.path)
             && entries.next().is_some()
@@ -208,8 +208,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// The record and the directory of a lane are gone, git's side of it is not: its commits and its index may be all
-    /// that is left of somebody's work.
+    /// The record and the directory of a lane are gone, but git still knows it: its commits and its index may be all
+    /// that is left of the work.
     fn save_forgotten(&self, lane: &Lane) -> Result<(), GitError> {
         let Ok(Some(head)) = super::lane_head::load(&self.repo, &lane.git_dir) else { return Ok(()) };
         if !self.is_kept(lane, &head)? {
@@ -222,7 +222,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Removes untracked files, all of which were salvaged, but not what was brought in.
+    /// Removes untracked files, all of which were salvaged, but not brought-in ones.
     fn remove_untracked(&self, lane: &Lane, head: &Oid) -> Result<(), GitError> {
         let brought_in = self.load_brought_in(&lane.task)?;
         for change in self.work.status(&lane.path, &lane.git_dir, head)?.changes {

@@ -1,7 +1,7 @@
-//! Checkouts for tasks that only read: one of its own for each task, so that one that writes after all harms nobody else.
+//! Checkouts for read-only tasks: one for each task, so that a task that writes after all harms no other.
 //!
-//! Whoever works in such a checkout, or in a gate's, holds it. It goes when its attempt ends; what nobody holds is taken
-//! away at the end of a run.
+//! An attempt in such a checkout, or in a gate's, holds it. It is removed when its attempt ends; a checkout that is not
+//! held is removed at the end of a run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::git::{FileLock, GitError, Oid, io};
 const WROTE: &str = "a read-only task wrote here";
 
 impl Lanes {
-    /// A checkout of `base` for a task that only reads. What an earlier attempt wrote there after all is saved, and the
-    /// checkout made again. Nobody may be at work in it.
+    /// A checkout of `base` for a read-only task. What an earlier attempt wrote there after all is saved, and the
+    /// checkout recreated. No agent may be running in it.
     pub fn reader(&self, reader: &TaskId, base: &Oid, at: Timestamp) -> Result<Lane, GitError> {
         let (task, name) = reader_names(reader, base);
         let _one_at_a_time = FileLock::wait(self.beside_record(&task, "lock"))?;
@@ -37,7 +37,7 @@ impl Lanes {
         Ok(Lane { _held: Some(held), ..self.create(&task, Some(name), base)? })
     }
 
-    /// The checkout of a reader as it was left, its agent perhaps at work in it; `None` where there is none.
+    /// The checkout of a reader as it was left, perhaps with its agent running; `None` if there is none.
     pub fn find_reader(&self, reader: &TaskId, base: &Oid) -> Result<Option<Lane>, GitError> {
         let (task, _) = reader_names(reader, base);
         let held = self.hold(&task)?;
@@ -45,7 +45,7 @@ impl Lanes {
         Ok(record.map(|record| Lane { _held: Some(held), ..self.lane(&task, &record) }))
     }
 
-    /// Takes a reader's checkout away after its attempt; what it wrote there after all is saved.
+    /// Removes a reader's checkout after its attempt; what it wrote there after all is saved.
     pub fn give_back_reader(&self, lane: &Lane, at: Timestamp) -> Result<(), GitError> {
         let _one_at_a_time = FileLock::wait(self.beside_record(&lane.task, "lock"))?;
         if self.load_record(&lane.task)?.is_none_or(|record| record.fence != lane.fence) {
@@ -59,13 +59,13 @@ impl Lanes {
         Ok(())
     }
 
-    /// Keeps a shared checkout from being taken away for as long as the answer lives.
+    /// Keeps a reader's or a gate's checkout from being removed while the lock is held.
     pub(super) fn hold(&self, task: &TaskId) -> Result<Arc<FileLock>, GitError> {
         FileLock::share(&self.beside_record(task, "held")).map(Arc::new)
     }
 
-    /// Takes readers and gates away that nobody is in any more, also those of runs that were killed.
-    /// What an agent wrote into a reader, though it was told not to, is saved first.
+    /// Removes the checkouts of readers and gates that are no longer held, including those of killed runs. What an
+    /// agent wrote into a reader's checkout against its instructions is saved first.
     pub fn sweep(&self, at: Timestamp) -> Result<(), GitError> {
         for info in self.list()? {
             let task = info.task;
@@ -78,7 +78,7 @@ impl Lanes {
             };
             let Some(record) = is_shared(&task)? else { continue };
             let free = FileLock::if_free(&self.beside_record(&task, "held"))?.is_some();
-            // An agent whose run was killed lives on under its shim.
+            // An agent whose run was killed continues under its shim.
             if free && !someone_stands_in(&info.path) {
                 let lane = self.lane(&task, &record);
                 if !is_gate(&record) && record.ready && info.broken.is_none() {
@@ -93,7 +93,7 @@ impl Lanes {
         self.empty_trash()
     }
 
-    /// A gate's place is never used again: what stood for its holder goes with it.
+    /// A gate's place is never reused: its lock files are removed with it.
     pub(super) fn forget_holders(&self, task: &TaskId) {
         fs::remove_file(self.beside_record(task, "lock")).ok();
         fs::remove_file(self.beside_record(task, "held")).ok();
@@ -104,7 +104,7 @@ impl Lanes {
     }
 }
 
-/// Under which name a reader's checkout is known, and its directory. Ids may be as long as names may be.
+/// The name and the directory of a reader's checkout. Ids may be as long as file names may be.
 fn reader_names(reader: &TaskId, base: &Oid) -> (TaskId, String) {
     let digest = Sha256::digest(reader.as_str().as_bytes());
     let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -113,7 +113,7 @@ fn reader_names(reader: &TaskId, base: &Oid) -> (TaskId, String) {
     (task, format!("{}-{reader}", base.short()))
 }
 
-/// A gate's checkout holds what tests left, which is nobody's work.
+/// A gate's checkout contains what tests left, which is not work.
 pub(super) fn is_gate(record: &LaneRecord) -> bool {
     record.reader.as_deref().is_some_and(|name| name.starts_with("gate-"))
 }

@@ -1,4 +1,4 @@
-//! What Regatta remembers about a lane, kept in its own directory where agents do not write.
+//! Regatta's records of lanes, kept in its own directory where agents do not write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,35 +13,35 @@ use super::Lanes;
 use super::pool::{Filled, SetUp};
 use crate::git::{GitError, Oid, Repo, absent_is_none, io, replace_file};
 
-/// The facts that must not be read back from a place the agent can write.
+/// Facts that must not be read back from a place the agent can write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaneRecord {
     pub(crate) base: Oid,
     /// Name of the directory below `.git/worktrees`.
     pub(crate) admin: String,
-    /// Set once the first checkout is complete. Until then no agent was ever here.
+    /// True once the first checkout is complete. Until then no agent ran here.
     pub(crate) ready: bool,
-    /// Set while the files of a lane whose directory was gone are brought back: what is there then is ours, not work.
+    /// True while the files of a lane whose directory was gone are restored: what is there then is ours, not work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) healing: bool,
-    /// What a relative `core.hooksPath` held in this lane before the agent began.
+    /// The content of a relative `core.hooksPath` in this lane before the agent started.
     pub(crate) hooks: BTreeMap<String, String>,
-    /// The directory below `.readers`, for a lane shared by read-only tasks.
+    /// The directory below `.readers`, for the checkout of a read-only task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
-    /// Grows with every lane that is made: whoever has another one has a lane that is gone.
+    /// Grows with every lane that is made while there is a pool: a lane with another fence is gone.
     #[serde(default)]
     pub(crate) fence: u64,
-    /// What the manifest of its files rests on; without it they are not used again.
+    /// What the manifest of its files is based on; without it they are not reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filled: Option<Filled>,
-    /// The setup that went well in it.
+    /// The setup that succeeded in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) setup: Option<SetUp>,
 }
 
 impl LaneRecord {
-    /// Of a lane that is about to be made.
+    /// The record of a lane that is about to be made.
     pub(super) fn begun(base: &Oid, reader: Option<String>) -> Self {
         let (admin, hooks) = Default::default();
         let base = base.clone();
@@ -57,9 +57,9 @@ pub(super) fn record_path(repo: &Repo, task: &TaskId) -> PathBuf {
     records_dir(repo).join(format!("{task}.json"))
 }
 
-/// Whether a task may have a lane: a record of one exists. Runs no git.
+/// Whether a task may have a lane: a record exists. Runs no git.
 pub fn has_lane(repo: &Repo, task: &TaskId) -> bool {
-    // A record that cannot be looked for may be there; opening it says why it cannot be read.
+    // If its existence cannot be checked, assume a record; opening it reports why it cannot be read.
     record_path(repo, task).try_exists().unwrap_or(true)
 }
 
@@ -86,7 +86,7 @@ impl Lanes {
         let Some(bytes) = absent_is_none(fs::read(&path)).map_err(io("read", &path))? else {
             return Ok(None);
         };
-        // A file that a power cut left empty says as much as none.
+        // A file that a power cut left empty counts as missing.
         Ok(serde_json::from_slice(&bytes).ok())
     }
 
@@ -103,8 +103,8 @@ impl Lanes {
         fs::remove_file(self.record_path(task)).ok();
     }
 
-    /// Forgets what was brought in. Until its work has landed, or a new lane is made, that outlives the lane: work that
-    /// is done may land much later.
+    /// Forgets the brought-in paths. They outlive the lane until its work has landed, or a new lane is made: finished
+    /// work may land much later.
     pub(super) fn forget_brought_in(&self, task: &TaskId) {
         fs::remove_file(self.brought_in_path(task)).ok();
     }

@@ -1,6 +1,6 @@
-//! Making git know a lane, by hand.
+//! Registers a lane with git, without git's help.
 //!
-//! Invariant: `.git/worktrees/<name>` appears whole or not at all. `git worktree add` writes it piece by piece and
+//! Invariant: `.git/worktrees/<name>` appears completely or not at all. `git worktree add` writes it piece by piece and
 //! takes `config.lock`, so many at once fail; a directory built aside and renamed does not.
 
 use std::fs;
@@ -20,7 +20,7 @@ impl Lanes {
         FileLock::wait(self.repo.state_dir.join("worktrees.lock"))
     }
 
-    /// The name below `.git/worktrees` for a lane at `path`: taken by nobody else, or by this path already.
+    /// The name below `.git/worktrees` for a lane at `path`: unused, or already used by this path.
     pub(super) fn admin_name(&self, task: &TaskId, path: &Path) -> String {
         let name = format!("{LANE_PREFIX}{task}");
         let free = |name: &str| {
@@ -43,7 +43,7 @@ impl Lanes {
         if self.repo.reftable {
             return self.register_by_git(path, &git_dir, head);
         }
-        // The `.git` file comes first, so that a `worktree prune` never meets an admin directory without one.
+        // The `.git` file comes first, so that a `worktree prune` never finds an admin directory without one.
         write_dot_git(path, &git_dir)?;
         let aside_root = self.repo.common_dir.join("regatta.aside");
         let aside = aside_root.join(format!("{admin}-{}", unique_suffix()));
@@ -60,7 +60,7 @@ impl Lanes {
         }
         let mut result = Ok(());
         for _ in 0..RENAME_TRIES {
-            // Git removes `worktrees` when it believes it empty: make it again.
+            // Git removes `worktrees` when it believes it empty: create it again.
             fs::create_dir_all(&admin_root).map_err(io("create", &admin_root))?;
             result = fs::rename(&aside, &git_dir);
             if !matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::NotFound) {
@@ -79,7 +79,7 @@ impl Lanes {
     fn register_by_git(&self, path: &Path, git_dir: &Path, head: &Oid) -> Result<PathBuf, GitError> {
         fs::remove_dir(path).map_err(io("make room for", path))?;
         let add = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--"];
-        // Git names the admin directory after the last part of the path: use a path with the right one, then move.
+        // Git names the admin directory after the last part of the path: use a path with the right one, then move it.
         let named = path.with_file_name(git_dir.file_name().unwrap_or_default());
         self.repo.real().args(add).arg(&named).arg(head).bytes()?;
         let made = crate::git::git_dir_of(&named)?.unwrap_or_else(|| git_dir.to_owned());
@@ -96,7 +96,7 @@ impl Lanes {
     }
 }
 
-/// What the `.git` file of a lane must say.
+/// The required content of a lane's `.git` file.
 pub(super) fn dot_git_content(git_dir: &Path) -> Vec<u8> {
     let mut content = b"gitdir: ".to_vec();
     content.extend_from_slice(git_dir.as_os_str().as_bytes());

@@ -1,4 +1,4 @@
-//! Taking a lane away, once nothing in it can be lost by that.
+//! Removes a lane once nothing in it can be lost.
 
 use std::fmt;
 use std::fs;
@@ -23,14 +23,14 @@ pub enum RetireMode {
     Landed,
 }
 
-/// What became of the lane.
+/// The result for the lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retired {
-    /// It is gone; what it still held is here.
+    /// It was removed; the ref holds its remaining work.
     Removed { salvaged: Option<SalvageRef> },
-    /// It stays, with its reason.
+    /// It was kept, for this reason.
     Kept(KeptBecause),
-    /// There was none.
+    /// It did not exist.
     NoLane,
 }
 
@@ -39,9 +39,9 @@ pub enum Retired {
 pub enum KeptBecause {
     /// Uncommitted work, and the mode was [`RetireMode::IfClean`].
     Uncommitted { paths: Vec<PathBuf> },
-    /// Commits no ref reaches, and the mode was [`RetireMode::IfClean`].
+    /// Commits that no ref reaches, and the mode was [`RetireMode::IfClean`].
     Unreferenced,
-    /// Repositories of the agent's own inside the lane: their content cannot be salvaged from here.
+    /// Nested repositories that the agent created: their content cannot be salvaged from here.
     NestedRepository { paths: Vec<PathBuf> },
     /// A submodule with uncommitted work.
     DirtySubmodule { path: PathBuf },
@@ -67,7 +67,7 @@ impl fmt::Display for KeptBecause {
     }
 }
 
-/// So often a directory is made again that others keep sweeping away.
+/// How often to recreate a directory that other processes keep removing.
 const SWEPT: u32 = 20;
 
 impl Lanes {
@@ -100,8 +100,8 @@ impl Lanes {
         Ok(Retired::Removed { salvaged })
     }
 
-    /// Why [`Lanes::retire`] would leave the lane where it is; `None` where it would go. A look: nothing is changed,
-    /// so that a broken lane, which would be healed first, has to be asked about again afterwards.
+    /// Why [`Lanes::retire`] would keep the lane; `None` if it would remove it. Changes nothing, so a broken lane,
+    /// which would be healed first, has to be checked again afterwards.
     pub fn would_stay(&self, task: &TaskId, mode: RetireMode) -> Result<Option<KeptBecause>, GitError> {
         match self.load_record(task)? {
             Some(record) if record.ready => self.obstacle(&self.lane(task, &record), mode),
@@ -129,7 +129,7 @@ impl Lanes {
         Ok(unreferenced.then_some(KeptBecause::Unreferenced))
     }
 
-    /// Whether a process that can be seen from here has its working directory in the lane.
+    /// Whether a visible process has its working directory in the lane.
     pub fn in_use(&self, lane: &Lane) -> bool {
         std::env::current_dir().is_ok_and(|dir| dir.starts_with(&lane.path)) || someone_stands_in(&lane.path)
     }
@@ -154,12 +154,12 @@ impl Lanes {
         aside.map_or(Ok(()), |aside| self.delete_aside(&aside))
     }
 
-    /// Moves something out of the way and deletes it.
+    /// Moves a path out of the way and deletes it.
     pub(super) fn trash(&self, path: &Path) -> Result<(), GitError> {
         self.set_aside(path, ".trash")?.map_or(Ok(()), |aside| self.delete_aside(&aside))
     }
 
-    /// Moves something out of the way that is not ours to delete, to `<lanes>/.kept`.
+    /// Moves a path out of the way that is not ours to delete, to `<lanes>/.kept`.
     pub(super) fn keep_aside(&self, path: &Path) -> Result<(), GitError> {
         self.set_aside(path, ".kept").map(drop)
     }
@@ -169,7 +169,7 @@ impl Lanes {
             return Ok(None);
         }
         let dir = self.root.join(below);
-        // One that is swept away in the very moment it is looked at counts as existing.
+        // A directory that is removed at the moment it is checked counts as existing.
         let make = || match fs::create_dir_all(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
             made => made.map_err(io("create", &dir)),
@@ -181,7 +181,7 @@ impl Lanes {
             match absent_is_none(fs::rename(path, &aside)).map_err(io("set aside", path))? {
                 Some(()) => return Ok(Some(aside)),
                 None if path.symlink_metadata().is_err() => return Ok(None),
-                // Somebody has just swept the empty directory away.
+                // Another process has just removed the empty directory.
                 None => make()?,
             }
         }
@@ -190,7 +190,7 @@ impl Lanes {
     }
 
     pub(super) fn delete_aside(&self, aside: &Path) -> Result<(), GitError> {
-        // Where two delete the same, it is gone for both.
+        // If two processes delete the same, it is gone for both.
         let meta = absent_is_none(aside.symlink_metadata()).map_err(io("look at", aside))?;
         let removed = match meta {
             Some(meta) if meta.is_dir() => remove_tree(aside),
@@ -202,7 +202,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Deletes what an interrupted removal left. For the engine's start.
+    /// Deletes what an interrupted removal left. Called when the engine starts.
     pub fn empty_trash(&self) -> Result<(), GitError> {
         let trash = self.root.join(".trash");
         let Ok(entries) = fs::read_dir(&trash) else { return Ok(()) };
@@ -210,7 +210,7 @@ impl Lanes {
     }
 }
 
-/// Deletes a directory even where tools made parts of it read-only, as module caches are.
+/// Deletes a directory even if tools made parts of it read-only, as module caches are.
 pub(super) fn remove_tree(dir: &Path) -> std::io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {

@@ -1,7 +1,7 @@
-//! Saving work before a step that could drop it.
+//! Saves work before a step that could drop it.
 //!
-//! Invariant: when [`Lanes::salvage`] returns, everything in the lane that git can see and does not ignore is
-//! reachable from a ref. It changes neither the lane's files nor its index.
+//! Invariant: when [`Lanes::salvage`] returns, everything in the lane that git sees and does not ignore is reachable
+//! from a ref. It changes neither the lane's files nor its index.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{Lane, Lanes};
 use crate::git::{GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
 use crate::landing::gc::GcGuard;
 
-/// Where work was saved.
+/// The ref of saved work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SalvageRef {
     /// Full ref name.
@@ -20,10 +20,10 @@ pub struct SalvageRef {
     pub oid: Oid,
 }
 
-/// Whose refs hold a commit.
+/// The refs that hold a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// Refs that only Regatta moves, and only when the work has landed or somebody threw it away.
+    /// Refs that only Regatta moves, and only when the work has landed or was discarded.
     Ours,
     /// Branches, tags: the user may delete them.
     Others,
@@ -31,7 +31,7 @@ enum Holder {
 }
 
 impl Lanes {
-    /// Saves uncommitted work, and commits no kept ref reaches. `None`: there was nothing to save.
+    /// Saves uncommitted work, and commits that no kept ref reaches. `None` if there was nothing to save.
     pub fn salvage(&self, lane: &Lane, why: &str, at: Timestamp) -> Result<Option<SalvageRef>, GitError> {
         let head = lane.head()?;
         let status = self.own_status(lane, &head, &[])?;
@@ -41,13 +41,13 @@ impl Lanes {
         }
         match self.holder(lane, &head)? {
             Holder::Ours => Ok(None),
-            // A branch is the user's to delete.
+            // The user may delete the branch.
             Holder::Others => self.repo.keep(&lane.task, &[head]).map(|()| None),
             Holder::None => self.create_salvage(lane, &head).map(Some),
         }
     }
 
-    /// [`Lanes::salvage`] for a lane that was just found without uncommitted work, and with its commits on some ref.
+    /// [`Lanes::salvage`] for a lane just found without uncommitted work, and with its commits on some ref.
     pub(super) fn keep_clean(
         &self,
         lane: &Lane,
@@ -59,7 +59,7 @@ impl Lanes {
             return self.salvage(lane, why, at);
         }
         if head != lane.base {
-            // The ref that has them may be a branch, which is the user's to delete.
+            // The ref that holds them may be a branch, which the user may delete.
             self.repo.keep(&lane.task, &[head])?;
         }
         Ok(None)
@@ -82,7 +82,7 @@ impl Lanes {
         let contains = format!("--contains={commit}");
         let listed = self.repo.real().args(["for-each-ref", "--format=%(refname)", &contains]).text()?;
         let ours = |name: &&str| name.starts_with(SALVAGE) || name.starts_with(KEEP);
-        // Refs of the train come and go.
+        // Refs of the train are temporary.
         let others = |name: &&str| !name.starts_with("refs/regatta/");
         Ok(match () {
             () if listed.lines().any(|name| ours(&name)) => Holder::Ours,
@@ -91,7 +91,7 @@ impl Lanes {
         })
     }
 
-    /// Whether some ref holds a commit for good.
+    /// Whether some ref holds a commit permanently.
     pub(super) fn is_held(&self, commit: &Oid) -> Result<bool, GitError> {
         Ok(self.holder_of(commit)? != Holder::None)
     }
@@ -112,10 +112,10 @@ impl Lanes {
                 || GitError::LaneInTheWay { path: own.clone(), why: "there is no index to copy".into() };
             copy_index(&own, &index)?.ok_or_else(none)?;
             let mut parents = vec![head.clone()];
-            // Staged content that is neither in HEAD nor in the files: a parent of its own, as a stash has it.
+            // Staged content that is neither in HEAD nor in the files: a separate parent, as in a stash.
             if status.changes.iter().any(|change| change.staged_otherwise) {
                 let staged = match self.staged_trees(lane, &index) {
-                    // A `git gc` took what was staged; the files are still saved.
+                    // A `git gc` removed staged objects; the files are still saved.
                     Err(error) if error.is_lost_object() => Vec::new(),
                     staged => staged?,
                 };
@@ -144,7 +144,7 @@ impl Lanes {
         saved
     }
 
-    /// Makes an index of a commit alone, without anything that was known of the files.
+    /// Builds an index from a commit alone, without any cached file data.
     pub(super) fn read_tree(
         &self,
         lane: &Lane,
@@ -156,7 +156,7 @@ impl Lanes {
         self.work.at_place(&place)?.arg("read-tree").arg(commit).bytes().map(drop)
     }
 
-    /// The tree of an index; `None` while it holds conflicts.
+    /// The tree of an index; `None` while it has conflicts.
     pub(super) fn write_tree(&self, lane: &Lane, index: &std::path::Path) -> Result<Option<Oid>, GitError> {
         let objects = self.work.objects_dir();
         let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
@@ -185,7 +185,7 @@ impl Lanes {
         self.create_salvage(lane, &commit)
     }
 
-    /// A refused commit that is tried again must not leave a ref per try.
+    /// A refused commit that is retried must not leave a ref per try.
     fn same_salvage(
         &self,
         lane: &Lane,

@@ -1,4 +1,4 @@
-//! The secrets that a lane was given with the user's own files.
+//! The secrets that came into a lane with the user's own files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,12 +8,12 @@ use regatta_core::id::TaskId;
 use super::Lanes;
 use crate::redact::env_file;
 
-/// No `.env` is longer.
+/// Longest `.env` that is read.
 const LONGEST: u64 = 1024 * 1024;
 
 impl Lanes {
-    /// The variables of the `.env` files that were brought into the task's lane, as the user's checkout has them: an
-    /// agent may have changed its own. What cannot be read is not masked.
+    /// The variables of the `.env` files that were brought into the task's lane, read from the user's checkout: an
+    /// agent may have changed its own copy. What cannot be read is not masked.
     pub(crate) fn brought_in_variables(&self, task: &TaskId) -> Vec<(String, String)> {
         let brought_in = self.load_brought_in(task).unwrap_or_default();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What of a lane's files is the task's work, and putting exactly that into an index.
+//! Determines which of a lane's files are the task's work, and puts exactly those into an index.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,8 +8,8 @@ use super::{Lane, Lanes};
 use crate::git::{ChangeKind, GitError, Oid, Place, Status, is_state};
 use crate::landing::gc::GcGuard;
 
-/// Files in which a worker reports to Regatta, at the root of its lane: they are read as evidence and belong to no
-/// commit. Anything that is only called alike is work.
+/// Files at the root of a lane in which an agent reports to Regatta: they are read as evidence and belong to no commit.
+/// Other files with similar names are work.
 pub(super) fn is_marker(path: &Path) -> bool {
     let name = path.as_os_str().as_bytes();
     let is_report = (name.starts_with(b"PARCEL_DONE-") || name.starts_with(b"REGATTA_DONE-"))
@@ -19,13 +19,13 @@ pub(super) fn is_marker(path: &Path) -> bool {
 }
 
 impl Lanes {
-    /// The lane's work that is in no commit.
+    /// The lane's uncommitted work.
     pub fn uncommitted(&self, lane: &Lane) -> Result<Vec<PathBuf>, GitError> {
         let status = self.own_status(lane, &lane.head()?, &[])?;
         Ok(status.changes.into_iter().map(|change| change.path).collect())
     }
 
-    /// The lane's uncommitted work, without what was brought in, markers and `also_not`.
+    /// The lane's uncommitted work, without brought-in files, markers and `also_not`.
     pub(super) fn own_status(
         &self,
         lane: &Lane,
@@ -41,11 +41,11 @@ impl Lanes {
         }))
     }
 
-    /// Puts every change of `status` into the index at `index`, named path by named path: no second scan, and no
-    /// pattern that a file name could be mistaken for.
+    /// Puts every change of `status` into the index at `index`, path by path: no second scan, and no pattern that a
+    /// file name could be mistaken for.
     pub(super) fn stage(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
         match self.stage_once(lane, index, status) {
-            // A `git gc` takes empty directories of objects away while others write into them.
+            // A `git gc` removes empty object directories while others write into them.
             Err(error) if error.is_lost_object() => {
                 let _nobody_collects = GcGuard::take(&self.repo.common_dir);
                 self.stage_once(lane, index, status)
@@ -63,7 +63,7 @@ impl Lanes {
                 .flat_map(|change| [change.path.as_os_str().as_bytes(), b"\0"].concat())
                 .collect::<Vec<u8>>()
         };
-        // Deletions first and by force: a directory or a link may now stand where the file was.
+        // Deletions come first and by force: a directory or a link may have replaced the file.
         for (flags, paths) in
             [(&["--force-remove"][..], list(true)), (&["--add", "--remove", "--replace"][..], list(false))]
         {
@@ -76,7 +76,7 @@ impl Lanes {
     }
 }
 
-/// Whether `path` is one of `set` or lies below one of it.
+/// Whether `path` is in `set` or below one of its paths.
 pub(super) fn is_below(path: &Path, set: &BTreeSet<PathBuf>) -> bool {
     !set.is_empty() && path.ancestors().any(|above| set.contains(above))
 }

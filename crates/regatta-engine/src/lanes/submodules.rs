@@ -1,10 +1,10 @@
 //! Submodules in a lane, without a network and without the shared configuration.
 //!
-//! Invariant: neither making nor judging nor removing a lane runs a command under a submodule's own configuration
+//! Invariant: neither creating nor judging nor removing a lane runs a command under a submodule's own configuration
 //! (agents can write it), and commits made in a submodule outlive the lane.
 //!
 //! A submodule's git directory in a lane borrows the objects of the main checkout's (`.git/modules/<name>`), so filling
-//! it is one checkout. Only where the main checkout never had it is it fetched from its url.
+//! it is one checkout. Only if the main checkout never had it is it fetched from its url.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,18 +18,18 @@ use crate::git::{
     Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, git_dir_of, io, read_head_in, replace_file,
 };
 
-/// A submodule as one superproject names it.
+/// A submodule as named by one superproject.
 #[derive(Clone, Debug)]
 struct Submodule {
     name: String,
     url: String,
     /// Below the lane's root.
     path: PathBuf,
-    /// The commit the superproject's index wants.
+    /// The commit that the superproject's index names.
     wanted: Oid,
     /// Its git directory in this lane.
     git_dir: PathBuf,
-    /// Its git directory in the main checkout, there or not.
+    /// Its git directory in the main checkout, existing or not.
     source: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Submodule {
         lane.path.join(&self.path)
     }
 
-    /// Filled, by us or by the agent, at the place where git would have put it.
+    /// Whether it was filled, by us or by the agent, at the place where git would put it.
     fn is_filled(&self, lane: &Lane) -> bool {
         matches!(git_dir_of(&self.worktree(lane)), Ok(Some(dir)) if dir == self.git_dir)
             && self.git_dir.is_dir()
@@ -46,7 +46,7 @@ impl Submodule {
 }
 
 impl Lanes {
-    /// Fills every submodule the lane's index names. What cannot be filled is a warning: most tasks need none of them.
+    /// Fills every submodule in the lane's index. Failures are warnings: most tasks need none of them.
     pub(super) fn populate_submodules(&self, lane: &Lane) -> Result<Vec<String>, GitError> {
         let mut warnings = Vec::new();
         let mut open = self.submodules_of(lane, None)?;
@@ -70,7 +70,7 @@ impl Lanes {
         Ok(None)
     }
 
-    /// Copies commits that exist only in the lane's submodules to where they outlive it.
+    /// Copies commits that exist only in the lane's submodules to a place that outlives it.
     pub(super) fn keep_submodule_work(&self, lane: &Lane) -> Result<(), GitError> {
         for submodule in self.filled_submodules(lane)? {
             let Some(head) = read_head_in(&submodule.git_dir)? else { continue };
@@ -81,13 +81,13 @@ impl Lanes {
                 continue;
             }
             let own = submodule.git_dir.join("objects");
-            // Borrowed objects are at home already: `--local` leaves them out.
+            // Borrowed objects are there already: `--local` leaves them out.
             let pack = ["pack-objects", "--revs", "--local", "--stdout", "-q"];
             let pack = self.work.bare_with(&own).args(pack).stdin(format!("{head}\n")).bytes()?;
             self.work.bare_with(&objects).durable().args(["unpack-objects", "-q"]).stdin(pack).bytes()?;
             let name = format!("refs/regatta/submodule/{}/{}", lane.task, head.short());
             let edit = RefEdit { name, new: Some(head), old: Expect::Absent };
-            // The name holds the id: a ref that is there already is the same one.
+            // The name contains the id: an existing ref is the same one.
             let (RefOutcome::Done | RefOutcome::Moved { .. }) =
                 self.repo.update_refs_in(home, &[edit], "regatta: kept")?;
         }
@@ -116,7 +116,7 @@ impl Lanes {
         Ok(!self.work.status_at(&place)?.is_clean())
     }
 
-    /// Submodules named by the lane itself, or by one of its submodules.
+    /// Submodules of the lane itself, or of one of its submodules.
     fn submodules_of(&self, lane: &Lane, above: Option<&Submodule>) -> Result<Vec<Submodule>, GitError> {
         let (worktree, index, objects) = match above {
             None => (lane.path.clone(), lane.git_dir.join("index"), self.work.objects_dir()),
@@ -152,7 +152,7 @@ impl Lanes {
         Ok(found)
     }
 
-    /// Name, path and url of each section; those that would leave their place are passed over.
+    /// Name, path and url of each section; those that would leave their place are skipped.
     fn load_gitmodules(&self, file: &Path) -> Result<Vec<(String, PathBuf, String)>, GitError> {
         let ran = self.work.bare().args(["config", "-z", "--no-includes", "--list", "-f"]).arg(file).run()?;
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
@@ -206,7 +206,7 @@ impl Lanes {
         Ok(None)
     }
 
-    /// Moves a filled, clean submodule to what the superproject now wants.
+    /// Moves a filled, clean submodule to the commit that the superproject now names.
     fn refill(&self, lane: &Lane, submodule: &Submodule) -> Result<Option<String>, GitError> {
         let head = read_head_in(&submodule.git_dir)?;
         if head.as_ref() == Some(&submodule.wanted) {
@@ -229,7 +229,7 @@ impl Lanes {
         Ok(None)
     }
 
-    /// A git directory of its own for the lane, which borrows the main checkout's objects.
+    /// A separate git directory for the lane, which borrows the main checkout's objects.
     fn make_git_dir(&self, submodule: &Submodule, worktree: &Path) -> Result<(), GitError> {
         let dir = &submodule.git_dir;
         for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
@@ -273,7 +273,7 @@ impl Lanes {
             "--depth=1",
             "--no-recurse-submodules",
         ];
-        // The url stands in a file that anybody who lands a change can edit: only network protocols.
+        // The url is in a file that any landed change can edit: only network protocols are allowed.
         let command = self.work.bare_with(objects).env("GIT_PROTOCOL_FROM_USER", "0").args(fetch);
         command.arg("--end-of-options").arg(&url).arg(&submodule.wanted).bytes().map(drop)
     }
@@ -300,7 +300,7 @@ fn stays_inside(path: &Path) -> bool {
         && path.components().all(|part| matches!(part, Component::Normal(name) if name != ".git"))
 }
 
-/// Every part of the way is a directory and none is a link.
+/// Whether every part of the path is a directory and none is a link.
 fn is_real_dir(root: &Path, below: &Path) -> bool {
     let mut at = root.to_owned();
     below.components().all(|part| {

@@ -1,7 +1,7 @@
-//! What an agent was in the middle of: the commits and the staged content that only git's notes about it name.
+//! Unfinished git operations of an agent: the commits and the staged content that only git's state files name.
 //!
-//! A merge, a rebase or a cherry-pick that was left unfinished keeps commits in files of the lane's git directory. They
-//! go with the lane, so they are part of what is saved before it goes.
+//! An unfinished merge, rebase or cherry-pick keeps commits in files of the lane's git directory. They are removed with
+//! the lane, so they are part of what is saved before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::git::{GitError, Oid, Place, copy_index};
 /// Files whose first word is a commit.
 const HEADS: [&str; 5] =
     ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge/orig-head", "rebase-apply/orig-head"];
-/// Lists of commits that are still to be picked, one per line after a verb.
+/// Lists of commits still to be picked, one per line after a verb.
 const LISTS: [&str; 2] = ["rebase-merge/git-rebase-todo", "sequencer/todo"];
 
 impl Lanes {
@@ -31,7 +31,7 @@ impl Lanes {
         let mut found: Vec<Oid> = Vec::new();
         for name in named {
             let is_id = name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-            // The files are the agent's: what is no commit is left out.
+            // The files are the agent's: entries that are not commits are ignored.
             let Some(oid) = (if is_id { self.commit_named(&name)? } else { None }) else { continue };
             if !found.contains(&oid) && !self.work.is_ancestor(&oid, head)? && !self.is_held(&oid)? {
                 found.push(oid);
@@ -47,7 +47,7 @@ impl Lanes {
         if ran.code == Some(0) { crate::git::oid_line(&ran.stdout).map(Some) } else { Ok(None) }
     }
 
-    /// The trees of what is staged. Of conflicts there are two: our side and theirs.
+    /// The trees of the staged content. With conflicts there are two: our side and theirs.
     pub(super) fn staged_trees(
         &self,
         lane: &Lane,
@@ -70,7 +70,7 @@ impl Lanes {
         Ok(trees)
     }
 
-    /// Settles every conflict of an index by one side, or by whichever there is.
+    /// Resolves every conflict of an index to one side, or to whichever exists.
     fn take_side(&self, lane: &Lane, index: &Path, side: u8) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
         let place = Place { worktree: &lane.path, index, objects: &objects, head: None };

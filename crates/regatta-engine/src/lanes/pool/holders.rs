@@ -1,12 +1,12 @@
-//! Who is still in a directory.
+//! Finds processes that still use a directory.
 
 use std::fs;
 use std::path::Path;
 
-/// A process we can see, other than this one, that stands in `dir`, has it as its root, runs a program from it or
+/// A visible process, other than this one, that has its working directory or root in `dir`, runs a program from it or
 /// has a file of it open.
 pub(super) fn holder(dir: &Path) -> Option<u32> {
-    // Without /proc nobody can tell: take it that somebody does.
+    // Without /proc this is unknown: assume that one does.
     let Ok(processes) = fs::read_dir("/proc") else { return Some(0) };
     let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| *pid != std::process::id()).find(|pid| holds(*pid, dir))

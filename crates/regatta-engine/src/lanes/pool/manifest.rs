@@ -1,9 +1,9 @@
-//! The files of a lane as Regatta's own git put them there: git's index of that moment, kept where no agent writes.
+//! The files of a lane as Regatta's own git wrote them: git's index of that moment, kept where no agent writes.
 //!
-//! Invariant: an entry that [`Manifest::vouches_for`] a file means that nobody has written to it, replaced it or
-//! changed its mode since. A change time cannot be set, only brought to now; and what is changed after the index was
-//! written has a change time of that tick or a later one. So a file whose change time is the recorded one, and older
-//! than the index, is untouched. One that is as young as the index proves nothing and does not count.
+//! Invariant: if an entry [`vouches for`](Manifest::vouches_for) a file, no process has written to it, replaced it or
+//! changed its mode since. A change time cannot be set, only updated to now; and a change after the index was written
+//! has a change time of that tick or a later one. So a file whose change time is the recorded one, and older than the
+//! index, is untouched. A file as young as the index proves nothing and does not count.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ use crate::git::Oid;
 
 const HEADER: usize = 12;
 const STAT: usize = 40;
-/// Assumed unchanged, extended flags, and a merge's stages: none is in an index that was just written for one tree.
+/// Assume-unchanged, extended flags, and merge stages: none occurs in an index just written for one tree.
 const STRANGE_FLAGS: u16 = 0xf000;
 const LINK_TO_COMMIT: u32 = 0o160_000;
 
-/// Seconds and nanoseconds of a file's time, 32 bits of each as git keeps them.
+/// Seconds and nanoseconds of a file's time, 32 bits of each as git stores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Stamp(pub(crate) u32, pub(crate) u32);
 
@@ -37,8 +37,8 @@ struct Entry {
 }
 
 impl Manifest {
-    /// Reads an index of git's version 2; `None` for any other, and for one that is not plain.
-    /// `oid` is any id of the repository, `written` the time of the file when git had just made it.
+    /// Parses an index of git's version 2; `None` for any other, and for one with unusual entries. `oid` is any id of
+    /// the repository, `written` the time of the file when git had just written it.
     pub(super) fn parse(bytes: Vec<u8>, oid: &Oid, written: Stamp) -> Option<Self> {
         let hash_len = oid.as_str().len() / 2;
         if bytes.get(..8)? != b"DIRC\0\0\0\x02" {
@@ -52,7 +52,7 @@ impl Manifest {
             let flags = u16::from_be_bytes(bytes.get(name_at - 2..name_at)?.try_into().ok()?);
             let length = bytes.get(name_at..)?.iter().position(|byte| *byte == 0)?;
             let name_end = name_at + length;
-            // One to eight zeros fill an entry up to a multiple of eight.
+            // One to eight zeros pad an entry to a multiple of eight.
             let end = at + (name_end - at) / 8 * 8 + 8;
             if flags & STRANGE_FLAGS != 0 || length == 0 || end > bytes.len() {
                 return None;
@@ -86,13 +86,13 @@ impl Manifest {
         (0..self.len()).any(|n| self.field(n, 6) == LINK_TO_COMMIT)
     }
 
-    /// What says how other files are to be checked out.
+    /// The entries that define how other files are checked out.
     pub(super) fn attributes(&self) -> Vec<(&[u8], &[u8])> {
         let all = (0..self.len()).map(|n| (self.name(n), self.content(n)));
         all.filter(|(name, _)| name.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes")).collect()
     }
 
-    /// Whether the file is what was checked out, untouched.
+    /// Whether the file is untouched since its checkout.
     pub(super) fn vouches_for(&self, n: usize, stat: &Stat) -> bool {
         let is_link = FileType::from_raw_mode(self.field(n, 6)) == FileType::Symlink;
         let same_type = match FileType::from_raw_mode(stat.st_mode) {
@@ -110,7 +110,7 @@ impl Manifest {
                 == [self.field(n, 5), self.field(n, 7), self.field(n, 8), self.field(n, 9)]
     }
 
-    /// An index of those entries that `stay`, for git to go on from.
+    /// An index of the entries that `stay`, for git to continue from.
     pub(super) fn index_of(&self, stay: impl Fn(usize) -> bool) -> Vec<u8> {
         let mut index = Vec::with_capacity(self.bytes.len());
         index.extend_from_slice(&self.bytes[..HEADER]);
@@ -122,12 +122,12 @@ impl Manifest {
             }
         }
         index[8..HEADER].copy_from_slice(&n_entries.to_be_bytes());
-        // Git takes zeros for a checksum that was left out.
+        // Git accepts zeros for an omitted checksum.
         index.resize(index.len() + self.hash_len, 0);
         index
     }
 
-    /// One of the ten numbers that git keeps of a file.
+    /// One of the ten numbers that git stores about a file.
     fn field(&self, n: usize, field: usize) -> u32 {
         number(&self.bytes, self.entries[n].all.start + 4 * field).expect("an entry holds ten numbers")
     }

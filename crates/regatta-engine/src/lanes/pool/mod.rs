@@ -1,11 +1,11 @@
-//! Warm lanes: checked-out trees that nobody needs just now, kept to become the next lane in milliseconds.
+//! Warm lanes: checked-out trees that no task needs at the moment, kept to become the next lane within milliseconds.
 //!
-//! Invariant: a lane from the pool holds what a fresh checkout would hold, and declared build directories; nothing
-//! else that somebody did in it before is left. Where that is doubtful the tree is thrown away.
+//! Invariant: a lane from the pool contains what a fresh checkout would contain, plus declared build directories;
+//! nothing else from earlier use is left. If that is doubtful the tree is deleted.
 //!
-//! A pooled tree is only a directory, `<lanes>/.pool/<n>`: git does not know it, and nothing in it is work, since
-//! what was in the lane was saved before. What it must look like is kept in `.regatta/pool`, where no agent writes.
-//! Its number, and the fence of whoever has it, come from one counter that only grows.
+//! A pooled tree is only a directory, `<lanes>/.pool/<n>`: git does not know it, and nothing in it is work, since the
+//! lane's work was saved before. Its manifest is kept in `.regatta/pool`, where no agent writes. Its number, and the
+//! fence of its holder, come from one counter that only grows.
 
 mod holders;
 mod manifest;

@@ -1,16 +1,16 @@
-//! What the user wants of the pool.
+//! The user's settings for the pool.
 
 use super::pattern::Pattern;
 
-/// A tree with fewer files is made anew as fast, unless build directories are to be kept in it.
+/// A tree with fewer files is created just as fast, unless it keeps build directories.
 const LEAST_FILES: usize = 256;
 
 /// How many trees are kept, and what may stay in them.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// At most so many; none turns the pool off.
+    /// Maximum number of trees; zero turns the pool off.
     pub size: usize,
-    /// No tree is kept while less disk is free.
+    /// No tree is kept while less disk than this is free.
     pub min_free_disk_gb: Option<f64>,
     build_dirs: Vec<Pattern>,
     setup_inputs: Vec<Pattern>,
@@ -32,7 +32,7 @@ impl PoolOptions {
         &self.setup_inputs
     }
 
-    /// Whether a tree of so many files is worth keeping.
+    /// Whether a tree with this many files is worth keeping.
     pub(super) fn wants(&self, n_files: usize) -> bool {
         self.size > 0 && (n_files >= LEAST_FILES || !self.build_dirs.is_empty())
     }

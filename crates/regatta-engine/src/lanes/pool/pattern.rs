@@ -1,14 +1,14 @@
-//! Which paths a line of the configuration means.
+//! Path patterns of the configuration.
 
-/// A name without a slash means it at any depth, a path is from the repository's root. `*` and `?` stay within a
-/// name, `**` does not. What lies below a match is meant too.
+/// A name without a slash matches at any depth, a path is relative to the repository's root. `*` and `?` stay within a
+/// name, `**` does not. A match includes everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     parts: Vec<Vec<u8>>,
 }
 
 impl Pattern {
-    /// From the line as written; one that means nothing inside a repository matches nothing.
+    /// Parses a line as written; a pattern that cannot match inside a repository matches nothing.
     pub(crate) fn new(text: &str) -> Self {
         let anchored = text.trim_end_matches('/').contains('/');
         let named = text.split('/').filter(|part| !matches!(*part, "" | "."));
@@ -19,7 +19,7 @@ impl Pattern {
         Self { parts }
     }
 
-    /// Whether `path`, or a directory above it, is meant.
+    /// Whether `path`, or a directory above it, matches.
     pub(crate) fn covers(&self, path: &[u8]) -> bool {
         let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         !self.parts.is_empty() && covers(&self.parts, &names)
@@ -35,7 +35,7 @@ fn covers(parts: &[Vec<u8>], names: &[&[u8]]) -> bool {
     }
 }
 
-/// Whether a name is like a part; a star is tried at every length, the shortest first.
+/// Whether a name matches a part; a star is tried at every length, the shortest first.
 fn is_like(part: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of, mut star) = (0, 0, None);
     while of < name.len() {

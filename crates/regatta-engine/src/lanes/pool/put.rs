@@ -1,4 +1,4 @@
-//! From a lane that is done with into the pool.
+//! Moves a finished lane into the pool.
 
 use std::fs;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::lanes::record::LaneRecord;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
-/// How long those who worked in a lane may take to leave it.
+/// How long processes in a lane may take to leave it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Longer than a tick of any kernel.
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
 impl Lanes {
-    /// Lets a lane go whose work is saved: into the pool where it is worth that, else from the disk.
+    /// Releases a lane whose work is saved: into the pool if it is worth keeping, otherwise deletes it.
     pub(in crate::lanes) fn let_go(&self, lane: &Lane) -> Result<(), GitError> {
         let record = self.load_record(&lane.task)?;
         if record.as_ref().is_some_and(|record| record.fence != lane.fence) {
@@ -35,7 +35,7 @@ impl Lanes {
         }
     }
 
-    /// What is to be remembered of the lane's tree; `None` where it is not worth keeping, or cannot be judged later.
+    /// The manifest of the lane's tree; `None` if it is not worth keeping, or cannot be verified later.
     fn manifest_for_pool(&self, lane: &Lane, record: LaneRecord) -> Option<(Slot, Manifest)> {
         let options = self.pool.as_deref()?;
         let filled = record.filled.filter(|filled| record.ready && filled.recipe == self.recipe())?;
@@ -53,7 +53,7 @@ impl Lanes {
         is_wanted.then_some((slot, manifest))
     }
 
-    /// Moves the tree into the pool and cleans it; false where others filled the pool first.
+    /// Moves the tree into the pool and cleans it; false if other processes filled the pool first.
     fn put(&self, lane: &Lane, slot: &Slot, manifest: &Manifest) -> Result<bool, GitError> {
         let lease = {
             let _one_at_a_time = self.lock_admin()?;
@@ -81,7 +81,7 @@ impl Lanes {
             Lease { number, fence: slot.fence }
         };
         self.work.drop_shadow(&lane.path);
-        // What the user brought in and what was built goes now, not when somebody needs the tree.
+        // Brought-in files and build output are removed now, not when the tree is needed.
         match self.clean_slot(lease, manifest)? {
             Ok(cleaned) => {
                 let lock = self.lock_pool()?;
@@ -99,7 +99,7 @@ impl Lanes {
         self.slot_numbers().len() >= self.pool.as_ref().map_or(0, |options| options.size)
     }
 
-    /// Cleans a tree that is ours.
+    /// Cleans a tree that we hold.
     pub(super) fn clean_slot(
         &self,
         lease: Lease,
@@ -111,7 +111,7 @@ impl Lanes {
         Ok(clean(&self.slot_tree(lease.number), manifest, &rules))
     }
 
-    /// A tree that is in doubt is thrown away; one with something mounted in it is only set aside.
+    /// Deletes a doubtful tree; one with something mounted in it is only set aside.
     pub(super) fn give_up(&self, lease: Lease, doubt: &Doubt) -> Result<(), GitError> {
         match doubt {
             Doubt::Odd(_) => self.throw_away(lease),
@@ -125,12 +125,12 @@ impl Lanes {
         }
     }
 
-    /// Reads a manifest that was put by; `None` where it is not one.
+    /// Parses a stored manifest; `None` if it is not one.
     pub(super) fn load_manifest(&self, path: &Path, oid: &Oid, written: Stamp) -> Option<Manifest> {
         Manifest::parse(fs::read(path).ok()?, oid, written)
     }
 
-    /// What the mode of a directory is that is made here, whatever mask and parent make of it.
+    /// The mode of a newly created directory here, under the current mask and parent.
     fn mode_of_new_dirs(&self) -> Result<u32, GitError> {
         use std::os::unix::fs::PermissionsExt as _;
         const OF_THE_PARENT: u32 = 0o2000;
@@ -138,7 +138,7 @@ impl Lanes {
         Ok(0o777 & !mask() | root & OF_THE_PARENT)
     }
 
-    /// Puts the lane's index by as the manifest of its files. To be called before any agent is there.
+    /// Stores the lane's index as the manifest of its files. To be called before any agent starts.
     pub(in crate::lanes) fn put_manifest_by(&self, lane: &Lane) -> Result<Option<Filled>, GitError> {
         let (index, copy) = (lane.git_dir.join("index"), self.index_copy(&lane.task));
         let wanted = |options: &PoolOptions| n_entries(&index).is_some_and(|n_files| options.wants(n_files));
@@ -149,13 +149,13 @@ impl Lanes {
         Ok(Some(Filled { written: next_tick(), recipe: self.recipe() }))
     }
 
-    /// All that shapes a checkout beside its commit: settings, attributes of the user's own, the mask of modes.
+    /// Everything that affects a checkout besides its commit: settings, the user's own attributes, the file mode mask.
     pub(super) fn recipe(&self) -> String {
         format!("{}-{:o}", self.work.trust().checkout_recipe(), mask())
     }
 }
 
-/// Whether a process stays in the lane. The last ones that worked in it may be on their way out.
+/// Whether a process stays in the lane. The last ones that worked in it may be about to exit.
 fn is_still_held(dir: &Path) -> bool {
     let started = Instant::now();
     while holder(dir).is_some() {
@@ -167,15 +167,15 @@ fn is_still_held(dir: &Path) -> bool {
     false
 }
 
-/// The mask of modes that files of this process are made with.
+/// The file mode mask of this process.
 fn mask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    // Nobody has such a one: where it cannot be read, every tree is in doubt.
+    // An impossible mask: if it cannot be read, every tree is doubtful.
     mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o777)
 }
 
-/// How many files an index names.
+/// The number of files in an index.
 fn n_entries(index: &Path) -> Option<usize> {
     use std::io::Read as _;
     let mut header = [0; 12];
@@ -183,16 +183,16 @@ fn n_entries(index: &Path) -> Option<usize> {
     Some(u32::from_be_bytes(header[8..].try_into().ok()?) as usize)
 }
 
-/// Waits for the clock that stamps files to come past this moment, some milliseconds at most: all that was written is
-/// older then, and all that is written from now on is not.
+/// Waits, at most some milliseconds, until the clock that stamps files has passed this moment: everything written
+/// before is then older, and everything written later is not.
 fn next_tick() -> Stamp {
     let read = |clock| {
         let now = rustix::time::clock_gettime(clock);
         Stamp(now.tv_sec as u32, now.tv_nsec as u32)
     };
-    // Some kernels stamp by the exact clock, but never before the coarse one.
+    // Some kernels stamp with the precise clock, but never earlier than the coarse one.
     let (this_moment, started) = (read(ClockId::Realtime), Instant::now());
-    // A clock that is set back must not keep anybody.
+    // A clock that is set back must not block the caller.
     while read(ClockId::RealtimeCoarse) <= this_moment && started.elapsed() < LONGEST_TICK {
         std::thread::sleep(Duration::from_millis(1));
     }

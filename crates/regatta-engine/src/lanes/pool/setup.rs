@@ -1,4 +1,4 @@
-//! Whether `lane.setup` has to run again in a tree that was set up before.
+//! Decides whether `lane.setup` has to run again in a reused tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,18 +14,18 @@ use super::tree::native;
 use crate::git::GitError;
 use crate::lanes::{Lane, Lanes};
 
-/// A setup that went well, and what it left.
+/// A successful setup, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SetUp {
-    /// The command and all that it depends on.
+    /// A digest of the command and everything it depends on.
     pub(crate) key: String,
-    /// The build directories that were there afterwards.
+    /// The build directories that existed afterwards.
     pub(crate) dirs: Vec<Vec<u8>>,
 }
 
 impl Lanes {
-    /// What `command` and the files it depends on are in this lane. `None` where none were declared, or where a
-    /// declared one is not there: then nobody can tell whether it has to run again.
+    /// A digest of `command` and the files it depends on in this lane. `None` if none were declared, or if a declared
+    /// one is missing: then it is unknown whether it has to run again.
     pub fn setup_key(&self, lane: &Lane, command: &str) -> Option<String> {
         let inputs = self.pool.as_deref()?.setup_inputs();
         let manifest = self.lane_manifest(lane)?;
@@ -46,14 +46,14 @@ impl Lanes {
         Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Remembers that a setup with this key went well here.
+    /// Records that a setup with this key succeeded here.
     pub fn mark_set_up(&self, lane: &Lane, key: String) -> Result<(), GitError> {
         let (Some(mut record), Some(manifest)) = (self.load_record(&lane.task)?, self.lane_manifest(lane))
         else {
             return Ok(());
         };
         let dirs = self.build_dirs_in(lane, &manifest);
-        // What left nothing that is kept has to run each time.
+        // A setup that left no build directory has to run every time.
         record.setup = (!dirs.is_empty()).then_some(SetUp { key, dirs });
         self.save_record(&lane.task, &record)
     }
@@ -62,7 +62,7 @@ impl Lanes {
         self.load_manifest(&self.index_copy(&lane.task), &lane.base, Stamp(0, 0))
     }
 
-    /// Declared build directories right below a directory that git knows.
+    /// Declared build directories right below a tracked directory.
     fn build_dirs_in(&self, lane: &Lane, manifest: &Manifest) -> Vec<Vec<u8>> {
         let Some(options) = self.pool.as_deref() else { return Vec::new() };
         let mut known: BTreeSet<&[u8]> = BTreeSet::from([&b""[..]]);

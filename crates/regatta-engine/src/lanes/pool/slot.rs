@@ -1,7 +1,7 @@
-//! What is remembered about each pooled tree, and who has it.
+//! The records of pooled trees, and who holds them.
 //!
-//! Invariant: a tree belongs to nobody, or to one living process under the fence that its record has. Whoever comes
-//! back with another fence touches nothing.
+//! Invariant: a tree is free, or held by one living process under the fence of its record. A process with another fence
+//! touches nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use crate::git::{FileLock, GitError, Oid, absent_is_none, io, replace_file};
 use crate::lanes::Lanes;
 use crate::process::Identity;
 
-/// File systems of this machine that stamp every change, also one made through a mapping, with its own clock.
-/// (On an overlay it is the upper one that does, as a rule one of these.)
+/// Local file systems that stamp every change, even one through a mapping, with their own clock. (On an overlay the
+/// upper one counts, usually one of these.)
 const DEPENDABLE: [i64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0xca45_1a4e, 0x794c_7630];
 
-/// How a tree came to be as its manifest says.
+/// How a tree was filled according to its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Filled {
     /// When the manifest was complete.
     pub(crate) written: Stamp,
-    /// All that shapes a checkout beside its commit.
+    /// Everything that affects a checkout besides its commit.
     pub(crate) recipe: String,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Filled {
 pub(super) struct Slot {
     pub(super) fence: u64,
     pub(super) held_by: Option<Identity>,
-    /// The commit it was last at.
+    /// Its last base commit.
     pub(super) base: Oid,
     pub(super) filled: Filled,
     pub(super) setup: Option<SetUp>,
@@ -40,20 +40,20 @@ pub(super) struct Slot {
 /// A line of `regatta lane list --pooled`.
 #[derive(Clone, Debug)]
 pub struct PooledLane {
-    /// Its number, which no other ever has.
+    /// Its number, which is never reused.
     pub number: u64,
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
-    /// The commit it was last at.
+    /// Its last base commit.
     pub base: Oid,
     /// The process that is putting it in or taking it out.
     pub held_by: Option<u32>,
 }
 
-/// One process at a time looks through the pool.
+/// The lock for searching the pool: one process at a time.
 pub(super) struct PoolLock(#[expect(dead_code, reason = "held, not looked at")] FileLock);
 
-/// A tree that is ours under a fence.
+/// A tree that we hold under a fence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     pub(super) number: u64,
@@ -69,12 +69,12 @@ impl Lanes {
         self.slots_dir().join(format!("{number}.json"))
     }
 
-    /// Where the manifest of a pooled tree is.
+    /// The path of a pooled tree's manifest.
     pub(super) fn slot_index(&self, number: u64) -> PathBuf {
         self.slots_dir().join(format!("{number}.index"))
     }
 
-    /// Where a pooled tree is.
+    /// The path of a pooled tree.
     pub(super) fn slot_tree(&self, number: u64) -> PathBuf {
         self.root.join(".pool").join(number.to_string())
     }
@@ -83,11 +83,11 @@ impl Lanes {
         FileLock::wait(self.slots_dir().join("lock")).map(PoolLock)
     }
 
-    /// A number that was never given before.
+    /// A number that was never used before.
     pub(super) fn next_number(&self, _lock: &PoolLock) -> Result<u64, GitError> {
         let path = self.slots_dir().join("counter");
         let text = absent_is_none(fs::read_to_string(&path)).map_err(io("read", &path))?.unwrap_or_default();
-        // A power cut may have emptied the file: then it goes on behind all that is there.
+        // A power cut may have emptied the file: then continue after the highest existing number.
         let last = text.trim().parse().ok();
         let fences = || {
             self.slot_numbers().into_iter().flat_map(|n| [Some(n), self.load_slot(n).map(|slot| slot.fence)])
@@ -97,7 +97,7 @@ impl Lanes {
         Ok(next)
     }
 
-    /// Numbers of all that has a record, the oldest first.
+    /// The numbers of all records, the oldest first.
     pub(super) fn slot_numbers(&self) -> Vec<u64> {
         numbers(&self.slots_dir(), ".json")
     }
@@ -111,7 +111,7 @@ impl Lanes {
         replace_file(&self.slot_file(number), &json)
     }
 
-    /// The record of a tree that is still ours.
+    /// The record of a tree that we still hold.
     pub(super) fn require_ours(&self, lease: Lease, _lock: &PoolLock) -> Result<Slot, GitError> {
         let ours = |slot: &Slot| slot.fence == lease.fence && slot.held_by == Identity::current().ok();
         let lost = || GitError::Fenced { path: self.slot_tree(lease.number) };
@@ -124,7 +124,7 @@ impl Lanes {
         fs::remove_dir(self.root.join(".pool")).ok();
     }
 
-    /// Throws a tree away that is ours.
+    /// Deletes a tree that we hold.
     pub(super) fn throw_away(&self, lease: Lease) -> Result<(), GitError> {
         let aside = {
             let lock = self.lock_pool()?;
@@ -136,7 +136,7 @@ impl Lanes {
         aside.map_or(Ok(()), |aside| self.delete_aside(&aside))
     }
 
-    /// The trees that are kept.
+    /// The pooled trees.
     pub fn pooled(&self) -> Vec<PooledLane> {
         let found = self.slot_numbers().into_iter().filter_map(|number| {
             let slot = self.load_slot(number)?;
@@ -146,7 +146,7 @@ impl Lanes {
         found.collect()
     }
 
-    /// What a process that was killed while it wrote left beside the records. All writing is done under the lock.
+    /// Files that a process killed while writing left beside the records. All writing is done under the lock.
     fn strays(&self) -> Vec<PathBuf> {
         let known = self.slot_numbers();
         let is_stray = |name: &str| match name.strip_suffix(".index").or(name.strip_suffix(".json")) {
@@ -158,13 +158,13 @@ impl Lanes {
         strays.map(|entry| entry.path()).collect()
     }
 
-    /// Throws away what is more than the user wants, and what a killed process held.
+    /// Deletes trees beyond the user's limit, and those held by a killed process.
     pub fn fit_pool(&self) -> Result<usize, GitError> {
         self.trim_pool(self.pool.as_ref().map_or(0, |options| options.size))
     }
 
-    /// Throws trees away past `most`, the oldest first, and all that a killed process held. Says how many went.
-    /// Nothing in them is work.
+    /// Deletes trees beyond `most`, the oldest first, and all that a killed process held. Returns how many. Nothing in
+    /// them is work.
     pub fn trim_pool(&self, most: usize) -> Result<usize, GitError> {
         let tree_numbers = || numbers(&self.root.join(".pool"), "");
         if self.slot_numbers().is_empty() && tree_numbers().is_empty() && self.strays().is_empty() {
@@ -179,7 +179,7 @@ impl Lanes {
                 match slot.map(|slot| slot.held_by) {
                     Some(None) => free.push(number),
                     Some(Some(holder)) if !holder.seems_gone() => {}
-                    // A tree without a record, or a record without a tree, or one whose holder is gone.
+                    // A tree without a record, a record without a tree, or one whose holder is gone.
                     _ => going.push(number),
                 }
             }
@@ -202,7 +202,7 @@ impl Lanes {
     }
 }
 
-/// Names in `dir` that are a number and this ending.
+/// Names in `dir` that consist of a number and this suffix.
 fn numbers(dir: &Path, ending: &str) -> Vec<u64> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(ending)?.parse().ok());
@@ -211,7 +211,7 @@ fn numbers(dir: &Path, ending: &str) -> Vec<u64> {
     found
 }
 
-/// Whether the change times of files in `dir` prove anything.
+/// Whether the change times of files in `dir` are reliable.
 pub(super) fn is_dependable(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|stat| DEPENDABLE.contains(&stat.f_type))
 }

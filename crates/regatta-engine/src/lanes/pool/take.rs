@@ -1,4 +1,4 @@
-//! From the pool to a lane.
+//! Turns a pooled tree into a lane.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,7 +18,7 @@ use crate::lanes::retire::remove_tree;
 use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
-/// A tree that is ours, cleaned, not yet at its new base.
+/// A cleaned tree that we hold, not yet at its new base.
 #[derive(Debug)]
 pub(in crate::lanes) struct Taken {
     lease: Lease,
@@ -28,8 +28,7 @@ pub(in crate::lanes) struct Taken {
 }
 
 impl Lanes {
-    /// A lane at `base` made from a pooled tree; `None` where there is none to be used. `notes` gets what a person
-    /// might wonder about.
+    /// A lane at `base` made from a pooled tree; `None` if none is usable. `notes` gets remarks for the user.
     pub(in crate::lanes) fn create_from_pool(
         &self,
         task: &TaskId,
@@ -40,10 +39,10 @@ impl Lanes {
         if self.pool.as_ref().is_none_or(|options| options.size == 0) || self.repo.reftable {
             return Ok(None);
         }
-        // What goes wrong with the pool is no reason to have no lane.
+        // A problem with the pool is no reason to fail.
         let Ok(Some(taken)) = self.take(base, notes) else { return Ok(None) };
         let Ok(lane) = self.move_in(task, reader, base, &taken) else {
-            // What stands in the way of this stands in the way of a fresh one too, which then tells it.
+            // The same problem would affect a fresh lane too, which then reports it.
             self.throw_away(taken.lease).ok();
             return Ok(None);
         };
@@ -59,7 +58,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the youngest tree that can be used. Whatever is doubtful is thrown away.
+    /// Takes the youngest usable tree. Doubtful ones are deleted.
     fn take(&self, base: &Oid, notes: &mut Vec<String>) -> Result<Option<Taken>, GitError> {
         let mut busy = Vec::new();
         while let Some((lease, slot)) = self.take_any(&busy)? {
@@ -116,8 +115,8 @@ impl Lanes {
         self.save_slot(lease.number, &Slot { held_by: None, ..slot })
     }
 
-    /// Moves the tree to where the lane is to be and makes git know it. A crash leaves a lane whose first checkout
-    /// never ended.
+    /// Moves the tree to the lane's place and registers it with git. A crash leaves a lane whose first checkout never
+    /// ended.
     fn move_in(
         &self,
         task: &TaskId,
@@ -139,19 +138,19 @@ impl Lanes {
         Ok(lane)
     }
 
-    /// Has git write what differs from `base`. The build directories that stayed, or `None` where the tree cannot be
-    /// what a fresh checkout is.
+    /// Lets git write what differs from `base`. Returns the build directories that stayed, or `None` if the tree cannot
+    /// equal a fresh checkout.
     fn reset(&self, lane: &Lane, base: &Oid, taken: &Taken) -> Result<Option<Vec<Vec<u8>>>, GitError> {
         let Taken { manifest, cleaned, .. } = taken;
         let index = lane.git_dir.join("index");
         fs::write(&index, manifest.index_of(|n| !cleaned.gone[n])).map_err(io("write", &index))?;
-        // Without `--reset`: where it would have to write over something, the tree is not what it should be.
+        // Without `--reset`: if it would have to overwrite something, the tree is not what it should be.
         let fill = self.work.at(&lane.path, &lane.git_dir, Some(base))?.args(["read-tree", "-m", "-u"]);
         fill.arg(base).bytes()?;
         failpoint::reach("pool-reset");
         let Some(now) = self.load_manifest(&index, base, Stamp(0, 0)) else { return Ok(None) };
         if now.attributes() != manifest.attributes() {
-            // Files that are the same to git may have to be checked out in another way.
+            // Files with the same content may have to be checked out differently.
             return Ok(None);
         }
         let is_tracked = |dir: &[u8]| {
@@ -168,7 +167,7 @@ impl Lanes {
         Ok(Some(ignored))
     }
 
-    /// Those of `dirs` that git ignores in the lane.
+    /// The directories among `dirs` that git ignores in the lane.
     fn ignored(&self, lane: &Lane, dirs: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, GitError> {
         if dirs.is_empty() {
             return Ok(Vec::new());
@@ -182,7 +181,7 @@ impl Lanes {
         Ok(ran.stdout.split(|byte| *byte == 0).filter(|dir| !dir.is_empty()).map(<[u8]>::to_vec).collect())
     }
 
-    /// Removes one that git would see, and what directories it leaves empty.
+    /// Removes a directory that git would see, and the directories this leaves empty.
     fn remove_build_dir(&self, lane: &Lane, dir: &[u8]) -> Result<(), GitError> {
         let path = lane.path.join(native(dir));
         remove_tree(&path).map_err(io("remove", &path))?;
@@ -192,8 +191,8 @@ impl Lanes {
         Ok(())
     }
 
-    /// Begins a lane: its record, not ready, with nothing in its place. The caller holds the lock. The record comes
-    /// first: a directory without one is nobody's, and nobody would take it away.
+    /// Starts a lane: its record, not ready, with nothing in its place. The caller holds the lock. The record comes
+    /// first: a directory without a record would never be removed.
     pub(in crate::lanes) fn begin(
         &self,
         task: &TaskId,

@@ -1,7 +1,7 @@
-//! Bringing the files of a lane that somebody worked in back to what its manifest says.
+//! Restores the files of a used lane to its manifest.
 //!
-//! Invariant: what is left afterwards are files that the manifest vouches for, in plain directories, and declared
-//! build directories. Everything else is gone, whatever it was: git is told which files to write again.
+//! Invariant: what is left afterwards are files that the manifest vouches for, in plain directories, and declared build
+//! directories. Everything else is removed, whatever it was: git is told which files to write again.
 //!
 //! Nothing here follows a link or leaves the file system: each step is taken from an open directory.
 
@@ -16,39 +16,39 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::pattern::Pattern;
 
-/// Deeper than any tree that somebody would check out.
+/// Deeper than any real tree.
 const DEEPEST: usize = 200;
 
-/// What is left of a tree.
+/// The result of cleaning a tree.
 #[derive(Debug, Default)]
 pub(super) struct Cleaned {
-    /// For each entry of the manifest, whether it is gone and has to be written again.
+    /// For each entry of the manifest, whether it is gone and must be written again.
     pub(super) gone: Vec<bool>,
     /// Build directories that stayed, with slashes, relative to the root.
     pub(super) build_dirs: Vec<Vec<u8>>,
-    /// Whether anything that setup depends on was touched.
+    /// Whether any input of the setup was touched.
     pub(super) inputs_touched: bool,
 }
 
-/// Why a tree is not used again.
+/// Why a tree is not reused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// Another file system is mounted in it, which is nobody's to delete.
+    /// Another file system is mounted in it, which must not be deleted.
     Mounted(String),
     /// Something is not as Regatta left it and cannot be judged.
     Odd(String),
 }
 
-/// What may stay, and what is looked out for.
+/// What may stay, and what to watch for.
 #[derive(Debug)]
 pub(super) struct Rules<'a> {
     pub(super) build_dirs: &'a [Pattern],
     pub(super) setup_inputs: &'a [Pattern],
-    /// The mode of a directory that was just made.
+    /// The mode of a newly created directory.
     pub(super) dir_mode: u32,
 }
 
-/// Takes away what does not belong.
+/// Removes what does not belong.
 pub(super) fn clean(root: &Path, manifest: &Manifest, rules: &Rules<'_>) -> Result<Cleaned, Doubt> {
     let opened = rustix::fs::open(root, DIRECTORY, Mode::empty());
     let (dir, stat) =
@@ -67,18 +67,18 @@ struct Walk<'a> {
     rules: &'a Rules<'a>,
     device: u64,
     cleaned: Cleaned,
-    /// Where it is now: empty at the root, else with a slash at the end.
+    /// The current path: empty at the root, else with a trailing slash.
     path: Vec<u8>,
 }
 
-/// What the manifest has under one name of a directory.
+/// The manifest's entries under one name of a directory.
 enum Child {
     File(usize),
     Directory(Range<usize>),
 }
 
 impl<'a> Walk<'a> {
-    /// Cleans an open directory that holds these entries; says whether anything is left in it.
+    /// Cleans an open directory that contains these entries; returns whether anything is left in it.
     fn directory(
         &mut self,
         dir: OwnedFd,
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
         Ok(is_left)
     }
 
-    /// Judges one name; says whether it stays.
+    /// Judges one name; returns whether it stays.
     fn entry(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         depth: usize,
     ) -> Result<bool, Doubt> {
         let is_ours = !entries.is_empty();
-        // One that is nobody's may have any mode: it goes, unless a build directory is below.
+        // An untracked directory may have any mode: it is removed, unless a build directory is below.
         let plain = stat.st_mode & 0o7777 == self.rules.dir_mode;
         if !is_ours && !plain {
             self.remove(dir, name, depth).map_err(|error| odd(&self.path, error))?;
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         Ok(false)
     }
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory with everything in it.
     fn remove(&self, dir: BorrowedFd<'_>, name: &CStr, depth: usize) -> Result<(), Errno> {
         if depth > DEEPEST {
             return Err(Errno::LOOP);
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
             let rest = &manifest.name(n)[self.path.len()..];
             match rest.iter().position(|byte| *byte == b'/') {
                 None => children.push((rest, Child::File(n))),
-                // All that is below one directory stands together.
+                // Everything below one directory is adjacent.
                 Some(slash) => match children.last_mut() {
                     Some((name, Child::Directory(range))) if *name == &rest[..slash] => range.end = n + 1,
                     _ => children.push((&rest[..slash], Child::Directory(n..n + 1))),
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The names in a directory but `.` and `..`, all read before anything is removed.
+/// The names in a directory except `.` and `..`, all read before anything is removed.
 fn listed(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -255,13 +255,13 @@ fn listed(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
     Ok(names)
 }
 
-/// Access rules and notes that an agent can put on a directory, and that its new files would inherit.
+/// Access rules and extended attributes that an agent can set on a directory, and that new files would inherit.
 fn has_attributes(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut names = [0_u8; 1024];
     match rustix::fs::flistxattr(dir, &mut names[..]) {
         Ok(length) => {
             let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-            // Those of the system's own are on every file.
+            // The system's own attributes are on every file.
             Ok(names.into_iter().any(|name| !name.starts_with(b"security.")))
         }
         Err(Errno::NOTSUP) => Ok(false),
@@ -281,7 +281,7 @@ fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).trim_end_matches('/').to_owned()
 }
 
-/// A path of the manifest's as the system has it.
+/// A manifest path as a system path.
 pub(super) fn native(path: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt as _;
     PathBuf::from(std::ffi::OsStr::from_bytes(path))
