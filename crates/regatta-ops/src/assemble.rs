@@ -1,4 +1,4 @@
-//! What a landing or a daemon works with: the engine's context, from a project; and the same with the settings read again.
+//! Builds the engine's context from a project, for a landing or a daemon, and builds it again with reloaded settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;

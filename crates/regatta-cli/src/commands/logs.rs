@@ -148,7 +148,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Shows every attempt that has a log; with several attempts or with follow-ups, each below a heading with its prompts.
+    /// Shows every attempt that has a log; with several attempts or follow-ups, each below a heading with its prompts.
     async fn whole(&mut self, task: &TaskRecord) -> Result<(), CliError> {
         let attempts = self.store.attempts(&self.task).await?;
         let prompts = self.store.prompts(&self.task).await?;

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Serve Regatta's tools to an agent over the Model Context Protocol.
 ///
 /// Uses standard input and output, or HTTP. In the environment of an attempt (REGATTA_TASK, REGATTA_ATTEMPT,
-/// REGATTA_TOKEN) it offers only what a worker may do; Regatta attaches it to claude and codex by itself. Otherwise
+/// REGATTA_TOKEN) it offers only what an agent may do; Regatta attaches it to claude and codex by itself. Otherwise
 /// it offers what a person may do: `regatta setup claude` and `regatta setup codex` add it to your own agent.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {

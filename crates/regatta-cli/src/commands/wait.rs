@@ -29,9 +29,9 @@ use crate::ui::Ui;
 /// Wait until tasks have ended, or are blocked and need a person.
 ///
 /// Prints one line at a time: WATCHING task=ID pid=N granularity=MODE, TOOL task=ID tool=NAME and what it does, LOG
-/// task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no agent runs. A task that continues with a
-/// follow-up (`regatta send`) has not ended. It exits with 0 if all tasks are done or landed, with 1 if one is not,
-/// and with 5 if the time ran out. --all is every task that has not ended.
+/// task=ID: text, EXITED task=ID state=STATE, TIMEOUT task=ID, ERROR task=ID reason=WHY. The pid is - while no agent
+/// runs. A task that continues with a follow-up (`regatta send`) has not ended. It exits with 0 if all tasks are done
+/// or landed, with 1 if one is not, and with 5 if the time ran out. --all is every task that has not ended.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
