@@ -4,6 +4,7 @@
 //! was last awake. The lock is in the repository's own git directory, where nobody removes it; there is a second one in
 //! `.regatta`, by which older versions tell.
 
+use regatta_core::session::SessionKind;
 use regatta_core::state::StateName;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -200,7 +201,10 @@ pub async fn serve(
         started_at,
         over,
     ));
-    let result = in_session(&ctx, "daemon", |cut_off| serve_in_session(&ctx, limits, orders, cut_off)).await;
+    let result = in_session(&ctx, SessionKind::Daemon, "daemon", |cut_off| {
+        serve_in_session(&ctx, limits, orders, cut_off)
+    })
+    .await;
     drop(done);
     let _ = awake.await;
     result

@@ -11,6 +11,7 @@ use std::time::Duration;
 use regatta_core::admission::Limits;
 use regatta_core::attempt::Attempt;
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_store::{Claim, IfPresent, NewTask, RequestId, SessionInfo, StoreError, TaskRecord};
@@ -49,17 +50,22 @@ pub async fn run(
     orders: mpsc::UnboundedReceiver<Order>,
 ) -> Result<Ended, EngineError> {
     let what = request.what.clone();
-    in_session(&ctx, &what, |cut_off| run_in_session(&ctx, request, orders, cut_off)).await
+    in_session(&ctx, SessionKind::Run, &what, |cut_off| run_in_session(&ctx, request, orders, cut_off)).await
 }
 
 /// Does `work` inside a session of its own, with its beats.
-pub(crate) async fn in_session<F, Fut>(ctx: &Arc<Context>, what: &str, work: F) -> Result<Ended, EngineError>
+pub(crate) async fn in_session<F, Fut>(
+    ctx: &Arc<Context>,
+    kind: SessionKind,
+    what: &str,
+    work: F,
+) -> Result<Ended, EngineError>
 where
     F: FnOnce(watch::Receiver<Option<String>>) -> Fut,
     Fut: Future<Output = Result<Ended, EngineError>>,
 {
     let reading = |source| EngineError::Io { doing: "reading", path: "/proc/self/stat".into(), source };
-    let node = this_node(what).map_err(reading)?;
+    let node = this_node(kind, what).map_err(reading)?;
     if let Err(error) = ctx.services.store.open_session(&ctx.services.session, &node).await {
         if let StoreError::Busy(why) = &error {
             ctx.say(format!("another process holds the store ({why}): waiting for it"));

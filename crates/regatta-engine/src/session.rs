@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use regatta_core::session::SessionKind;
 use regatta_store::{Beat, NodeInfo, SessionId, SessionInfo, Store, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -61,14 +62,15 @@ const AGAIN: Duration = Duration::from_millis(200);
 const MENTION: Duration = Duration::from_secs(12);
 
 /// Who this process is, for those who find its session.
-pub fn this_node(what: &str) -> std::io::Result<NodeInfo> {
-    Ok(node_of(Identity::current()?, what))
+pub fn this_node(kind: SessionKind, what: &str) -> std::io::Result<NodeInfo> {
+    Ok(node_of(Identity::current()?, kind, what))
 }
 
 /// A process of this machine, for those who find its session.
-pub fn node_of(process: Identity, what: &str) -> NodeInfo {
+pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
     NodeInfo {
         node: node_name(),
+        kind,
         what: what.to_owned(),
         boot_id: process.boot_id,
         pid: process.pid,
@@ -311,6 +313,7 @@ mod tests {
     fn session(id: &str, beat: Beat) -> SessionInfo {
         let node = NodeInfo {
             node: "elsewhere".into(),
+            kind: SessionKind::Daemon,
             what: "daemon".into(),
             boot_id: "b".into(),
             pid: 1,
@@ -356,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_process_of_this_machine_is_judged_by_itself_whatever_the_machine_is_called() {
-        let own = this_node("run a plan").unwrap();
+        let own = this_node(SessionKind::Run, "run a plan").unwrap();
         let renamed = NodeInfo { node: "renamed-by-dhcp".into(), ..own.clone() };
         assert!(!is_certainly_dead(&renamed));
         assert!(is_certainly_dead(&NodeInfo { starttime: own.starttime + 1, ..renamed.clone() }));
@@ -397,7 +400,7 @@ mod tests {
             let inner = SqliteStore::open(path).unwrap();
             let store = Arc::new(Faulty::new(inner, 0, 1));
             let session = SessionId::fresh("own");
-            store.open_session(&session, &this_node("daemon").unwrap()).await.unwrap();
+            store.open_session(&session, &this_node(SessionKind::Daemon, "daemon").unwrap()).await.unwrap();
             let (end, over) = watch::channel(false);
             let (cut, lost) = watch::channel(None);
             let trees = Arc::new(AtomicU64::new(0));

@@ -1,5 +1,6 @@
 //! The operations of a user on a project's queue: the opened store, its lanes, and the processes that take tasks.
 
+use regatta_core::session::SessionKind;
 use regatta_core::state::StateName;
 use std::sync::{Arc, OnceLock};
 
@@ -125,7 +126,9 @@ impl Takers {
         sessions.retain(|info| !is_certainly_dead(&info.node));
         // If the daemon's lock cannot be checked, the sessions have to do.
         let here = match settled_presence(&project.repo) {
-            Ok(Presence::Alive(info) | Presence::Stalled(info)) => Some(node_of(info.identity, "daemon")),
+            Ok(Presence::Alive(info) | Presence::Stalled(info)) => {
+                Some(node_of(info.identity, SessionKind::Daemon, "daemon"))
+            }
             _ => None,
         };
         Ok(Self { sessions, here })
@@ -133,8 +136,8 @@ impl Takers {
 
     /// The daemon, if one runs.
     pub fn daemon(&self) -> Option<&NodeInfo> {
-        let daemon = |what: &str| what.split_whitespace().next() == Some("daemon");
-        self.sessions.iter().map(|info| &info.node).chain(&self.here).find(|node| daemon(&node.what))
+        let mut nodes = self.sessions.iter().map(|info| &info.node).chain(&self.here);
+        nodes.find(|node| node.kind == SessionKind::Daemon)
     }
 
     /// The process that serves a queue: the daemon its own, each run the one named after its session.

@@ -20,6 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let session = SessionId::fresh("bench");
     let node = NodeInfo {
         node: "bench".into(),
+        kind: regatta_core::session::SessionKind::Daemon,
         what: "daemon".into(),
         boot_id: String::new(),
         pid: std::process::id(),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::writes::WritePath;
 
 use crate::SessionId;
@@ -29,7 +30,9 @@ pub struct ClaimLimits {
 pub struct Holder {
     /// The engine's session.
     pub session: SessionId,
-    /// What runs: `run PLAN` or `daemon`.
+    /// What runs.
+    pub kind: SessionKind,
+    /// The same for people: `run PLAN` or `daemon`.
     pub what: String,
     /// The number of claims.
     pub claims: u32,
@@ -72,9 +75,9 @@ pub enum Held {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.what.as_str() {
-            "daemon" => f.write_str("the daemon"),
-            what => write!(f, "`{what}`"),
+        match self.kind {
+            SessionKind::Daemon => f.write_str("the daemon"),
+            _ => write!(f, "`{}`", self.what),
         }
     }
 }

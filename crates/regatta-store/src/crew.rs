@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -123,25 +124,28 @@ pub struct Member {
 }
 
 impl NodeInfo {
-    /// The node info of a member that a process represents.
-    pub fn of_member(self, name: &MemberName) -> Self {
-        Self { what: format!("member {name}"), ..self }
-    }
-
     /// The node info of a member that only sends heartbeats.
     pub fn of_beats(node: &str, name: &MemberName) -> Self {
-        let (node, what) = (node.to_owned(), format!("member {name}"));
-        Self { node, what, boot_id: String::new(), pid: 0, starttime: 0, machine: None, pid_ns: None }
+        Self {
+            node: node.to_owned(),
+            kind: SessionKind::Member(name.clone()),
+            what: format!("member {name}"),
+            boot_id: String::new(),
+            pid: 0,
+            starttime: 0,
+            machine: None,
+            pid_ns: None,
+        }
     }
 
     /// True if a crew member opened the session, not an engine.
     pub fn is_member(&self) -> bool {
-        self.what.starts_with("member ")
+        self.kind.member().is_some()
     }
 
     /// Who holds the session's claims: the member, or the engine's machine.
     pub fn holder(&self) -> &str {
-        self.what.strip_prefix("member ").unwrap_or(&self.node)
+        self.kind.member().map_or(&self.node, |name| name.as_str())
     }
 
     /// True if no process represents it.

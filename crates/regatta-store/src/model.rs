@@ -10,6 +10,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::profiles::{Cooling, Standing};
 use regatta_core::prompt::Prompt;
+use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason, StateName, TaskState};
 use regatta_core::time::Timestamp;
@@ -65,10 +66,13 @@ pub type Beat = u64;
 
 /// The process that opened a session: enough to check on the same machine whether it is still alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredNode")]
 pub struct NodeInfo {
     /// The node's name.
     pub node: String,
-    /// What runs: `run PLAN` or `daemon`.
+    /// What runs.
+    pub kind: SessionKind,
+    /// The same for people: `run PLAN` or `daemon`. It decides nothing.
     pub what: String,
     /// The boot id of the machine.
     pub boot_id: String,
@@ -77,11 +81,32 @@ pub struct NodeInfo {
     /// When that process started, in clock ticks since boot.
     pub starttime: u64,
     /// An id of the machine that does not change with its name; unknown in sessions of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The pid namespace that the process id belongs to; unknown in sessions of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<u64>,
+}
+
+/// A [`NodeInfo`] as a store may have it: sessions of older versions do not say their kind.
+#[derive(Deserialize)]
+struct StoredNode {
+    node: String,
+    kind: Option<SessionKind>,
+    what: String,
+    boot_id: String,
+    pid: u32,
+    starttime: u64,
+    machine: Option<String>,
+    pid_ns: Option<u64>,
+}
+
+impl From<StoredNode> for NodeInfo {
+    fn from(stored: StoredNode) -> Self {
+        let StoredNode { node, kind, what, boot_id, pid, starttime, machine, pid_ns } = stored;
+        let kind = kind.unwrap_or_else(|| SessionKind::of_text(&what));
+        Self { node, kind, what, boot_id, pid, starttime, machine, pid_ns }
+    }
 }
 
 /// An open session.
@@ -534,5 +559,37 @@ impl AccountRecord {
     /// The part that decides whether it is used.
     pub fn standing(&self) -> Standing {
         Standing { profile: self.key.profile.clone(), turn: self.turn, coolings: self.coolings.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_core::crew::MemberName;
+
+    use super::*;
+
+    #[test]
+    fn sessions_of_older_versions_say_their_kind_by_their_text() {
+        let stored = |what: &str| {
+            let text = format!(r#"{{"node":"n","what":"{what}","boot_id":"b","pid":7,"starttime":8}}"#);
+            serde_json::from_str::<NodeInfo>(&text).unwrap()
+        };
+        assert_eq!(stored("daemon").kind, SessionKind::Daemon);
+        assert_eq!(stored("run plan.md").kind, SessionKind::Run);
+        let member = stored("member Tom");
+        assert_eq!(member.kind, SessionKind::Member(MemberName::parse("Tom").unwrap()));
+        assert_eq!((member.holder(), member.is_member()), ("Tom", true));
+    }
+
+    #[test]
+    fn the_kind_decides_and_not_the_text() {
+        let node = NodeInfo {
+            what: "daemon".to_owned(),
+            ..NodeInfo::of_beats("n", &MemberName::parse("Tom").unwrap())
+        };
+        let text = serde_json::to_string(&node).unwrap();
+        let read: NodeInfo = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, node);
+        assert_eq!((read.holder(), read.is_member()), ("Tom", true));
     }
 }

@@ -216,7 +216,7 @@ impl Feed {
             dead: is_certainly_dead(&info.node),
         };
         // Members have sessions too, but are shown elsewhere.
-        let works = |info: &&SessionInfo| !info.node.what.starts_with("member ");
+        let works = |info: &&SessionInfo| !info.node.is_member();
         self.model.workers = sessions.iter().filter(works).map(worker).collect();
         self.read_members().await?;
         if !self.model.crew.letters.is_empty() {

@@ -155,7 +155,10 @@ fn work_is_ordered_and_looked_at() {
     assert_eq!(client.call("enqueue", &json!({ "files": [file] }))["tasks"][0]["id"], "filed");
     assert_eq!(client.call("status", &json!({ "task": "seco" }))["deps"], json!(["first"]));
     assert!(client.refused("status", &json!({ "task": "nope" })).contains("there is no task"));
-    assert!(client.refused("list_tasks", &json!({ "status": "lazy" })).contains("no state"));
+    for board in [false, true] {
+        let refused = client.refused("list_tasks", &json!({ "status": "lazy", "board": board }));
+        assert!(refused.contains("there is no state \"lazy\""), "{refused}");
+    }
     let listed = client.call("list_tasks", &json!({ "limit": 2 }));
     assert_eq!((names(&listed["tasks"], "id").len(), &listed["more"]), (2, &json!(true)));
     assert_eq!(client.call("radar", &json!({}))["findings"], json!([]));

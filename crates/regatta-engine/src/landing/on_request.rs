@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use tokio::sync::watch;
 
@@ -30,7 +31,8 @@ pub async fn land_now(
         order.closed().await;
     });
     let what = format!("land {}", tasks.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" "));
-    in_session(&ctx, &what, |cut_off| until_settled(&ctx, tasks, ordered, stop, cut_off)).await
+    in_session(&ctx, SessionKind::Land, &what, |cut_off| until_settled(&ctx, tasks, ordered, stop, cut_off))
+        .await
 }
 
 async fn until_settled(

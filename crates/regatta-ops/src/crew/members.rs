@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use regatta_core::crew::{MemberName, Role};
+use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
 use regatta_engine::crew::Watch;
@@ -60,7 +61,7 @@ impl RegisterRequest {
                 "name one that stays, --pid $$ in a shell, or let heartbeats stand for it: --lease 60s",
             ));
         };
-        Ok(node_of(identity, "").of_member(&self.name))
+        Ok(node_of(identity, SessionKind::Member(self.name.clone()), &format!("member {}", self.name)))
     }
 
     fn lease(&self) -> Option<Duration> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
@@ -224,6 +225,7 @@ impl Node {
 pub fn node_info(name: &str) -> NodeInfo {
     NodeInfo {
         node: name.into(),
+        kind: SessionKind::Daemon,
         what: "daemon".into(),
         boot_id: "boot".into(),
         pid: 1,

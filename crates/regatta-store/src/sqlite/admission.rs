@@ -19,7 +19,15 @@ struct Active {
     group: Option<String>,
     writes: Vec<WritePath>,
     session: SessionId,
-    what: String,
+    node: NodeInfo,
+}
+
+impl Active {
+    /// Its engine, with this one claim.
+    fn holder(&self) -> Holder {
+        let NodeInfo { kind, what, .. } = &self.node;
+        Holder { session: self.session.clone(), kind: kind.clone(), what: what.clone(), claims: 1 }
+    }
 }
 
 /// The limit that the claim of `row` would exceed, if any.
@@ -42,8 +50,8 @@ pub(super) fn crossed(tx: &Tx, row: &Row, limits: &ClaimLimits, at: Timestamp) -
     }
     for other in active {
         if let Some((_, theirs)) = first_overlap(&writes, &other.writes) {
-            let holder = Holder { session: other.session, what: other.what, claims: 1 };
-            return Ok(Some(Held::Writes { other: other.task, path: theirs.clone(), holder }));
+            let holder = other.holder();
+            return Ok(Some(Held::Writes { path: theirs.clone(), other: other.task, holder }));
         }
     }
     Ok(None)
@@ -99,7 +107,7 @@ fn active(db: &Connection, seq: i64, uncounted: &[TaskId]) -> Result<Vec<Active>
             group: row.get(1)?,
             writes: parsed(row.get(2)?)?,
             session: SessionId(row.get(3)?),
-            what: node.what,
+            node,
         });
     }
     Ok(found)
@@ -117,9 +125,7 @@ fn holders(active: &[Active]) -> Vec<Holder> {
     for claim in active {
         match holders.iter_mut().find(|holder| holder.session == claim.session) {
             Some(holder) => holder.claims += 1,
-            None => {
-                holders.push(Holder { session: claim.session.clone(), what: claim.what.clone(), claims: 1 });
-            }
+            None => holders.push(claim.holder()),
         }
     }
     holders.sort_by_key(|holder| std::cmp::Reverse(holder.claims));
