@@ -24,7 +24,7 @@ pub use memory::Memory;
 pub use repository::Repository;
 pub use services::Services;
 pub(crate) use services::run_id;
-pub use settings::{RunOptions, Settings, SettingsInput, config_secrets, strategy};
+pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
 
 /// What a context is made from.
 pub struct Assembly {

@@ -11,7 +11,6 @@ pub use prompts::*;
 pub use train::*;
 mod cost;
 
-use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -23,6 +22,7 @@ use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{Landing, Report, TaskReport};
+use regatta_core::state::StateName;
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::Timestamp;
 use regatta_core::verdict::Verdict;

@@ -4,7 +4,6 @@
 //! and each is repeated with the same arguments until an answer arrives. Behind it, the whole conformance suite must
 //! pass unchanged: that is what "repeatable" means.
 
-use regatta_core::state::StateName;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 

@@ -23,7 +23,6 @@ pub mod conformance;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 
-use regatta_core::state::StateName;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,6 +32,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 

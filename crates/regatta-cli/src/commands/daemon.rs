@@ -1,6 +1,5 @@
 //! `regatta daemon`: runs the engine permanently, in the foreground or detached; its status, and how to stop it.
 
-use regatta_core::state::StateName;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::admission::Limits;
+use regatta_core::state::StateName;
 use regatta_engine::context::Context;
 use regatta_engine::daemon::{DaemonInfo, DaemonLock, Presence, presence, serve, settled_presence};
 use regatta_engine::engine::{End, Ended, Order};

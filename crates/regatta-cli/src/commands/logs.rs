@@ -5,12 +5,12 @@ mod heading;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use regatta_core::config::AgentKind;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
 use regatta_core::report::{describe_evidence, output_of};
 use regatta_core::state::TaskState;
 use regatta_core::time::human;
-use regatta_engine::agents::{AgentProfile, Kind};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_ops::look::tasks::why;
@@ -66,7 +66,7 @@ struct Show<'a> {
     store: &'a dyn Store,
     task: TaskId,
     logs: PathBuf,
-    kinds: &'a dyn Fn(&str) -> Kind,
+    kinds: &'a dyn Fn(&str) -> AgentKind,
     redactor: &'a Redactor,
     args: &'a Args,
     ui: &'a Ui,
@@ -80,9 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let task = find_task(store.as_ref(), &args.task).await?;
     let redactor = redactor(&project.config);
     // The output of an agent that is no longer configured is read as plain text.
-    let kinds = |name: &str| {
-        project.config.agents.get(name).map_or(Kind::Command, |agent| AgentProfile::of(name, agent).kind)
-    };
+    let kinds = |name: &str| project.config.agents.get(name).map_or(AgentKind::Command, |agent| agent.kind);
     let base = args.log_dir.clone().unwrap_or_else(|| project.repo.state_dir.join("logs"));
     let mut show = Show {
         project: &project,

@@ -1,6 +1,5 @@
 //! `regatta run PLAN…`: runs plan files in the foreground until their work has landed.
 
-use regatta_core::state::StateName;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::report::Report;
 use regatta_core::spec::TaskSpec;
+use regatta_core::state::StateName;
 use regatta_core::taskfile::{Hook, Loaded};
 use regatta_core::time::counted;
 use regatta_engine::context::{Assembly, Context, RunOptions, SettingsInput};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_core::config::parse_duration;
+use regatta_core::config::{AgentKind, parse_duration};
 use regatta_core::id::TaskId;
 use regatta_core::state::{StateName, TaskState};
-use regatta_engine::agents::{self, AgentEvent, AgentProfile, Decoder, Kind};
+use regatta_engine::agents::{self, AgentEvent, Decoder};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_ops::tasks::waits_for_a_word;
@@ -154,7 +154,7 @@ pub(crate) enum Wording {
 pub(crate) struct Watch {
     store: Arc<dyn Store>,
     logs: PathBuf,
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, AgentKind>,
     redactor: Redactor,
     granularity: Granularity,
     wording: Wording,
@@ -180,7 +180,7 @@ impl Watch {
         Self {
             store,
             logs: project.repo.state_dir.join("logs"),
-            kinds: agents.map(|(name, agent)| (name.clone(), AgentProfile::of(name, agent).kind)).collect(),
+            kinds: agents.map(|(name, agent)| (name.clone(), agent.kind)).collect(),
             redactor: redactor(&project.config),
             granularity,
             wording,
@@ -261,7 +261,7 @@ impl Watch {
         let usual = || self.logs.join(task.spec.id.as_str()).join(format!("{n}.jsonl"));
         let path = attempt.log.unwrap_or_else(usual);
         // The output of an agent that is no longer configured is read as plain text.
-        let kind = self.kinds.get(&attempt.agent).copied().unwrap_or(Kind::Command);
+        let kind = self.kinds.get(&attempt.agent).copied().unwrap_or(AgentKind::Command);
         match Tail::open(&path, 0) {
             Ok(tail) => Ok(Some(Feed { tail, decoder: agents::decoder(kind), attempt: n })),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

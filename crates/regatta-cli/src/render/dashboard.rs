@@ -1,12 +1,12 @@
 //! The live view on a terminal: one line per task, redrawn in place, static marks, no spinners.
 
-use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_core::spec::TaskSpec;
+use regatta_core::state::StateName;
 use regatta_core::suspicion::Sign;
 use regatta_core::time::{Timestamp, human};
 use regatta_core::train::LandStep;

@@ -1,6 +1,7 @@
 //! Shows one attempt's log, in bounded memory whatever its length.
 
 use crate::render::when::stamp;
+use regatta_core::config::AgentKind;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use regatta_core::event::Event;
 use regatta_core::report::describe;
-use regatta_engine::agents::{self, Decoder, Kind};
+use regatta_engine::agents::{self, Decoder};
 use regatta_engine::process::{Line, before_holes, dropped_line, read_past_holes};
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Transcript};
@@ -60,7 +61,7 @@ impl<'a> Reading<'a> {
     /// Starts reading; `last` limits the existing log to its last lines.
     pub(crate) fn new(
         path: &Path,
-        (attempt, kind, lane): (u32, Kind, Option<&Path>),
+        (attempt, kind, lane): (u32, AgentKind, Option<&Path>),
         (mode, last): (Mode, Option<usize>),
         (ui, redactor): (&'a Ui, &'a Redactor),
     ) -> io::Result<Self> {
@@ -77,7 +78,7 @@ impl<'a> Reading<'a> {
             attempt,
             mode,
             decoder: agents::decoder_in(kind, lane),
-            transcript: Transcript::new(kind == Kind::Command),
+            transcript: Transcript::new(kind == AgentKind::Command),
             layout,
             live: None,
             held,

@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use regatta_core::config::AgentKind;
 use regatta_core::id::TaskId;
-use regatta_engine::agents::{self, AgentEvent, Decoder, Kind};
+use regatta_engine::agents::{self, AgentEvent, Decoder};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Shape, Tone, Transcript};
@@ -57,7 +58,7 @@ impl<'a> Follow<'a> {
     pub(super) fn open(
         (task, attempt): (&TaskId, u32),
         path: &Path,
-        kind: Kind,
+        kind: AgentKind,
         (ui, redactor): (&'a Ui, &'a Redactor),
     ) -> io::Result<Self> {
         let begin = std::fs::metadata(path)?.len().saturating_sub(BACK);
@@ -70,7 +71,7 @@ impl<'a> Follow<'a> {
             tail: Tail::open(path, begin)?,
             rests_until: None,
             decoder: agents::decoder(kind),
-            transcript: Transcript::new(kind == Kind::Command),
+            transcript: Transcript::new(kind == AgentKind::Command),
             layout: Layout::new(ui, redactor, None),
             torn: begin > 0,
         })
@@ -205,7 +206,7 @@ pub(super) struct Glances {
 
 impl Glances {
     /// Reads the end of a live agent's log, if it has grown. Returns whether there was anything new.
-    pub(super) fn glance(&mut self, row: &mut Row, kind: Kind, redactor: &Redactor) -> bool {
+    pub(super) fn glance(&mut self, row: &mut Row, kind: AgentKind, redactor: &Redactor) -> bool {
         let Some(path) = row.log.clone() else { return false };
         let Ok(file) = File::open(&path) else { return false };
         let Ok(size) = file.metadata().map(|data| data.len()) else { return false };
@@ -298,7 +299,7 @@ mod tests {
         file.write_all(b"first\n").unwrap();
         let (ui, redactor) = (plain(), Redactor::new(Vec::<(String, String)>::new()));
         let task = TaskId::parse("noisy").unwrap();
-        let mut follow = Follow::open((&task, 1), &path, Kind::Command, (&ui, &redactor)).unwrap();
+        let mut follow = Follow::open((&task, 1), &path, AgentKind::Command, (&ui, &redactor)).unwrap();
         let text = |lines: Vec<(Style, String)>| lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>();
         assert_eq!(text(follow.catch_up().unwrap()), ["first"]);
         // A small addition is shown completely, and read without delay.
@@ -330,7 +331,7 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         let (ui, redactor) = (plain(), Redactor::new(Vec::<(String, String)>::new()));
         let task = TaskId::parse("long").unwrap();
-        let mut follow = Follow::open((&task, 1), &path, Kind::Command, (&ui, &redactor)).unwrap();
+        let mut follow = Follow::open((&task, 1), &path, AgentKind::Command, (&ui, &redactor)).unwrap();
         let piece = vec![b'x'; usize::try_from(BEHIND / 2).unwrap()];
         for _ in 0..4 {
             file.write_all(&piece).unwrap();

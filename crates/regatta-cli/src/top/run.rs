@@ -8,9 +8,8 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use regatta_core::config::Config;
+use regatta_core::config::{AgentKind, Config};
 use regatta_core::id::TaskId;
-use regatta_engine::agents::{AgentProfile, Kind};
 use regatta_engine::clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -456,8 +455,8 @@ fn failing(place: &str) {
 }
 
 /// The output of an agent that is no longer configured is read as plain text.
-fn kind_of(config: &Config, name: &str) -> Kind {
-    config.agents.get(name).map_or(Kind::Command, |agent| AgentProfile::of(name, agent).kind)
+fn kind_of(config: &Config, name: &str) -> AgentKind {
+    config.agents.get(name).map_or(AgentKind::Command, |agent| agent.kind)
 }
 
 /// Reads what the live agents among these tasks are doing.

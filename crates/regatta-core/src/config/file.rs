@@ -9,8 +9,9 @@ use super::config_keys::CONFIG_KEYS;
 use super::fields::{Fields, Spot, Value};
 use super::keys::Key;
 use super::reading::Reading;
-use super::values::{Config, Keep, Origin, Strategy};
+use super::values::{Config, Keep, Origin};
 use super::{agents, bounds, check, models, normalised, notify, profiles, rookery, yaml};
+use crate::train::Strategy;
 
 /// Parses `regatta.yaml`. A key with a mistake keeps its default, and the mistake is reported.
 pub fn parse(file: &str, text: &str) -> (Config, Vec<Diagnostic>) {
@@ -105,11 +106,7 @@ impl Config {
             }
             ("land.auto", Value::Bool(on)) => land.auto = Some(*on),
             ("land.strategy", Value::Text(word)) => {
-                land.strategy = match word.as_str() {
-                    "squash" => Strategy::Squash,
-                    "merge" => Strategy::Merge,
-                    _ => Strategy::Rebase,
-                }
+                land.strategy = Strategy::named(word).unwrap_or_default();
             }
             ("land.test_command", Value::Text(text)) => land.test_command = some(text),
             ("land.test_timeout", Value::Duration(span)) => land.test_timeout = *span,

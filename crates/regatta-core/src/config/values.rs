@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bounds::Bounds;
 use crate::budget::{Ceiling, Price, Shares};
+use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
 use super::duration::format_duration;
@@ -118,7 +119,7 @@ pub struct Agent {
 }
 
 /// How Regatta talks to an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentKind {
     /// Claude Code, by its JSON stream.
@@ -145,6 +146,11 @@ impl AgentKind {
         AgentKind::Command,
         AgentKind::Sim,
     ];
+
+    /// Whether it talks to a model in a conversation of its own.
+    pub fn has_model(self) -> bool {
+        matches!(self, AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode)
+    }
 
     /// The program of a kind that has its own.
     pub fn program(self) -> Option<&'static str> {
@@ -309,18 +315,6 @@ pub struct Land {
     pub retries: u32,
     /// How often conflicting work goes back to its agent. Unset: once, if the agent can resume its session.
     pub bounces: Option<u32>,
-}
-
-/// How commits reach the target branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    /// Replays each commit on top of the target.
-    Rebase,
-    /// One commit for the whole task.
-    Squash,
-    /// A merge commit.
-    Merge,
 }
 
 /// How conflicting work is found while agents are still running.

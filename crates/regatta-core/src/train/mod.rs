@@ -29,6 +29,11 @@ impl Strategy {
     /// All names, as written in `land.strategy`.
     pub const NAMES: [(&'static str, Strategy); 3] =
         [("rebase", Strategy::Rebase), ("squash", Strategy::Squash), ("merge", Strategy::Merge)];
+
+    /// The one that `word` names.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(name, _)| *name == word).map(|(_, strategy)| *strategy)
+    }
 }
 
 /// What a task asks of the train.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::launch::{AgentProfile, Kind};
+use regatta_core::config::AgentKind;
+
+use super::launch::AgentProfile;
 
 /// A command for a user's shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,20 +26,20 @@ pub fn by_hand(
     task_env: &BTreeMap<String, String>,
 ) -> Option<ByHand> {
     let (program, args, places): (_, [&str; 2], &[&str]) = match profile.kind {
-        Kind::Claude => ("claude", ["--resume", session], &["CLAUDE_CONFIG_DIR"]),
-        Kind::Codex => ("codex", ["resume", session], &["CODEX_HOME"]),
-        Kind::Gemini => ("gemini", ["--resume", session], &["GEMINI_CLI_HOME"]),
-        Kind::Opencode => {
+        AgentKind::Claude => ("claude", ["--resume", session], &["CLAUDE_CONFIG_DIR"]),
+        AgentKind::Codex => ("codex", ["resume", session], &["CODEX_HOME"]),
+        AgentKind::Gemini => ("gemini", ["--resume", session], &["GEMINI_CLI_HOME"]),
+        AgentKind::Opencode => {
             ("opencode", ["--session", session], &["XDG_DATA_HOME", "XDG_CONFIG_HOME", "OPENCODE_CONFIG"])
         }
-        Kind::Command | Kind::Sim => return None,
+        AgentKind::Command | AgentKind::Sim => return None,
     };
     let mut argv = match profile.argv.as_slice() {
         [] => vec![program.to_owned()],
         argv => argv.to_vec(),
     };
     argv.extend(args.map(str::to_owned));
-    if let Some(model) = model.filter(|_| profile.kind == Kind::Codex) {
+    if let Some(model) = model.filter(|_| profile.kind == AgentKind::Codex) {
         argv.extend(["--model", model].map(str::to_owned));
     }
     let value = |name: &str| task_env.get(name).or_else(|| profile.env.get(name));
@@ -73,7 +75,7 @@ fn shell_word(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn profile(kind: Kind) -> AgentProfile {
+    fn profile(kind: AgentKind) -> AgentProfile {
         AgentProfile {
             name: "x".into(),
             kind,
@@ -90,16 +92,16 @@ mod tests {
         let line = |kind| {
             by_hand(&profile(kind), "S-1", Some("m-1"), &BTreeMap::new()).map(|by_hand| by_hand.line("/l/a"))
         };
-        assert_eq!(line(Kind::Claude).as_deref(), Some("cd /l/a && claude --resume S-1"));
-        assert_eq!(line(Kind::Codex).as_deref(), Some("cd /l/a && codex resume S-1 --model m-1"));
-        assert_eq!(line(Kind::Gemini).as_deref(), Some("cd /l/a && gemini --resume S-1"));
-        assert_eq!(line(Kind::Opencode).as_deref(), Some("cd /l/a && opencode --session S-1"));
-        assert_eq!((line(Kind::Command), line(Kind::Sim)), (None, None));
+        assert_eq!(line(AgentKind::Claude).as_deref(), Some("cd /l/a && claude --resume S-1"));
+        assert_eq!(line(AgentKind::Codex).as_deref(), Some("cd /l/a && codex resume S-1 --model m-1"));
+        assert_eq!(line(AgentKind::Gemini).as_deref(), Some("cd /l/a && gemini --resume S-1"));
+        assert_eq!(line(AgentKind::Opencode).as_deref(), Some("cd /l/a && opencode --session S-1"));
+        assert_eq!((line(AgentKind::Command), line(AgentKind::Sim)), (None, None));
     }
 
     #[test]
     fn words_stay_words_and_only_places_are_shown() {
-        let mut claude = profile(Kind::Claude);
+        let mut claude = profile(AgentKind::Claude);
         claude.argv = vec!["/opt/my claude/bin".into()];
         claude.env.insert("CLAUDE_CONFIG_DIR".into(), "/profile".into());
         claude.env.insert("ANTHROPIC_API_KEY".into(), "sk-1".into());

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use regatta_core::bounds::{Bounds, McpServer};
 use regatta_core::config::{Agent, AgentKind};
 use regatta_core::id::TaskId;
-use serde::{Deserialize, Serialize};
 
 /// Variables with which an agent marks the tools it runs as nested. An agent started by Regatta is not nested, even if
 /// Regatta itself was started by one.
@@ -35,31 +34,13 @@ pub(super) const OWN_SERVER: &str = "regatta";
 pub(super) const OWN_SERVER_VARS: [&str; 5] =
     ["REGATTA_STORE", "REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", "REGATTA_LANE"];
 
-/// The kind of agent, which decides how it is started and decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// Any program that takes its prompt on stdin and reports success by its exit code.
-    Command,
-    /// The simulated agent inside Regatta.
-    Sim,
-}
-
 /// One entry of `agents:` in `regatta.yaml`, with everything resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentProfile {
     /// The entry's name.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AgentKind,
     /// Program and leading arguments; empty means the kind's own.
     pub argv: Vec<String>,
     /// The model, unless the task names one.
@@ -72,43 +53,16 @@ pub struct AgentProfile {
     pub bounds: Bounds,
 }
 
-impl Kind {
-    /// Whether it talks to a model in its own conversation.
-    pub fn has_model(self) -> bool {
-        matches!(self, Kind::Claude | Kind::Codex | Kind::Gemini | Kind::Opencode)
-    }
-
-    /// The corresponding kind in the settings.
-    pub fn configured(self) -> AgentKind {
-        match self {
-            Kind::Claude => AgentKind::Claude,
-            Kind::Codex => AgentKind::Codex,
-            Kind::Gemini => AgentKind::Gemini,
-            Kind::Opencode => AgentKind::Opencode,
-            Kind::Command => AgentKind::Command,
-            Kind::Sim => AgentKind::Sim,
-        }
-    }
-}
-
 impl AgentProfile {
     /// The profile of a configured agent.
     pub fn of(name: &str, agent: &Agent) -> Self {
-        let kind = match agent.kind {
-            AgentKind::Claude => Kind::Claude,
-            AgentKind::Codex => Kind::Codex,
-            AgentKind::Gemini => Kind::Gemini,
-            AgentKind::Opencode => Kind::Opencode,
-            AgentKind::Command => Kind::Command,
-            AgentKind::Sim => Kind::Sim,
-        };
         let argv = match &agent.exe {
             Some(exe) => vec![exe.clone()],
             None => agent.argv.clone(),
         };
         Self {
             name: name.to_owned(),
-            kind,
+            kind: agent.kind,
             argv,
             model: agent.model.clone(),
             args: agent.args.clone(),

@@ -9,7 +9,7 @@
 //! are [`claude::session_file_exists`] and `gemini::invocation`, which read the disk, and [`sim::main`], which *is* an
 //! agent.
 //!
-//! To add a kind: a folder with those two, a variant of [`Kind`], a folder of recorded transcripts; step by step in
+//! To add a kind: a folder with those two, a variant of [`AgentKind`], a folder of recorded transcripts; step by step in
 //! docs/guide/adding-an-agent.md.
 
 mod by_hand;
@@ -37,11 +37,12 @@ mod words;
 use std::path::Path;
 
 use regatta_core::bounds::refusals;
+use regatta_core::config::AgentKind;
 
 pub use by_hand::{ByHand, by_hand};
 pub use decoder::{AgentEnd, Decoder, Ending};
 pub use event::{AgentEvent, FileChange};
-pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Kind, Refusal, SessionPlan, find_program};
+pub use launch::{AgentProfile, Brief, GUIDANCE_VAR, Invocation, Refusal, SessionPlan, find_program};
 pub use lines::{LineBuffer, MAX_LINE};
 pub use suspicion::{News, Suspicions};
 pub use words::is_own_command;
@@ -56,36 +57,36 @@ pub fn invocation(
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Invocation, Refusal> {
     let bounds = brief.bounds.on_top_of(&profile.bounds);
-    if let Some(refused) = refusals(profile.kind.configured(), &bounds, brief.read_only).into_iter().next() {
+    if let Some(refused) = refusals(profile.kind, &bounds, brief.read_only).into_iter().next() {
         return Err(Refusal(refused.why));
     }
     let brief = &Brief { bounds: &bounds, ..*brief };
     // Agents print reset times in local time, some without naming the zone. To use another zone, set it in `env`.
     let is_set = &|name: &str| name != "TZ" && is_set(name);
     match profile.kind {
-        Kind::Claude => claude::invocation(profile, brief, is_set),
-        Kind::Codex => codex::invocation(profile, brief, is_set),
-        Kind::Gemini => gemini::invocation(profile, brief, is_set),
-        Kind::Opencode => opencode::invocation(profile, brief, is_set),
-        Kind::Command => Ok(command::invocation(profile, brief)),
-        Kind::Sim => Ok(sim::invocation(profile, brief)),
+        AgentKind::Claude => claude::invocation(profile, brief, is_set),
+        AgentKind::Codex => codex::invocation(profile, brief, is_set),
+        AgentKind::Gemini => gemini::invocation(profile, brief, is_set),
+        AgentKind::Opencode => opencode::invocation(profile, brief, is_set),
+        AgentKind::Command => Ok(command::invocation(profile, brief)),
+        AgentKind::Sim => Ok(sim::invocation(profile, brief)),
     }
 }
 
 /// A fresh decoder for the output of one attempt.
-pub fn decoder(kind: Kind) -> Box<dyn Decoder> {
+pub fn decoder(kind: AgentKind) -> Box<dyn Decoder> {
     match kind {
-        Kind::Claude => Box::new(claude::ClaudeDecoder::default()),
-        Kind::Codex => Box::new(codex::CodexDecoder::default()),
-        Kind::Gemini => Box::new(gemini::GeminiDecoder::default()),
-        Kind::Opencode => Box::new(opencode::OpencodeDecoder::default()),
-        Kind::Command => Box::new(command::PlainDecoder::default()),
-        Kind::Sim => Box::new(sim::SimDecoder::default()),
+        AgentKind::Claude => Box::new(claude::ClaudeDecoder::default()),
+        AgentKind::Codex => Box::new(codex::CodexDecoder::default()),
+        AgentKind::Gemini => Box::new(gemini::GeminiDecoder::default()),
+        AgentKind::Opencode => Box::new(opencode::OpencodeDecoder::default()),
+        AgentKind::Command => Box::new(command::PlainDecoder::default()),
+        AgentKind::Sim => Box::new(sim::SimDecoder::default()),
     }
 }
 
 /// The same, with file names relative to the lane.
-pub fn decoder_in(kind: Kind, lane: Option<&Path>) -> Box<dyn Decoder> {
+pub fn decoder_in(kind: AgentKind, lane: Option<&Path>) -> Box<dyn Decoder> {
     match lane.and_then(Path::to_str) {
         Some(lane) => Box::new(from_lane::FromLane::new(decoder(kind), lane)),
         None => decoder(kind),

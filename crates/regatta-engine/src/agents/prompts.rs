@@ -1,8 +1,7 @@
 //! Lines that ask a user for something: a trust question, a login, a key to press. Each was observed, or is in the
 //! program's own source.
 
-use super::launch::Kind;
-
+use regatta_core::config::AgentKind;
 const TRUST: &str = "asks whether to trust this directory";
 const LOGIN: &str = "asks for a login";
 const ANSWER: &str = "asks a question";
@@ -31,22 +30,22 @@ const COMMON: [(&str, &str); 19] = [
 ];
 
 /// Questions of one kind of agent.
-fn own(kind: Kind) -> &'static [(&'static str, &'static str)] {
+fn own(kind: AgentKind) -> &'static [(&'static str, &'static str)] {
     match kind {
-        Kind::Claude => &[
+        AgentKind::Claude => &[
             ("do you trust the files", TRUST),
             ("please run /login", LOGIN),
             ("select login method", LOGIN),
             ("paste code here", LOGIN),
             ("browser didn't open? use the url", LOGIN),
         ],
-        Kind::Codex => &[
+        AgentKind::Codex => &[
             ("do you trust the contents of this directory", TRUST),
             ("sign in with chatgpt", LOGIN),
             ("auth.openai.com/", LOGIN),
             ("run `codex login`", LOGIN),
         ],
-        Kind::Gemini => &[
+        AgentKind::Gemini => &[
             ("do you trust this folder", TRUST),
             ("do you trust the files", TRUST),
             ("enter the authorization code", LOGIN),
@@ -55,13 +54,13 @@ fn own(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("waiting for authentication", LOGIN),
             ("please set an auth method", LOGIN),
         ],
-        Kind::Opencode => &[("opencode auth login", LOGIN), ("select provider", LOGIN)],
-        Kind::Command | Kind::Sim => &[],
+        AgentKind::Opencode => &[("opencode auth login", LOGIN), ("select provider", LOGIN)],
+        AgentKind::Command | AgentKind::Sim => &[],
     }
 }
 
 /// What the line asks for, if it is a question.
-pub(super) fn prompt(kind: Kind, line: &str) -> Option<&'static str> {
+pub(super) fn prompt(kind: AgentKind, line: &str) -> Option<&'static str> {
     let line = line.to_lowercase();
     let asked = own(kind).iter().chain(&COMMON).find(|(sign, _)| line.contains(sign));
     let is_password = || ["password:", "passphrase:"].iter().any(|sign| line.trim_end().ends_with(sign));

@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use regatta_core::config::Watch;
+use regatta_core::config::{AgentKind, Watch};
 use regatta_core::suspicion::Sign;
 use regatta_core::time::human;
 
 use super::event::{AgentEvent, clip, one_line};
-use super::launch::Kind;
 use super::prompts::prompt;
 
 /// Maximum number of tracked calls.
@@ -44,7 +43,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct Suspicions {
     rules: Watch,
-    kind: Kind,
+    kind: AgentKind,
     /// True if no file is expected to change.
     read_only: bool,
     /// True while a suspicion holds; once raised, a sign stays in the map.
@@ -83,7 +82,12 @@ struct Same {
 
 impl Suspicions {
     /// Starts to watch, at time zero. `open` are the signs that already hold according to the records.
-    pub fn new(rules: &Watch, kind: Kind, read_only: bool, open: impl IntoIterator<Item = Sign>) -> Self {
+    pub fn new(
+        rules: &Watch,
+        kind: AgentKind,
+        read_only: bool,
+        open: impl IntoIterator<Item = Sign>,
+    ) -> Self {
         Self {
             rules: rules.clone(),
             kind,
@@ -259,7 +263,7 @@ impl Suspicions {
             AgentEvent::Error { message, .. } => self.ask(message),
             AgentEvent::Unknown { line } => self.ask(line),
             // A model's message may contain any question; a plain program's question is its own.
-            AgentEvent::Text { text } if self.kind == Kind::Command => self.ask(text),
+            AgentEvent::Text { text } if self.kind == AgentKind::Command => self.ask(text),
             AgentEvent::Text { .. } | AgentEvent::Started { .. } => {}
             AgentEvent::Usage { .. } | AgentEvent::Limit { .. } => {}
         }

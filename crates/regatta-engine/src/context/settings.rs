@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use regatta_core::attempt::Attempt;
-use regatta_core::config::{Config, Sink};
+use regatta_core::config::{AgentKind, Config, Sink};
 use regatta_core::failure::Backoff;
-use regatta_core::train::Strategy;
 
-use crate::agents::{self, AgentProfile, Kind};
+use crate::agents::{self, AgentProfile};
 use crate::environment::Environment;
 use crate::lanes::PoolOptions;
 use crate::profiles::{self, last_begun};
@@ -130,14 +129,14 @@ impl Settings {
             return (fresh_uuid(), false);
         };
         let goes_on = match profile.kind {
-            Kind::Claude => {
+            AgentKind::Claude => {
                 let config_dir = self.agent_dir(profile, task_env, "CLAUDE_CONFIG_DIR", ".claude");
                 agents::claude::session_file_exists(&config_dir, workdir, session)
             }
-            Kind::Codex | Kind::Gemini => true,
+            AgentKind::Codex | AgentKind::Gemini => true,
             // Continued from another directory it hangs.
-            Kind::Opencode => attempt.lane.as_deref().is_some_and(|lane| workdir.starts_with(lane)),
-            Kind::Command | Kind::Sim => false,
+            AgentKind::Opencode => attempt.lane.as_deref().is_some_and(|lane| workdir.starts_with(lane)),
+            AgentKind::Command | AgentKind::Sim => false,
         };
         if goes_on { (session.clone(), true) } else { (fresh_uuid(), false) }
     }
@@ -156,11 +155,6 @@ impl Settings {
             Path::new(self.environment.value("HOME").unwrap_or(OsStr::new("/"))).join(usual)
         })
     }
-
-    /// How cars become commits of the target.
-    pub(crate) fn strategy(&self) -> Strategy {
-        strategy(&self.config)
-    }
 }
 
 /// The pool keeps as many trees as may be in use at once, unless the user says otherwise.
@@ -170,16 +164,6 @@ pub(super) fn pool_options(config: &Config) -> PoolOptions {
     let mut options = PoolOptions::new(size, &lane.build_dirs, &lane.setup_inputs);
     options.min_free_disk_gb = config.limits.min_free_disk_gb;
     options
-}
-
-/// How cars become commits of the target.
-pub fn strategy(config: &Config) -> Strategy {
-    use regatta_core::config::Strategy as Configured;
-    match config.land.strategy {
-        Configured::Rebase => Strategy::Rebase,
-        Configured::Squash => Strategy::Squash,
-        Configured::Merge => Strategy::Merge,
-    }
 }
 
 /// All variables that the settings have a value for.

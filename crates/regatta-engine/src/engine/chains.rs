@@ -179,7 +179,7 @@ impl Engine {
     fn land_request(&self, build: &TaskRecord, made: &Attempt) -> LandRequest {
         LandRequest {
             target: self.ctx.repository.target.clone(),
-            strategy: self.ctx.settings.strategy(),
+            strategy: self.ctx.settings.config.land.strategy,
             base: made.base.clone().unwrap_or_default(),
             head: made.head.clone().unwrap_or_default(),
             message: commit_message(&build.spec, made.n, &made.summary),

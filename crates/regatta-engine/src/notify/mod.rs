@@ -15,13 +15,13 @@ mod webhook;
 
 pub use webhook::call;
 
-use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use regatta_core::config::{Notify, Sink};
 use regatta_core::notify::{Notification, NotifyKind};
+use regatta_core::state::StateName;
 use tokio::sync::{Notify as Bell, watch};
 use tokio::task::JoinSet;
 

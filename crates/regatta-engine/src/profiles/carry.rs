@@ -8,7 +8,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::agents::{Kind, is_session_id};
+use regatta_core::config::AgentKind;
+
+use crate::agents::is_session_id;
 
 /// How far below its directory an agent keeps conversations: codex has year, month, day.
 const DEPTH: usize = 4;
@@ -25,18 +27,18 @@ pub(crate) enum Carried {
 }
 
 /// Brings conversation `id` from one directory of an agent of `kind` to another.
-pub(crate) fn carry(kind: Kind, from: &Path, to: &Path, id: &str) -> Carried {
+pub(crate) fn carry(kind: AgentKind, from: &Path, to: &Path, id: &str) -> Carried {
     let below = match kind {
-        Kind::Claude => "projects",
-        Kind::Codex => "sessions",
+        AgentKind::Claude => "projects",
+        AgentKind::Codex => "sessions",
         // Nobody has seen the others find a conversation that was put there.
-        Kind::Gemini | Kind::Opencode | Kind::Command | Kind::Sim => return Carried::Not,
+        AgentKind::Gemini | AgentKind::Opencode | AgentKind::Command | AgentKind::Sim => return Carried::Not,
     };
     if !is_session_id(id) || id.contains(['/', '\\']) || id.contains("..") {
         return Carried::Not;
     }
     let is_it = |name: &str| match kind {
-        Kind::Claude => name.strip_suffix(".jsonl") == Some(id),
+        AgentKind::Claude => name.strip_suffix(".jsonl") == Some(id),
         _ => name.strip_suffix(".jsonl").is_some_and(|name| {
             name.strip_suffix(id).is_some_and(|name| name.starts_with("rollout-") && name.ends_with('-'))
         }),
@@ -151,8 +153,8 @@ mod tests {
     fn a_conversation_goes_along_and_comes_back_with_what_was_said_meanwhile() {
         let homes = homes();
         for (kind, place) in [
-            (Kind::Claude, format!("projects/-lane-a/{ID}.jsonl")),
-            (Kind::Codex, format!("sessions/2026/11/15/rollout-2026-11-15T10-00-00-{ID}.jsonl")),
+            (AgentKind::Claude, format!("projects/-lane-a/{ID}.jsonl")),
+            (AgentKind::Codex, format!("sessions/2026/11/15/rollout-2026-11-15T10-00-00-{ID}.jsonl")),
         ] {
             let first = put(&homes.one, &place, "hello\n");
             assert_eq!(carry(kind, &homes.one, &homes.two, ID), Carried::There);
@@ -174,7 +176,7 @@ mod tests {
         put(&homes.one, &place, "hello\n");
         for theirs in ["other\n", "hello\nand more than that\n"] {
             let file = put(&homes.two, &place, theirs);
-            assert_eq!(carry(Kind::Claude, &homes.one, &homes.two, ID), Carried::Not);
+            assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
             assert_eq!(fs::read_to_string(file).unwrap(), theirs);
         }
     }
@@ -188,21 +190,21 @@ mod tests {
         // The source is a link.
         fs::create_dir_all(homes.one.join("projects/-lane-a")).unwrap();
         symlink(&outside, homes.one.join(&place)).unwrap();
-        assert_eq!(carry(Kind::Claude, &homes.one, &homes.two, ID), Carried::Not);
+        assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
         fs::remove_file(homes.one.join(&place)).unwrap();
         put(&homes.one, &place, "hello\n");
         // The copy would be one.
         fs::create_dir_all(homes.two.join("projects/-lane-a")).unwrap();
         symlink(&outside, homes.two.join(&place)).unwrap();
-        assert_eq!(carry(Kind::Claude, &homes.one, &homes.two, ID), Carried::Not);
+        assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
         // A directory on the way is one.
         fs::remove_dir_all(homes.two.join("projects")).unwrap();
         symlink(outside.parent().unwrap(), homes.two.join("projects")).unwrap();
-        assert_eq!(carry(Kind::Claude, &homes.one, &homes.two, ID), Carried::Not);
+        assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
         assert_eq!(fs::read_to_string(&outside).unwrap(), "");
         assert_eq!(fs::read_dir(outside.parent().unwrap()).unwrap().count(), 1);
         for id in ["../x", "a/b", "", "-x"] {
-            assert_eq!(carry(Kind::Claude, &homes.one, &homes.two, id), Carried::Not);
+            assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, id), Carried::Not);
         }
     }
 }

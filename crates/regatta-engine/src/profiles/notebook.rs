@@ -10,11 +10,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use regatta_core::budget::MOST_TOKENS;
+use regatta_core::config::AgentKind;
 use regatta_core::time::Timestamp;
 use serde_json::Value;
 
 use super::carry::find;
-use crate::agents::{Kind, is_session_id};
+use crate::agents::is_session_id;
 use crate::meter::Tokens;
 
 /// Answers of gemini whose tokens are told apart.
@@ -24,7 +25,7 @@ const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// One conversation's file, read as it grows.
 pub(crate) struct Notebook {
-    kind: Kind,
+    kind: AgentKind,
     dir: PathBuf,
     session: String,
     /// Gemini counts each answer by itself: only those since then are this attempt's.
@@ -39,9 +40,9 @@ pub(crate) struct Notebook {
 
 impl Notebook {
     /// That of a conversation below `dir`; `None` for agents that print what they use.
-    pub(crate) fn of(kind: Kind, dir: PathBuf, session: &str, since: Timestamp) -> Option<Self> {
+    pub(crate) fn of(kind: AgentKind, dir: PathBuf, session: &str, since: Timestamp) -> Option<Self> {
         let session = session.to_owned();
-        (matches!(kind, Kind::Codex | Kind::Gemini) && is_session_id(&session)).then(|| Self {
+        (matches!(kind, AgentKind::Codex | AgentKind::Gemini) && is_session_id(&session)).then(|| Self {
             kind,
             dir,
             session,
@@ -83,7 +84,7 @@ impl Notebook {
     fn open(&self) -> Option<BufReader<File>> {
         let id = self.session.as_str();
         let path = match self.kind {
-            Kind::Codex => {
+            AgentKind::Codex => {
                 let is_it = |name: &str| {
                     let name = name.strip_suffix(".jsonl").and_then(|name| name.strip_suffix(id));
                     name.is_some_and(|name| name.starts_with("rollout-"))
@@ -96,7 +97,7 @@ impl Notebook {
             }
         };
         let mut file = open_plain(&path)?;
-        if self.kind == Kind::Gemini {
+        if self.kind == AgentKind::Gemini {
             // Its name has only the beginning of the id.
             let mut first = String::new();
             BufReader::new((&mut file).take(64 * 1024)).read_line(&mut first).ok()?;
@@ -112,12 +113,12 @@ impl Notebook {
     fn line(&mut self, line: &[u8]) {
         // Most lines are about something else, and long.
         let says = |sign: &[u8]| line.windows(sign.len()).any(|part| part == sign);
-        if !says(if self.kind == Kind::Codex { b"token_count" } else { b"\"tokens\"" }) {
+        if !says(if self.kind == AgentKind::Codex { b"token_count" } else { b"\"tokens\"" }) {
             return;
         }
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return };
         match self.kind {
-            Kind::Codex => {
+            AgentKind::Codex => {
                 let total = value.pointer("/payload/info/total_token_usage");
                 if let Some(total) = total.filter(|_| is(&value, "/payload/type", "token_count")) {
                     let now = tokens(total, ["input_tokens", "cached_input_tokens", "output_tokens"]);
@@ -187,7 +188,7 @@ mod tests {
         let day = home.path().join("sessions/2026/11/15");
         std::fs::create_dir_all(&day).unwrap();
         let mut book =
-            Notebook::of(Kind::Codex, home.path().to_owned(), ID, at("2026-11-15T00:00:00Z")).unwrap();
+            Notebook::of(AgentKind::Codex, home.path().to_owned(), ID, at("2026-11-15T00:00:00Z")).unwrap();
         assert_eq!(book.look(), Tokens::default());
         let mut file = File::create(day.join(format!("rollout-2026-11-15T17-42-42-{ID}.jsonl"))).unwrap();
         let said = |n: u64| {
@@ -222,10 +223,13 @@ mod tests {
             answer("b", "2026-11-15T17:00:01.000Z"),
         ];
         std::fs::write(chats.join("session-x-01a1e04d.jsonl"), lines.join("\n") + "\n").unwrap();
-        let book =
-            |id: &str| Notebook::of(Kind::Gemini, home.path().to_owned(), id, at("2026-11-15T16:30:00Z"));
+        let book = |id: &str| {
+            Notebook::of(AgentKind::Gemini, home.path().to_owned(), id, at("2026-11-15T16:30:00Z"))
+        };
         assert_eq!(book(ID).unwrap().look(), Tokens { read: 200, cached: 14, written: 40 });
         assert_eq!(book("01a1e04d-another").unwrap().look(), Tokens::default());
-        assert!(Notebook::of(Kind::Claude, home.path().to_owned(), ID, at("2026-11-15T16:30:00Z")).is_none());
+        assert!(
+            Notebook::of(AgentKind::Claude, home.path().to_owned(), ID, at("2026-11-15T16:30:00Z")).is_none()
+        );
     }
 }

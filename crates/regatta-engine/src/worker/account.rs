@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use regatta_core::attempt::Attempt;
+use regatta_core::config::AgentKind;
 use regatta_core::failure::RateLimit;
 use regatta_core::profiles::{Choice, Limited, believed};
 use regatta_core::time::Timestamp;
 use regatta_store::Step;
 
 use super::{Worker, WorkerError};
-use crate::agents::{AgentProfile, Kind};
+use crate::agents::AgentProfile;
 use crate::clock;
 use crate::judge::Judgement;
 use crate::profiles::{Carried, carry, end_of_quota, last_begun, with_profile};
@@ -68,15 +69,15 @@ impl Worker {
         let over = over.as_ref().map(|over| (over, "ended, and you start with a new conversation"));
         let lost =
             lost.map(|lost| (lost, "ran with another account, and its conversation could not be moved"));
-        let guidance = lost.or(over).filter(|_| agent.kind != Kind::Command).map(what_was_there);
+        let guidance = lost.or(over).filter(|_| agent.kind != AgentKind::Command).map(what_was_there);
         Ok(Account { agent, session, resume, guidance })
     }
 
     /// Brings the conversation of `last` to where the agent looks for it now.
     async fn bring_along(&self, last: &Attempt, plain: &AgentProfile, agent: &AgentProfile) -> Carried {
         let (variable, usual) = match agent.kind {
-            Kind::Claude => ("CLAUDE_CONFIG_DIR", ".claude"),
-            Kind::Codex => ("CODEX_HOME", ".codex"),
+            AgentKind::Claude => ("CLAUDE_CONFIG_DIR", ".claude"),
+            AgentKind::Codex => ("CODEX_HOME", ".codex"),
             _ => return Carried::Not,
         };
         let Some(session) = last.session.clone() else { return Carried::Not };

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::Limit;
 use tokio::time::Instant;
 
-use crate::agents::{AgentEvent, Kind};
+use crate::agents::AgentEvent;
 use crate::process::{OVERDUE, Shim, StopRequest, tree};
 
 /// From the last word of an agent that has reported to its end.
@@ -33,11 +34,11 @@ pub(super) struct LastWord {
 }
 
 impl LastWord {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: AgentKind) -> Self {
         let patience = match kind {
             // Whatever it starts can write the line that ends its turn.
-            Kind::Codex => None,
-            Kind::Opencode => Some(STEPWISE),
+            AgentKind::Codex => None,
+            AgentKind::Opencode => Some(STEPWISE),
             _ => Some(UNREPORTED),
         };
         Self { patience, said: None, next_look: Instant::now(), is_over: false, spared: None }
@@ -234,7 +235,7 @@ mod tests {
             cached: 0,
             denials: Vec::new(),
         };
-        for (kind, without_report) in [(Kind::Claude, true), (Kind::Codex, false)] {
+        for (kind, without_report) in [(AgentKind::Claude, true), (AgentKind::Codex, false)] {
             let mut word = LastWord::new(kind);
             word.heard(std::slice::from_ref(&result));
             word.due().await;

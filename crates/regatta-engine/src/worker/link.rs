@@ -3,6 +3,7 @@
 //! Invariant: what a link looks at is on record before its lane is made, and the lane is made of what is there then. If
 //! the build has moved on meanwhile, the record names what was there before, and the link looks again.
 
+use regatta_core::config::AgentKind;
 use regatta_core::time::counted;
 use std::path::Path;
 
@@ -14,7 +15,6 @@ use regatta_core::verdict::Verdict;
 use regatta_store::{Outcome, TaskRecord};
 
 use super::{Site, Worker, WorkerError};
-use crate::agents::Kind;
 use crate::git::Oid;
 use crate::judge::Judgement;
 use crate::persist::until_answered;
@@ -64,7 +64,7 @@ impl Worker {
         let kind = self.ctx.settings.agent(&spec.agent)?.kind;
         match &spec.part {
             // What is told a program that takes it for a script is never made of other people's words.
-            Some(Part::Builder { .. }) if !matches!(kind, Kind::Command | Kind::Sim) => {
+            Some(Part::Builder { .. }) if !matches!(kind, AgentKind::Command | AgentKind::Sim) => {
                 let template = self.template(Text::Build)?;
                 Ok(template.render(|name| match name {
                     "id" => spec.id.to_string(),
@@ -178,7 +178,7 @@ impl Worker {
         let prompts = until_answered(|| self.ctx.services.store.prompts(&chain)).await?;
         let (used, most) = (chain::rounds(&prompts), self.ctx.settings.config.chain.rounds);
         let kind = self.ctx.settings.agent(&build.spec.agent)?.kind;
-        let person = if matches!(kind, Kind::Command | Kind::Sim) {
+        let person = if matches!(kind, AgentKind::Command | AgentKind::Sim) {
             Some(format!("{first}; {chain} has no conversation to go back to"))
         } else if used >= most {
             Some(format!(

@@ -4,11 +4,11 @@
 //! nothing; they ask with `regatta msg inbox`. And a message is marked after the agent was started with it. A crash in between tells it again, in the next
 //! attempt, and none is lost.
 
+use regatta_core::config::AgentKind;
 use regatta_core::crew::MemberName;
 use regatta_store::{InboxQuery, Mark, Message};
 
 use super::Worker;
-use crate::agents::Kind;
 use crate::clock;
 use crate::persist::until_answered;
 use crate::templates::{self, Text};
@@ -24,8 +24,8 @@ pub(super) struct Mail {
 
 impl Worker {
     /// What is new for the agent. Mail is no reason not to start it.
-    pub(super) async fn mail(&self, kind: Kind) -> Mail {
-        if matches!(kind, Kind::Command | Kind::Sim) {
+    pub(super) async fn mail(&self, kind: AgentKind) -> Mail {
+        if matches!(kind, AgentKind::Command | AgentKind::Sim) {
             return Mail { messages: Vec::new(), text: None };
         }
         let name = MemberName::from(self.claim.task.clone());

@@ -1,5 +1,6 @@
 //! The agent at work: started under a shim, listened to, ended when a clock runs out or somebody asks.
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::verdict::VerdictAdapter;
 use regatta_store::{Reported, Step};
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use super::clocks::{Ending, LastWord, Silence};
 use super::{Site, Stop, Worker, WorkerError};
-use crate::agents::{self, AgentEvent, Brief, Kind, SessionPlan};
+use crate::agents::{self, AgentEvent, Brief, SessionPlan};
 use crate::context::run_id;
 use crate::notice::{Live, Notice};
 use crate::persist::until_answered;
@@ -52,11 +53,12 @@ impl Worker {
             run_dir: &site.run_dir,
             session: if resume { SessionPlan::Resume(&session) } else { SessionPlan::New(&session) },
             reports: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::Db),
-            attach: ctx.settings.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
+            attach: ctx.settings.config.mcp.attach
+                && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
             pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),
-            exe: (profile.kind == Kind::Claude)
+            exe: (profile.kind == AgentKind::Claude)
                 .then_some(ctx.settings.options.claude_exe.as_deref())
                 .flatten(),
             regatta: &ctx.services.regatta_exe,
@@ -106,7 +108,7 @@ impl Worker {
         let shim = ctx.services.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
         // Others tell the id of a new conversation themselves.
-        if resume || profile.kind == Kind::Claude {
+        if resume || profile.kind == AgentKind::Claude {
             self.record.session = Some(session);
         }
         (self.record.model_asked, self.record.tier) = (tier.model, tier.why);
@@ -157,7 +159,7 @@ impl Worker {
         })?;
         let mut silence = Silence::new(&self.claim.spec.limits, [&stdout, &stderr]);
         // Its tools are told when they are over: only its processes say whether one is at work.
-        silence.tree = shim.agent_pid().filter(|_| kind == Kind::Opencode);
+        silence.tree = shim.agent_pid().filter(|_| kind == AgentKind::Opencode);
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
         let mut hopeless = false;

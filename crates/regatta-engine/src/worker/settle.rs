@@ -449,7 +449,7 @@ impl Worker {
         let outcome = match &head {
             Some(head) if spec.land => Outcome::Approve(LandRequest {
                 target: self.ctx.repository.target.clone(),
-                strategy: self.ctx.settings.strategy(),
+                strategy: self.ctx.settings.config.land.strategy,
                 base: site.lane.base.to_string(),
                 head: head.clone(),
                 message: commit_message(&spec, self.claim.attempt, &self.record.summary),

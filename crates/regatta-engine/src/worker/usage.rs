@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use regatta_core::attempt::Evidence;
 use regatta_core::budget::Spent;
+use regatta_core::config::AgentKind;
 use regatta_core::tier::{self, Tier};
 use regatta_core::time::Timestamp;
 
 use super::Worker;
-use crate::agents::{AgentEvent, Ending, Kind};
+use crate::agents::{AgentEvent, Ending};
 use crate::clock;
 use crate::meter::{Tokens, priced};
 use crate::profiles::{Notebook, with_profile};
@@ -53,7 +54,7 @@ impl Worker {
     }
 
     /// What codex and gemini have written down of their use, which they print only at the end.
-    pub(super) fn look_up(&mut self, kind: Kind, notebook: &mut Option<Notebook>) {
+    pub(super) fn look_up(&mut self, kind: AgentKind, notebook: &mut Option<Notebook>) {
         let session = self.record.session.clone();
         if notebook.as_ref().map(Notebook::session) != session.as_deref() {
             let place = self.notebook_place(kind);
@@ -71,15 +72,15 @@ impl Worker {
     }
 
     /// Where the agent keeps its conversations, and since when they tell of this attempt.
-    pub(super) fn notebook_place(&self, kind: Kind) -> Option<(PathBuf, Timestamp)> {
+    pub(super) fn notebook_place(&self, kind: AgentKind) -> Option<(PathBuf, Timestamp)> {
         let plain = self.ctx.settings.agent(&self.claim.spec.agent).ok()?;
         let profile = self.record.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
         let agent = with_profile(plain, profile);
         let dir =
             |variable, usual| self.ctx.settings.agent_dir(&agent, &self.claim.spec.env, variable, usual);
         let dir = match kind {
-            Kind::Codex => dir("CODEX_HOME", ".codex"),
-            Kind::Gemini => dir("GEMINI_CLI_HOME", "").join(".gemini"),
+            AgentKind::Codex => dir("CODEX_HOME", ".codex"),
+            AgentKind::Gemini => dir("GEMINI_CLI_HOME", "").join(".gemini"),
             _ => return None,
         };
         Some((dir, self.record.started_at.unwrap_or_else(clock::now)))
@@ -122,8 +123,11 @@ impl Worker {
     /// Tokens of this attempt alone: codex counts those of the whole conversation. What claude's decoder tells is what
     /// its process has used, also where that goes on with a conversation.
     fn of_this_attempt(&self, tokens: Tokens, session: Option<&String>) -> Tokens {
-        let is_codex =
-            self.ctx.settings.agent(&self.claim.spec.agent).is_ok_and(|profile| profile.kind == Kind::Codex);
+        let is_codex = self
+            .ctx
+            .settings
+            .agent(&self.claim.spec.agent)
+            .is_ok_and(|profile| profile.kind == AgentKind::Codex);
         if !is_codex {
             return tokens;
         }

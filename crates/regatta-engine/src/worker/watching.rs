@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Duration;
 
+use regatta_core::config::AgentKind;
 use regatta_core::event::EventBody;
 use regatta_core::suspicion::Sign;
 use regatta_store::RequestId;
@@ -12,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{Site, Worker};
-use crate::agents::{AgentEvent, Kind, News, Suspicions};
+use crate::agents::{AgentEvent, News, Suspicions};
 use crate::clock;
 use crate::git::DiffStyle;
 use crate::persist::until_answered;
@@ -33,7 +34,7 @@ pub(super) struct Watching {
 
 impl Worker {
     /// Begins to watch; what is in `heard` already was another engine's to watch.
-    pub(super) async fn watch(&self, kind: Kind, heard: Option<&Path>) -> Watching {
+    pub(super) async fn watch(&self, kind: AgentKind, heard: Option<&Path>) -> Watching {
         let caught_up = heard.and_then(|log| log.metadata().ok()).map_or(0, |found| found.len());
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
         let known = match heard {

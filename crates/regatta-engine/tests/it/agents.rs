@@ -10,11 +10,17 @@ mod other_kinds;
 mod suspicions;
 mod transcripts;
 
+use regatta_core::config::AgentKind;
 use regatta_core::time::Timestamp;
-use regatta_engine::agents::Kind;
 
-const EVERY_KIND: [Kind; 6] =
-    [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Opencode, Kind::Command, Kind::Sim];
+const EVERY_KIND: [AgentKind; 6] = [
+    AgentKind::Claude,
+    AgentKind::Codex,
+    AgentKind::Gemini,
+    AgentKind::Opencode,
+    AgentKind::Command,
+    AgentKind::Sim,
+];
 
 /// When the transcripts were recorded.
 fn recorded_at() -> Timestamp {

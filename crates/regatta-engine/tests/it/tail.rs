@@ -100,7 +100,7 @@ async fn what_a_line_that_is_too_long_begins_with_is_understood() {
     log.write(format!("{tool}{long}\"}}]}}}}\n"));
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":""#;
     log.write(format!("{result}{long}\"}}\n"));
-    let mut decoder = regatta_engine::agents::decoder(regatta_engine::agents::Kind::Claude);
+    let mut decoder = regatta_engine::agents::decoder(regatta_core::config::AgentKind::Claude);
     decoder
         .line(br#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Read"}]}}"#);
     let lines = drain_all(&mut log.tail());
@@ -119,7 +119,7 @@ async fn what_a_line_that_is_too_long_begins_with_is_understood() {
 }
 
 fn decoder_is_lost(line: &[u8]) -> bool {
-    let mut decoder = regatta_engine::agents::decoder(regatta_engine::agents::Kind::Claude);
+    let mut decoder = regatta_engine::agents::decoder(regatta_core::config::AgentKind::Claude);
     matches!(&decoder.line(line)[..], [regatta_engine::agents::AgentEvent::Unknown { .. }])
 }
 

@@ -1,7 +1,7 @@
 //! Delivers a message as the next prompt of a task's agent.
 
+use regatta_core::config::AgentKind;
 use regatta_core::crew::MemberName;
-use regatta_engine::agents::{AgentProfile, Kind};
 use regatta_engine::clock;
 use regatta_engine::templates::{self, Text};
 use regatta_store::{BOARD_QUEUE, Mark, Posted, StoreError, TaskRecord};
@@ -21,13 +21,13 @@ pub(super) async fn sleeper(crew: &Crew, name: &MemberName) -> Result<TaskRecord
         task => task?,
     };
     let (id, agent) = (&task.spec.id, &task.spec.agent);
-    let kind = crew.project.config.agents.get(agent).map(|found| AgentProfile::of(agent, found).kind);
+    let kind = crew.project.config.agents.get(agent).map(|found| found.kind);
     match kind {
         _ if task.queue == BOARD_QUEUE => {
             Err(Refusal::refused(format!("{id} is on the board: it has no agent"))
                 .hinted("send it to the member that holds it"))
         }
-        None | Some(Kind::Command | Kind::Sim) => Err(Refusal::refused(format!(
+        None | Some(AgentKind::Command | AgentKind::Sim) => Err(Refusal::refused(format!(
             "the prompt of {id} is a script for {agent}, and a message must not be run"
         ))
         .hinted(format!("without --wake it is in its inbox; `regatta send {id}` adds to the script"))),

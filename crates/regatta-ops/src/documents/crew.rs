@@ -1,10 +1,10 @@
 //! The crew as JSON documents: members, tasks of the board, messages, shared context.
 
-use regatta_core::state::StateName;
 use std::path::PathBuf;
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_store::{
     BOARD_QUEUE, ContextEntry, LEADER_ROLE, Member, Message, MessageKind, Posted, SessionId, Store,

@@ -1,11 +1,11 @@
 //! Follow-up prompts as JSON documents.
 
-use regatta_core::state::StateName;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use regatta_core::id::TaskId;
 use regatta_core::prompt::{Prompt, PromptState};
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use serde::Serialize;
 

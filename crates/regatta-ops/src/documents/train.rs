@@ -1,8 +1,8 @@
 //! The train as a JSON document.
 
-use regatta_core::config::Strategy;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
+use regatta_core::train::Strategy;
 use regatta_engine::landing::picture::TestNow;
 use regatta_engine::landing::target::Stopped;
 use serde::Serialize;

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use regatta_core::config::AgentKind;
 use regatta_core::plain::clean_line;
-use regatta_engine::agents::{self, AgentEvent, Kind};
+use regatta_engine::agents::{self, AgentEvent};
 use regatta_engine::redact::Redactor;
 
 /// How many bytes at the end of a log are read.
@@ -21,7 +22,7 @@ pub struct Activity {
 }
 
 /// Reads the end of a log; empty if there is none.
-pub fn glance(log: &Path, kind: Kind, redactor: &Redactor) -> Activity {
+pub fn glance(log: &Path, kind: AgentKind, redactor: &Redactor) -> Activity {
     let mut activity = Activity::default();
     let Ok(file) = File::open(log) else { return activity };
     let size = file.metadata().map_or(0, |data| data.len());

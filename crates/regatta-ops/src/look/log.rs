@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use regatta_core::config::AgentKind;
 use regatta_core::plain::{clean, clean_line};
 use regatta_core::time::counted;
-use regatta_engine::agents::{self, AgentProfile, Kind};
+use regatta_engine::agents::{self};
 use regatta_engine::process::Tail;
 use regatta_engine::redact::Redactor;
 use regatta_engine::transcript::{Entry, Shape, Transcript};
@@ -55,10 +56,10 @@ pub async fn end_of(
             .hinted(format!("`regatta status {id}` shows what it waits for")));
     };
     let kind = project.config.agents.get(&attempt.agent);
-    let kind = kind.map_or(Kind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
+    let kind = kind.map_or(AgentKind::Command, |agent| agent.kind);
     let redactor = redactor(&project.config);
     let mut decoder = agents::decoder_in(kind, attempt.lane.as_deref());
-    let mut transcript = Transcript::new(kind == Kind::Command);
+    let mut transcript = Transcript::new(kind == AgentKind::Command);
     let mut kept = Kept { lines: VecDeque::new(), bytes: 0, most, left_out: false };
     let mut show = |entries: Vec<Entry>| {
         entries.iter().flat_map(|entry| lines(entry, &redactor)).for_each(|line| kept.push(line));

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use regatta_core::config::AgentKind;
 use regatta_core::id::TaskId;
 use regatta_core::plain::clean_line;
 use regatta_core::radar::{Kind, Sighting};
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::suspicion::Suspicion;
 use regatta_core::time::{Timestamp, human};
-use regatta_engine::agents::{AgentProfile, Kind as AgentKind};
 use regatta_engine::holds::all_held;
 use regatta_engine::landing::picture::{TestNow, trains_now};
 use regatta_engine::radar::last_sighting;
@@ -127,8 +127,7 @@ impl Listed {
                 let attempts = store.attempts(&task.id).await?;
                 let Some(attempt) = attempts.last() else { continue };
                 let agent = project.config.agents.get(&attempt.agent);
-                let kind =
-                    agent.map_or(AgentKind::Command, |agent| AgentProfile::of(&attempt.agent, agent).kind);
+                let kind = agent.map_or(AgentKind::Command, |agent| agent.kind);
                 let seen = attempt.log.as_deref().map(|log| glance(log, kind, &redactor));
                 activities.insert(task.id.clone(), seen.unwrap_or_default());
             }

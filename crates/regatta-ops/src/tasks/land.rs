@@ -257,7 +257,7 @@ fn boarded(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<Strin
 fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandRequest, Refusal> {
     Ok(LandRequest {
         target: project.decide_target()?,
-        strategy: regatta_engine::context::strategy(&project.config),
+        strategy: project.config.land.strategy,
         base: made.base.clone().unwrap_or_default(),
         head: made.head.clone().unwrap_or_default(),
         message: commit_message(&task.spec, made.n, &made.summary),

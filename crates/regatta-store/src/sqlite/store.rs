@@ -1,6 +1,5 @@
 //! The contract, delegated to the functions that implement it: writes to the writer's thread, reads to a snapshot.
 
-use regatta_core::state::StateName;
 use std::sync::PoisonError;
 
 use async_trait::async_trait;
@@ -9,6 +8,7 @@ use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
+use regatta_core::state::StateName;
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, LandStep};
 

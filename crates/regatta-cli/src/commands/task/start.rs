@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use regatta_core::config::AgentKind;
 use regatta_core::state::TaskState;
-use regatta_engine::agents::{AgentProfile, Brief, Kind, SessionPlan, invocation};
+use regatta_engine::agents::{AgentProfile, Brief, SessionPlan, invocation};
 use regatta_engine::clock;
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
 use serde_json::{Value, json};
@@ -121,10 +122,10 @@ fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<
         session: session.map_or(SessionPlan::New("NEW"), SessionPlan::Resume),
         reports: true,
         answers: true,
-        attach: project.config.mcp.attach && matches!(profile.kind, Kind::Claude | Kind::Codex),
+        attach: project.config.mcp.attach && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
         pull_request: !spec.land && spec.id.is_prd(),
         is_root: rustix::process::geteuid().is_root(),
-        exe: exe.as_deref().filter(|_| profile.kind == Kind::Claude),
+        exe: exe.as_deref().filter(|_| profile.kind == AgentKind::Claude),
         regatta: &regatta,
     };
     let invocation = invocation(&profile, &brief, &|name| std::env::var_os(name).is_some());

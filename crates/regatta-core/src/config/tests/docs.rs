@@ -1,9 +1,10 @@
 //! Template, schema and reference come from the table and agree with the parser.
 
 use super::*;
-use crate::config::config_keys::CONFIG_KEYS;
+use crate::config::config_keys::{AGENT_KINDS, CONFIG_KEYS, STRATEGIES};
 use crate::config::keys::{Key, Kind};
 use crate::config::task_keys::{ADAPTERS, Place, TASK_KEYS, in_place};
+use crate::train::Strategy;
 use crate::verdict::VerdictAdapter;
 
 #[test]
@@ -50,6 +51,8 @@ fn every_row_has_a_place_in_the_configuration() {
 #[test]
 fn the_names_of_the_table_are_those_of_the_types() {
     assert_eq!(VerdictAdapter::NAMES.map(|(name, _)| name), ADAPTERS);
+    assert_eq!(Strategy::NAMES.map(|(name, _)| name), STRATEGIES);
+    assert_eq!(AgentKind::ALL.map(AgentKind::as_str), AGENT_KINDS);
     for key in TASK_KEYS {
         assert!(!key.doc.is_empty() && key.doc.ends_with('.'), "{}", key.name);
     }

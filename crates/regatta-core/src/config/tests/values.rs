@@ -67,7 +67,7 @@ fn every_key_reaches_its_place() {
     assert_eq!(config.lane, lane);
     let land = Land {
         auto: Some(false),
-        strategy: Strategy::Squash,
+        strategy: crate::train::Strategy::Squash,
         test_command: Some("make test".into()),
         test_timeout: Some(Duration::from_secs(120)),
         retries: 3,

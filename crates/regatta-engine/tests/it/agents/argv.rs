@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use regatta_core::bounds::{Bounds, Permissions};
+use regatta_core::config::AgentKind;
 use regatta_core::id::TaskId;
-use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, SessionPlan, invocation};
+use regatta_engine::agents::{AgentProfile, Brief, Invocation, SessionPlan, invocation};
 
 use super::EVERY_KIND;
 
@@ -18,7 +19,7 @@ static NO_BOUNDS: Bounds = Bounds {
     mcp: BTreeMap::new(),
 };
 
-pub(super) fn profile(kind: Kind) -> AgentProfile {
+pub(super) fn profile(kind: AgentKind) -> AgentProfile {
     AgentProfile {
         name: "agent".into(),
         kind,
@@ -73,7 +74,7 @@ pub(super) fn env<'i>(invocation: &'i Invocation, name: &str) -> Option<&'i str>
 #[test]
 fn a_first_attempt_begins_a_session_with_the_prompt_on_stdin() {
     let task = task();
-    let invocation = start(&profile(Kind::Claude), &brief(&task));
+    let invocation = start(&profile(AgentKind::Claude), &brief(&task));
     let expected = format!(
         "claude -p --output-format stream-json --verbose --session-id {UUID} \
          --permission-mode bypassPermissions --disallowedTools=EnterWorktree --strict-mcp-config"
@@ -104,7 +105,7 @@ fn a_retry_resumes_the_session_and_says_only_what_is_new() {
     let guidance = Some("`cargo test -p auth` failed:\n    2 tests failed");
     let resumed =
         Brief { guidance, attempt: 2, session: SessionPlan::Resume(UUID), reports: true, ..brief(&task) };
-    let invocation = start(&profile(Kind::Claude), &resumed);
+    let invocation = start(&profile(AgentKind::Claude), &resumed);
     assert!(argv(&invocation).windows(2).any(|pair| pair == ["--resume", UUID]));
     assert!(!argv(&invocation).contains(&"--session-id"));
     insta::assert_snapshot!(invocation.stdin, @r"
@@ -116,21 +117,21 @@ fn a_retry_resumes_the_session_and_says_only_what_is_new() {
     Your earlier changes are still in this directory. Put right what is named above, and check it the way it was checked. When it holds, finish with `regatta done` as before.
     ");
 
-    let afresh = start(&profile(Kind::Claude), &Brief { session: SessionPlan::New(UUID), ..resumed });
+    let afresh = start(&profile(AgentKind::Claude), &Brief { session: SessionPlan::New(UUID), ..resumed });
     assert!(
         afresh.stdin.starts_with(NASTY) && afresh.stdin.ends_with("2 tests failed\n"),
         "{}",
         afresh.stdin
     );
 
-    let cut_short = start(&profile(Kind::Claude), &Brief { guidance: None, ..resumed }).stdin;
+    let cut_short = start(&profile(AgentKind::Claude), &Brief { guidance: None, ..resumed }).stdin;
     assert!(cut_short.starts_with("You were cut short") && cut_short.ends_with(NASTY), "{cut_short}");
 }
 
 #[test]
 fn the_tasks_model_persona_and_the_given_program_win() {
     let task = task();
-    let mut profile = profile(Kind::Claude);
+    let mut profile = profile(AgentKind::Claude);
     profile.model = Some("haiku".into());
     profile.args = vec!["--max-turns".into(), "50".into()];
     let with = |argv: &[&str], first: &str, second: &str| argv.windows(2).any(|pair| pair == [first, second]);
@@ -154,13 +155,13 @@ fn the_tasks_model_persona_and_the_given_program_win() {
 #[test]
 fn a_reporting_agent_is_told_how() {
     let task = task();
-    let silent = start(&profile(Kind::Claude), &brief(&task));
+    let silent = start(&profile(AgentKind::Claude), &brief(&task));
     assert!(!argv(&silent).contains(&"--append-system-prompt"));
-    let reports = start(&profile(Kind::Claude), &Brief { reports: true, ..brief(&task) });
+    let reports = start(&profile(AgentKind::Claude), &Brief { reports: true, ..brief(&task) });
     let words = |invocation: &Invocation| argv(invocation).join(" ");
     assert!(words(&reports).contains("Do not switch branches, push, merge"), "{reports:?}");
     let asked = Brief { reports: true, pull_request: true, ..brief(&task) };
-    let asked = words(&start(&profile(Kind::Claude), &asked));
+    let asked = words(&start(&profile(AgentKind::Claude), &asked));
     assert!(asked.contains("`git push origin HEAD:refs/heads/regatta/add-oauth`"), "{asked}");
     let argv = argv(&reports);
     let at = argv.iter().position(|arg| *arg == "--append-system-prompt").unwrap();
@@ -172,7 +173,7 @@ fn a_reporting_agent_is_told_how() {
 #[test]
 fn a_read_only_agent_gets_no_way_to_write() {
     let task = task();
-    let mut profile = profile(Kind::Claude);
+    let mut profile = profile(AgentKind::Claude);
     profile.args = [
         "--permission-mode",
         "acceptEdits",
@@ -200,7 +201,7 @@ fn a_read_only_agent_gets_no_way_to_write() {
 #[test]
 fn the_environment_has_our_defaults_unless_the_user_has_other_ideas() {
     let task = task();
-    let mut profile = profile(Kind::Claude);
+    let mut profile = profile(AgentKind::Claude);
     let invocation = start(&profile, &brief(&task));
     assert_eq!(env(&invocation, "CLAUDE_CODE_MAX_RETRIES"), Some("3"));
     assert_eq!(env(&invocation, "DISABLE_AUTOUPDATER"), Some("1"));
@@ -231,7 +232,7 @@ fn the_environment_has_our_defaults_unless_the_user_has_other_ideas() {
 #[test]
 fn a_command_gets_the_prompt_as_written_and_guidance_never_as_code() {
     let task = task();
-    let mut profile = profile(Kind::Command);
+    let mut profile = profile(AgentKind::Command);
     let retry = Brief { guidance: Some("`rm -rf /`"), session: SessionPlan::Resume(UUID), ..brief(&task) };
     for shell in [
         vec!["sh"],
@@ -254,7 +255,7 @@ fn a_command_gets_the_prompt_as_written_and_guidance_never_as_code() {
 #[test]
 fn the_simulated_agent_is_regatta_itself_with_the_script_alone() {
     let task = task();
-    let invocation = start(&profile(Kind::Sim), &Brief { guidance: Some("exit 1"), ..brief(&task) });
+    let invocation = start(&profile(AgentKind::Sim), &Brief { guidance: Some("exit 1"), ..brief(&task) });
     assert_eq!(argv(&invocation), ["/bin/regatta", "sim-agent"]);
     assert_eq!(invocation.stdin, NASTY);
 }
@@ -264,7 +265,7 @@ fn what_was_said_since_comes_first_in_a_conversation_and_behind_the_task_in_a_ne
     let task = task();
     let said = Brief { follow_up: Some("/review --now"), ..brief(&task) };
     let resumed = Brief { session: SessionPlan::Resume(UUID), guidance: Some("it rained"), ..said };
-    for kind in [Kind::Claude, Kind::Codex, Kind::Gemini, Kind::Opencode] {
+    for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini, AgentKind::Opencode] {
         let invocation = start(&profile(kind), &resumed);
         assert!(invocation.stdin.starts_with("/review --now\n"), "{kind:?}: {}", invocation.stdin);
         assert!(invocation.stdin.contains("it rained") && !invocation.stdin.contains(NASTY), "{kind:?}");
@@ -275,31 +276,33 @@ fn what_was_said_since_comes_first_in_a_conversation_and_behind_the_task_in_a_ne
     }
     // To a shell both are code, from the same hand; what went wrong never is.
     let both = Brief { guidance: Some("`rm -rf /`"), ..said };
-    let mut shell = profile(Kind::Command);
+    let mut shell = profile(AgentKind::Command);
     shell.argv = vec!["sh".into()];
-    for profile in [shell, profile(Kind::Sim)] {
+    for profile in [shell, profile(AgentKind::Sim)] {
         let invocation = start(&profile, &both);
         assert_eq!(invocation.stdin, format!("{}\n/review --now\n", NASTY.trim_end()));
         assert_eq!(env(&invocation, "REGATTA_FOLLOW_UP"), Some("/review --now"));
     }
-    assert_eq!(env(&start(&profile(Kind::Command), &brief(&task)), "REGATTA_FOLLOW_UP"), None);
+    assert_eq!(env(&start(&profile(AgentKind::Command), &brief(&task)), "REGATTA_FOLLOW_UP"), None);
 }
 
 #[test]
 fn claude_is_told_what_it_may_cost_unless_the_user_says_so() {
     let task = task();
     let brief = Brief { max_usd: Some(0.25), session: SessionPlan::Resume(UUID), ..brief(&task) };
-    let told = start(&profile(Kind::Claude), &brief);
+    let told = start(&profile(AgentKind::Claude), &brief);
     assert!(argv(&told).windows(2).any(|pair| pair == ["--max-budget-usd", "0.2500"]), "{told:?}");
     for args in [&["--max-budget-usd", "9"][..], &["--max-budget-usd=9"]] {
-        let own =
-            AgentProfile { args: args.iter().map(|arg| (*arg).into()).collect(), ..profile(Kind::Claude) };
+        let own = AgentProfile {
+            args: args.iter().map(|arg| (*arg).into()).collect(),
+            ..profile(AgentKind::Claude)
+        };
         let started = start(&own, &brief);
         let said: Vec<&str> =
             argv(&started).into_iter().filter(|arg| arg.starts_with("--max-budget")).collect();
         assert_eq!(said, [args[0]]);
     }
-    for kind in [Kind::Codex, Kind::Gemini, Kind::Opencode] {
+    for kind in [AgentKind::Codex, AgentKind::Gemini, AgentKind::Opencode] {
         let others = start(&profile(kind), &brief);
         assert!(!argv(&others).iter().any(|arg| arg.contains("budget")), "{others:?}");
     }

@@ -1,12 +1,13 @@
 //! How codex, gemini and opencode are started, and what each is kept from.
 
-use regatta_engine::agents::{AgentProfile, Brief, Invocation, Kind, Refusal, SessionPlan, invocation};
+use regatta_core::config::AgentKind;
+use regatta_engine::agents::{AgentProfile, Brief, Invocation, Refusal, SessionPlan, invocation};
 
 use super::argv::{NASTY, UUID, argv, brief, env, profile, start, task};
 
-const REAL: [Kind; 3] = [Kind::Codex, Kind::Gemini, Kind::Opencode];
+const REAL: [AgentKind; 3] = [AgentKind::Codex, AgentKind::Gemini, AgentKind::Opencode];
 
-fn with_args(kind: Kind, args: &[&str]) -> AgentProfile {
+fn with_args(kind: AgentKind, args: &[&str]) -> AgentProfile {
     AgentProfile { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..profile(kind) }
 }
 
@@ -23,14 +24,14 @@ fn a_first_attempt_of_each_has_its_prompt_on_stdin() {
         argv(&invocation).join(" ")
     };
     assert_eq!(
-        started(Kind::Codex),
+        started(AgentKind::Codex),
         "codex exec --json -c allow_login_shell=false --sandbox danger-full-access -"
     );
     let gemini =
         format!("gemini --output-format stream-json --skip-trust --session-id {UUID} --approval-mode yolo");
-    assert_eq!(started(Kind::Gemini), gemini);
+    assert_eq!(started(AgentKind::Gemini), gemini);
     assert_eq!(
-        started(Kind::Opencode),
+        started(AgentKind::Opencode),
         "opencode run --format json --title add-oauth --auto --print-logs --log-level ERROR"
     );
 }
@@ -52,12 +53,12 @@ fn a_retry_resumes_the_conversation_of_each_with_the_news_alone() {
         argv(&invocation).join(" ")
     };
     assert_eq!(
-        resume(Kind::Codex),
+        resume(AgentKind::Codex),
         "codex exec --json -c allow_login_shell=false --sandbox danger-full-access resume ses_e22d400a5ffe -"
     );
-    assert!(resume(Kind::Gemini).contains(" --resume ses_e22d400a5ffe "));
+    assert!(resume(AgentKind::Gemini).contains(" --resume ses_e22d400a5ffe "));
     assert_eq!(
-        resume(Kind::Opencode),
+        resume(AgentKind::Opencode),
         "opencode run --format json --session ses_e22d400a5ffe --auto --print-logs --log-level ERROR"
     );
 }
@@ -83,13 +84,13 @@ fn the_model_and_persona_go_where_each_agent_wants_them() {
         let invocation = start(&profile(kind), &chosen);
         assert!(argv(&invocation).windows(2).any(|pair| pair == [flag, value]), "{:?}", invocation.argv);
     };
-    pair(Kind::Codex, "--model", "big");
-    pair(Kind::Codex, "--profile", "reviewer");
-    pair(Kind::Opencode, "--model", "big");
-    pair(Kind::Opencode, "--agent", "reviewer");
-    let refusal = try_start(&profile(Kind::Gemini), &chosen).unwrap_err();
+    pair(AgentKind::Codex, "--model", "big");
+    pair(AgentKind::Codex, "--profile", "reviewer");
+    pair(AgentKind::Opencode, "--model", "big");
+    pair(AgentKind::Opencode, "--agent", "reviewer");
+    let refusal = try_start(&profile(AgentKind::Gemini), &chosen).unwrap_err();
     assert!(refusal.to_string().contains("has no personas"), "{refusal}");
-    let gemini = start(&profile(Kind::Gemini), &Brief { persona: None, ..chosen });
+    let gemini = start(&profile(AgentKind::Gemini), &Brief { persona: None, ..chosen });
     assert!(argv(&gemini).windows(2).any(|pair| pair == ["--model", "big"]));
 }
 
@@ -97,10 +98,10 @@ fn the_model_and_persona_go_where_each_agent_wants_them() {
 fn what_the_user_says_about_permissions_takes_the_place_of_ours() {
     let task = task();
     for (kind, args, ours) in [
-        (Kind::Codex, &["-s", "workspace-write"][..], "danger-full-access"),
-        (Kind::Codex, &["--sandbox=workspace-write"], "danger-full-access"),
-        (Kind::Codex, &["-sworkspace-write"], "danger-full-access"),
-        (Kind::Gemini, &["--approval-mode", "auto_edit"], "yolo"),
+        (AgentKind::Codex, &["-s", "workspace-write"][..], "danger-full-access"),
+        (AgentKind::Codex, &["--sandbox=workspace-write"], "danger-full-access"),
+        (AgentKind::Codex, &["-sworkspace-write"], "danger-full-access"),
+        (AgentKind::Gemini, &["--approval-mode", "auto_edit"], "yolo"),
     ] {
         let invocation = start(&with_args(kind, args), &brief(&task));
         let argv = argv(&invocation);
@@ -113,7 +114,7 @@ fn a_read_only_attempt_gets_no_way_to_write() {
     let task = task();
     let read_only = Brief { read_only: true, ..brief(&task) };
     let codex = with_args(
-        Kind::Codex,
+        AgentKind::Codex,
         &[
             "-s",
             "danger-full-access",
@@ -133,11 +134,11 @@ fn a_read_only_attempt_gets_no_way_to_write() {
         "codex exec --json -c allow_login_shell=false --sandbox read-only -c model_verbosity=low -"
     );
     let gemini =
-        with_args(Kind::Gemini, &["--yolo", "-y", "--approval-mode=yolo", "--allowed-tools", "x", "-d"]);
+        with_args(AgentKind::Gemini, &["--yolo", "-y", "--approval-mode=yolo", "--allowed-tools", "x", "-d"]);
     let gemini = argv(&start(&gemini, &read_only)).join(" ");
     assert!(gemini.ends_with(" --approval-mode plan -d"), "{gemini}");
 
-    let opencode = with_args(Kind::Opencode, &["--auto", "--agent", "mine", "--print-logs"]);
+    let opencode = with_args(AgentKind::Opencode, &["--auto", "--agent", "mine", "--print-logs"]);
     let invocation = start(&opencode, &read_only);
     assert!(argv(&invocation).ends_with(&["--agent", "build", "--print-logs"]), "{:?}", invocation.argv);
     let rules: serde_json::Value =
@@ -151,7 +152,7 @@ fn a_read_only_attempt_gets_no_way_to_write() {
 fn opencodes_own_settings_stay_beside_the_rules_of_a_read_only_attempt() {
     let task = task();
     let read_only = Brief { read_only: true, persona: Some("reviewer"), ..brief(&task) };
-    let mut opencode = profile(Kind::Opencode);
+    let mut opencode = profile(AgentKind::Opencode);
     let settings = r#"{"model":"p/m","agent":{"reviewer":{"prompt":"p","permission":{"bash":"allow"}}}}"#;
     opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), settings.into());
     let invocation = start(&opencode, &read_only);
@@ -163,7 +164,7 @@ fn opencodes_own_settings_stay_beside_the_rules_of_a_read_only_attempt() {
     opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), "{ // comment".into());
     assert!(try_start(&opencode, &read_only).unwrap_err().to_string().contains("cannot be given its rules"));
     // What the user's environment holds cannot be added to.
-    let inherited = invocation_with(&profile(Kind::Opencode), &read_only, "OPENCODE_CONFIG_CONTENT");
+    let inherited = invocation_with(&profile(AgentKind::Opencode), &read_only, "OPENCODE_CONFIG_CONTENT");
     assert!(inherited.unwrap_err().to_string().contains("cannot be given its rules"));
 }
 
@@ -185,9 +186,9 @@ fn a_read_only_agent_that_must_run_regatta_done_is_refused_in_plain_words() {
 fn the_environment_of_each_has_its_defaults_and_the_profiles_account() {
     let task = task();
     for (kind, name, value) in [
-        (Kind::Codex, "TZ", "UTC"),
-        (Kind::Gemini, "GEMINI_CLI_NO_RELAUNCH", "true"),
-        (Kind::Opencode, "OPENCODE_DISABLE_AUTOUPDATE", "1"),
+        (AgentKind::Codex, "TZ", "UTC"),
+        (AgentKind::Gemini, "GEMINI_CLI_NO_RELAUNCH", "true"),
+        (AgentKind::Opencode, "OPENCODE_DISABLE_AUTOUPDATE", "1"),
     ] {
         let mut profile = profile(kind);
         profile.env.insert("CODEX_HOME".into(), "/home/u/.codex-2".into());

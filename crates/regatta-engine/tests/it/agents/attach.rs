@@ -1,7 +1,8 @@
 //! Regatta's own MCP server among those of an agent.
 
 use regatta_core::bounds::{Bounds, McpServer, Permissions, Rule, Sandbox};
-use regatta_engine::agents::{Brief, Kind, invocation};
+use regatta_core::config::AgentKind;
+use regatta_engine::agents::{Brief, invocation};
 use serde_json::Value;
 
 use super::argv::{argv, brief, profile, start, task};
@@ -11,7 +12,7 @@ fn attached(task: &regatta_core::id::TaskId) -> Brief<'_> {
 }
 
 fn servers(brief: &Brief<'_>) -> Value {
-    let started = start(&profile(Kind::Claude), brief);
+    let started = start(&profile(AgentKind::Claude), brief);
     let (path, text) = started.files.first().expect("it has servers");
     let flag = format!("--mcp-config={}", path.display());
     assert!(argv(&started).contains(&flag.as_str()));
@@ -25,7 +26,7 @@ fn claude_is_given_it_where_it_reports_and_the_token_stays_out_of_the_file() {
     assert_eq!((own["command"].as_str(), &own["args"]), (Some("/bin/regatta"), &serde_json::json!(["mcp"])));
     assert_eq!(own["env"]["REGATTA_TOKEN"], "${REGATTA_TOKEN}");
     for brief in [Brief { reports: false, ..attached(&task) }, Brief { attach: false, ..attached(&task) }] {
-        assert!(start(&profile(Kind::Claude), &brief).files.is_empty());
+        assert!(start(&profile(AgentKind::Claude), &brief).files.is_empty());
     }
 }
 
@@ -42,7 +43,7 @@ fn a_server_of_the_user_s_takes_its_place() {
 fn lists_of_tools_let_it_report() {
     let task = task();
     let allowed = |brief: &Brief<'_>| {
-        let started = start(&profile(Kind::Claude), brief);
+        let started = start(&profile(AgentKind::Claude), brief);
         let list = argv(&started).into_iter().find_map(|arg| arg.strip_prefix("--allowedTools="));
         list.expect("a list").split(',').map(str::to_owned).collect::<Vec<_>>()
     };
@@ -60,7 +61,7 @@ fn codex_in_its_sandbox_is_told_to_report_by_the_tool() {
     let task = task();
     let bounds = Bounds { sandbox: Some(Sandbox::Workspace), ..Bounds::default() };
     let kept_in = Brief { bounds: &bounds, answers: false, ..attached(&task) };
-    let started = start(&profile(Kind::Codex), &kept_in);
+    let started = start(&profile(AgentKind::Codex), &kept_in);
     let setting = argv(&started).into_iter().find(|arg| arg.starts_with("mcp_servers.regatta="));
     let setting = setting.expect("the server");
     assert!(
@@ -69,5 +70,5 @@ fn codex_in_its_sandbox_is_told_to_report_by_the_tool() {
     );
     assert!(started.stdin.contains("the tool `done`") && !started.stdin.contains("regatta done"));
     // Without the server there is no way for it to say anything.
-    assert!(invocation(&profile(Kind::Codex), &Brief { attach: false, ..kept_in }, &|_| false).is_err());
+    assert!(invocation(&profile(AgentKind::Codex), &Brief { attach: false, ..kept_in }, &|_| false).is_err());
 }

@@ -1,7 +1,8 @@
 //! Rules for tools, sandboxes and MCP servers as the flags, files and variables of each agent.
 
 use regatta_core::bounds::{Bounds, McpServer, Permissions, Rule, Sandbox};
-use regatta_engine::agents::{Brief, Invocation, Kind, Refusal, SessionPlan, invocation};
+use regatta_core::config::AgentKind;
+use regatta_engine::agents::{Brief, Invocation, Refusal, SessionPlan, invocation};
 
 use super::argv::{UUID, argv, brief, env, profile, start, task};
 
@@ -24,7 +25,7 @@ fn servers() -> Bounds {
     Bounds { mcp: [("docs".to_owned(), docs), ("far-off".to_owned(), far)].into(), ..Bounds::default() }
 }
 
-fn refused(kind: Kind, brief: &Brief<'_>) -> String {
+fn refused(kind: AgentKind, brief: &Brief<'_>) -> String {
     let Err(Refusal(why)) = invocation(&profile(kind), brief, &|_| false) else {
         panic!("{kind:?} must refuse {brief:?}")
     };
@@ -39,7 +40,7 @@ fn flags(invocation: &Invocation) -> String {
 fn claude_is_kept_to_rules_by_its_own_flags() {
     let task = task();
     let deny = permissions(None, &["Bash(git push:*)", "Read(./secrets/**)"]);
-    let denied = start(&profile(Kind::Claude), &Brief { bounds: &deny, is_root: true, ..brief(&task) });
+    let denied = start(&profile(AgentKind::Claude), &Brief { bounds: &deny, is_root: true, ..brief(&task) });
     assert_eq!(
         flags(&denied),
         format!(
@@ -50,7 +51,7 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
     assert_eq!(env(&denied, "IS_SANDBOX"), Some("1"));
 
     let both = permissions(Some(&["Edit", "Bash(cargo:*)"]), &["WebFetch"]);
-    let mut lifting = profile(Kind::Claude);
+    let mut lifting = profile(AgentKind::Claude);
     lifting.args = ["--permission-mode", "bypassPermissions", "--dangerously-skip-permissions"]
         .map(str::to_owned)
         .into();
@@ -69,7 +70,8 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
     lifting.args = vec!["--allowedTools".into(), "Bash".into()];
     assert!(invocation(&lifting, &bounded, &|_| false).is_err(), "a list beside the task's list");
 
-    let reading = start(&profile(Kind::Claude), &Brief { bounds: &deny, read_only: true, ..brief(&task) });
+    let reading =
+        start(&profile(AgentKind::Claude), &Brief { bounds: &deny, read_only: true, ..brief(&task) });
     assert!(
         flags(&reading).contains(
             "--disallowedTools=Write,Edit,NotebookEdit,Bash(git push:*),Read(./secrets/**),EnterWorktree"
@@ -82,7 +84,7 @@ fn claude_is_kept_to_rules_by_its_own_flags() {
 #[test]
 fn what_the_agent_and_the_task_deny_adds_up() {
     let task = task();
-    let mut claude = profile(Kind::Claude);
+    let mut claude = profile(AgentKind::Claude);
     claude.bounds = permissions(Some(&["Read"]), &["WebFetch"]);
     let of_task = permissions(None, &["Edit"]);
     let line = flags(&start(&claude, &Brief { bounds: &of_task, ..brief(&task) }));
@@ -93,7 +95,7 @@ fn what_the_agent_and_the_task_deny_adds_up() {
 fn gemini_is_kept_to_rules_by_a_policy_above_all_others() {
     let task = task();
     let both = permissions(Some(&["Edit", "Write", "Bash(cargo:*)"]), &["Bash(cargo publish:*)"]);
-    let mut gemini = profile(Kind::Gemini);
+    let mut gemini = profile(AgentKind::Gemini);
     gemini.args = vec!["--policy".into(), "mine.toml".into()];
     let started = start(&gemini, &Brief { bounds: &both, reports: true, ..brief(&task) });
     let line = flags(&started);
@@ -108,7 +110,7 @@ fn gemini_is_kept_to_rules_by_a_policy_above_all_others() {
 fn opencode_is_kept_to_rules_by_its_permissions_under_its_own_name_too() {
     let task = task();
     let check = |bounds: &Bounds, expected: &str| {
-        let started = start(&profile(Kind::Opencode), &Brief { bounds, ..brief(&task) });
+        let started = start(&profile(AgentKind::Opencode), &Brief { bounds, ..brief(&task) });
         assert_eq!(env(&started, "OPENCODE_PERMISSION"), Some(expected));
         let settings: serde_json::Value =
             serde_json::from_str(env(&started, "OPENCODE_CONFIG_CONTENT").unwrap()).unwrap();
@@ -129,7 +131,8 @@ fn opencode_is_kept_to_rules_by_its_permissions_under_its_own_name_too() {
     check(&permissions(None, &["Bash"]), r#"{"bash":{"*":"deny"},"task":"deny"}"#);
 
     let deny = permissions(None, &["WebFetch"]);
-    let reading = start(&profile(Kind::Opencode), &Brief { bounds: &deny, read_only: true, ..brief(&task) });
+    let reading =
+        start(&profile(AgentKind::Opencode), &Brief { bounds: &deny, read_only: true, ..brief(&task) });
     let rules = env(&reading, "OPENCODE_PERMISSION").unwrap();
     assert!(rules.contains(r#""webfetch":"deny""#) && rules.contains(r#""bash":"deny""#), "{rules}");
 }
@@ -144,7 +147,7 @@ fn codex_is_kept_in_by_its_sandbox_and_answers_from_inside() {
         (Sandbox::ReadOnly, "read-only"),
     ] {
         let bounds = bounds(sandbox);
-        let mut codex = profile(Kind::Codex);
+        let mut codex = profile(AgentKind::Codex);
         codex.args = vec!["--yolo".into(), "-csandbox_mode=x".into(), "--search".into()];
         let started = start(&codex, &Brief { bounds: &bounds, reports: true, answers: true, ..brief(&task) });
         let line = flags(&started);
@@ -154,17 +157,17 @@ fn codex_is_kept_in_by_its_sandbox_and_answers_from_inside() {
     }
     let workspace = bounds(Sandbox::Workspace);
     let by_command = Brief { bounds: &workspace, reports: true, answers: false, ..brief(&task) };
-    assert!(refused(Kind::Codex, &by_command).contains("cannot run `regatta done` in its sandbox"));
+    assert!(refused(AgentKind::Codex, &by_command).contains("cannot run `regatta done` in its sandbox"));
 }
 
 #[test]
 fn who_cannot_keep_a_bound_is_not_started() {
     let task = task();
     let deny = permissions(None, &["Bash(git push:*)"]);
-    for kind in [Kind::Codex, Kind::Command, Kind::Sim] {
+    for kind in [AgentKind::Codex, AgentKind::Command, AgentKind::Sim] {
         assert!(refused(kind, &Brief { bounds: &deny, ..brief(&task) }).contains("rules"));
     }
-    for kind in [Kind::Gemini, Kind::Command, Kind::Sim] {
+    for kind in [AgentKind::Gemini, AgentKind::Command, AgentKind::Sim] {
         assert!(refused(kind, &Brief { bounds: &servers(), ..brief(&task) }).contains("MCP"));
     }
 }
@@ -174,7 +177,7 @@ fn servers_are_given_to_each_agent_in_its_own_way_and_their_secrets_are_in_no_ar
     let task = task();
     let bounds = servers();
     let brief = Brief { bounds: &bounds, ..brief(&task) };
-    for kind in [Kind::Claude, Kind::Codex, Kind::Opencode] {
+    for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Opencode] {
         for session in [SessionPlan::New(UUID), SessionPlan::Resume(UUID)] {
             let started = start(&profile(kind), &Brief { session, ..brief });
             assert!(!flags(&started).contains("s3cret"), "{}", flags(&started));
@@ -182,14 +185,14 @@ fn servers_are_given_to_each_agent_in_its_own_way_and_their_secrets_are_in_no_ar
         let reading = start(&profile(kind), &Brief { read_only: true, ..brief });
         assert!(!format!("{reading:?}").contains("docs-mcp"), "a read-only agent gets none");
     }
-    let claude = start(&profile(Kind::Claude), &brief);
+    let claude = start(&profile(AgentKind::Claude), &brief);
     assert!(flags(&claude).contains("--strict-mcp-config --mcp-config=/run/mcp.json"), "{}", flags(&claude));
     assert_eq!(
         claude.files[0].1,
         r#"{"mcpServers":{"docs":{"args":["--stdio","a \"b\""],"command":"docs-mcp","env":{"DOCS_TOKEN":"s3cret"}},"far-off":{"headers":{"X-Key":"s3cret"},"type":"http","url":"http://127.0.0.1:1/mcp"}}}"#
     );
 
-    let codex = start(&profile(Kind::Codex), &brief);
+    let codex = start(&profile(AgentKind::Codex), &brief);
     let line = flags(&codex);
     assert!(
         line.contains(
@@ -202,7 +205,7 @@ fn servers_are_given_to_each_agent_in_its_own_way_and_their_secrets_are_in_no_ar
     assert_eq!(env(&codex, "DOCS_TOKEN"), Some("s3cret"));
     assert_eq!(env(&codex, "REGATTA_MCP_FAR_OFF_HEADER_0"), Some("s3cret"));
 
-    let opencode = start(&profile(Kind::Opencode), &brief);
+    let opencode = start(&profile(AgentKind::Opencode), &brief);
     let settings = env(&opencode, "OPENCODE_CONFIG_CONTENT").unwrap();
     assert!(
         settings.contains(r#""docs":{"command":["docs-mcp","--stdio","a \"b\""],"enabled":true,"environment":{"DOCS_TOKEN":"s3cret"},"type":"local"}"#),

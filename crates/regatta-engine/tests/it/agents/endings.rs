@@ -1,13 +1,14 @@
 //! How attempts of codex, gemini and opencode end, in cases that nobody recorded.
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
-use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
+use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, decoder};
 
 use super::recorded_at;
 
-fn end(kind: Kind, lines: &[&str], exit: &Exit, stderr: &str) -> Ending {
+fn end(kind: AgentKind, lines: &[&str], exit: &Exit, stderr: &str) -> Ending {
     let mut decoder = decoder(kind);
     // Whatever is printed in between changes nothing.
     for line in lines {
@@ -27,19 +28,19 @@ fn codex(message: &str) -> AgentEnd {
         r#"{"type":"thread.started","thread_id":"t1"}"#.to_owned(),
         format!(r#"{{"type":"turn.failed","error":{{"message":{message}}}}}"#),
     ];
-    end(Kind::Codex, &lines.each_ref().map(String::as_str), &FAILED, "").end
+    end(AgentKind::Codex, &lines.each_ref().map(String::as_str), &FAILED, "").end
 }
 
 fn gemini(message: &str) -> AgentEnd {
     let message = serde_json::Value::from(message);
     let line =
         format!(r#"{{"type":"result","status":"error","error":{{"type":"unknown","message":{message}}}}}"#);
-    end(Kind::Gemini, &[&line], &FAILED, "").end
+    end(AgentKind::Gemini, &[&line], &FAILED, "").end
 }
 
 fn opencode(error: &str) -> AgentEnd {
     let line = format!(r#"{{"type":"error","sessionID":"ses_1","error":{error}}}"#);
-    end(Kind::Opencode, &[&line], &FAILED, "").end
+    end(AgentKind::Opencode, &[&line], &FAILED, "").end
 }
 
 fn kind(end: &AgentEnd) -> &'static str {
@@ -120,7 +121,7 @@ fn what_a_server_says_in_json_is_told_in_its_words() {
     assert_eq!(message(gemini(bare)), bare);
     let refused = Exit::TimedOut { limit: Limit::Retries };
     let retry = r#"{"type":"error","message":"Reconnecting... 2/5 (unexpected status 401 Unauthorized)"}"#;
-    let told = format!("{:?}", end(Kind::Codex, &[retry], &refused, "").end);
+    let told = format!("{:?}", end(AgentKind::Codex, &[retry], &refused, "").end);
     assert!(told.contains("codex's requests were refused (authentication_failed)"), "{told}");
 }
 
@@ -136,7 +137,7 @@ fn claude_names_a_spent_allowance_in_more_than_one_way() {
                 r#"{{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":{words}}}"#
             ),
         ];
-        end(Kind::Claude, &lines.each_ref().map(String::as_str), &FAILED, "").end
+        end(AgentKind::Claude, &lines.each_ref().map(String::as_str), &FAILED, "").end
     };
     for (words, expected) in [
         ("You've hit your weekly limit · resets Mon 9am (UTC)", "limited until"),
@@ -154,7 +155,7 @@ fn claude_names_a_spent_allowance_in_more_than_one_way() {
 
 #[test]
 fn a_call_that_a_rule_of_claudes_forbids_is_told_at_once() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     decoder.line(br#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}"#);
     let refused = br#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"Permission to use Bash with command git push origin has been denied."}]}}"#;
     let told = decoder.line(refused);
@@ -163,7 +164,7 @@ fn a_call_that_a_rule_of_claudes_forbids_is_told_at_once() {
 
 #[test]
 fn gemini_that_never_came_to_a_result_is_judged_by_its_exit_code() {
-    let end = |code, stderr| kind(&end(Kind::Gemini, &[], &Exit::Exited { code }, stderr).end);
+    let end = |code, stderr| kind(&end(AgentKind::Gemini, &[], &Exit::Exited { code }, stderr).end);
     assert_eq!(end(41, "you must specify the GEMINI_API_KEY"), "account refused");
     assert_eq!(end(42, "Error resuming session: Invalid session identifier \"x\"."), "no session");
     assert_eq!(end(55, "not trusted"), "permanent");
@@ -198,7 +199,7 @@ fn opencode_is_judged_by_its_error_or_its_last_step() {
     }
     let step = |reason: &str, exit: &Exit| {
         let line = format!(r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"{reason}"}}}}"#);
-        kind(&end(Kind::Opencode, &[r#"{"type":"step_start","sessionID":"s"}"#, &line], exit, "").end)
+        kind(&end(AgentKind::Opencode, &[r#"{"type":"step_start","sessionID":"s"}"#, &line], exit, "").end)
     };
     let well = Exit::Exited { code: 0 };
     assert_eq!(step("stop", &well), "success");
@@ -215,12 +216,15 @@ fn opencode_is_judged_by_its_error_or_its_last_step() {
 fn a_conversation_that_is_not_there_is_told_from_a_bad_flag() {
     let end = |kind_of, stderr| kind(&end(kind_of, &[], &FAILED, stderr).end);
     let gone = "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)";
-    assert_eq!(end(Kind::Codex, gone), "no session");
-    assert_eq!(end(Kind::Opencode, "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found"), "no session");
-    assert_eq!(end(Kind::Codex, "error: unexpected argument '--bogus' found"), "permanent");
-    assert_eq!(end(Kind::Opencode, "No space left on device"), "environment");
+    assert_eq!(end(AgentKind::Codex, gone), "no session");
+    assert_eq!(
+        end(AgentKind::Opencode, "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found"),
+        "no session"
+    );
+    assert_eq!(end(AgentKind::Codex, "error: unexpected argument '--bogus' found"), "permanent");
+    assert_eq!(end(AgentKind::Opencode, "No space left on device"), "environment");
     // Only noise is no reason.
-    assert_eq!(end(Kind::Codex, "Reading additional input from stdin...\n"), "failed");
+    assert_eq!(end(AgentKind::Codex, "Reading additional input from stdin...\n"), "failed");
 }
 
 #[test]
@@ -229,22 +233,22 @@ fn a_timeout_in_the_middle_of_retries_is_the_servers_doing() {
     let retry =
         r#"{"type":"error","message":"Reconnecting... 2/5 (We’re currently experiencing high demand)"}"#;
     let said = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"on it"}}"#;
-    assert_eq!(kind(&end(Kind::Codex, &[retry], &timed_out, "").end), "environment");
-    assert_eq!(kind(&end(Kind::Codex, &[retry, said], &timed_out, "").end), "failed");
+    assert_eq!(kind(&end(AgentKind::Codex, &[retry], &timed_out, "").end), "environment");
+    assert_eq!(kind(&end(AgentKind::Codex, &[retry, said], &timed_out, "").end), "failed");
     // Interrupted while it waits to repeat its request, claude has a result, and it says nothing of the cause.
     let retry = r#"{"type":"system","subtype":"api_retry","attempt":2,"max_retries":3,"error_status":401,"error":"authentication_failed"}"#;
     let result = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
     let given_up = Exit::TimedOut { limit: Limit::Retries };
-    assert_eq!(kind(&end(Kind::Claude, &[retry, result], &given_up, "").end), "account refused");
-    assert_eq!(kind(&end(Kind::Claude, &[result], &given_up, "").end), "failed");
+    assert_eq!(kind(&end(AgentKind::Claude, &[retry, result], &given_up, "").end), "account refused");
+    assert_eq!(kind(&end(AgentKind::Claude, &[result], &given_up, "").end), "failed");
     let stderr = "Attempt 3 failed with status 503. Retrying with backoff... _ApiError: {}";
-    assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, stderr).end), "environment");
-    assert_eq!(kind(&end(Kind::Gemini, &[], &timed_out, "").end), "failed");
+    assert_eq!(kind(&end(AgentKind::Gemini, &[], &timed_out, stderr).end), "environment");
+    assert_eq!(kind(&end(AgentKind::Gemini, &[], &timed_out, "").end), "failed");
 }
 
 #[test]
 fn words_that_gemini_says_in_pieces_are_heard_whole() {
-    let mut decoder = decoder(Kind::Gemini);
+    let mut decoder = decoder(AgentKind::Gemini);
     let piece = |text: &str| {
         format!(
             r#"{{"type":"message","role":"assistant","content":{},"delta":true}}"#,
@@ -268,9 +272,9 @@ fn words_that_gemini_says_in_pieces_are_heard_whole() {
 #[test]
 fn an_id_that_could_be_an_option_is_no_conversation() {
     for (kind, line) in [
-        (Kind::Codex, r#"{"type":"thread.started","thread_id":"--yolo"}"#),
-        (Kind::Gemini, r#"{"type":"init","session_id":"a b"}"#),
-        (Kind::Opencode, r#"{"type":"step_start","sessionID":"../x"}"#),
+        (AgentKind::Codex, r#"{"type":"thread.started","thread_id":"--yolo"}"#),
+        (AgentKind::Gemini, r#"{"type":"init","session_id":"a b"}"#),
+        (AgentKind::Opencode, r#"{"type":"step_start","sessionID":"../x"}"#),
     ] {
         assert_eq!(end(kind, &[line], &FAILED, "").session, None, "{line}");
     }
@@ -278,7 +282,7 @@ fn an_id_that_could_be_an_option_is_no_conversation() {
 
 #[test]
 fn a_call_of_a_tool_that_is_told_only_at_its_end_has_a_beginning_too() {
-    let mut codex = decoder(Kind::Codex);
+    let mut codex = decoder(AgentKind::Codex);
     let change = br#"{"type":"item.completed","item":{"id":"i1","type":"file_change","changes":[{"path":"/l/a.rs","kind":"add"}],"status":"completed"}}"#;
     let events = serde_json::to_value(codex.line(change)).unwrap();
     let expected = serde_json::json!([
@@ -289,7 +293,7 @@ fn a_call_of_a_tool_that_is_told_only_at_its_end_has_a_beginning_too() {
     assert_eq!(events, expected);
     assert_eq!(codex.open_tools(), 0);
 
-    let mut opencode = decoder(Kind::Opencode);
+    let mut opencode = decoder(AgentKind::Opencode);
     opencode.line(br#"{"type":"step_start","sessionID":"s"}"#);
     assert_eq!(opencode.open_tools(), 1, "the silence of a step may be a tool at work");
     opencode.line(br#"{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls"}}"#);
@@ -299,7 +303,7 @@ fn a_call_of_a_tool_that_is_told_only_at_its_end_has_a_beginning_too() {
 #[test]
 fn what_opencode_used_is_the_sum_of_its_steps() {
     let step = r#"{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":100,"output":20,"reasoning":5,"cache":{"read":7,"write":3}},"cost":0.25}}"#;
-    let ending = end(Kind::Opencode, &[step, step], &Exit::Exited { code: 0 }, "");
+    let ending = end(AgentKind::Opencode, &[step, step], &Exit::Exited { code: 0 }, "");
     assert_eq!((ending.tokens_in, ending.tokens_out, ending.cost_usd), (220, 50, Some(0.5)));
     assert_eq!((ending.session.as_deref(), ending.turns), (Some("s"), Some(2)));
 }
@@ -314,12 +318,12 @@ fn only_a_request_that_fails_for_good_is_repeated_in_vain() {
     let codex = |why: &str| format!(r#"{{"type":"error","message":"Reconnecting... 2/5 ({why})"}}"#);
     let text = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"on it"}]}}"#.to_owned();
     for (kind, lines, in_vain) in [
-        (Kind::Claude, vec![claude(1, "authentication_failed")], false),
-        (Kind::Claude, vec![claude(2, "authentication_failed")], true),
-        (Kind::Claude, vec![claude(2, "authentication_failed"), text], false),
-        (Kind::Claude, vec![claude(3, "overloaded")], false),
-        (Kind::Codex, vec![codex("unexpected status 401 Unauthorized: no")], true),
-        (Kind::Codex, vec![codex("We’re currently experiencing high demand")], false),
+        (AgentKind::Claude, vec![claude(1, "authentication_failed")], false),
+        (AgentKind::Claude, vec![claude(2, "authentication_failed")], true),
+        (AgentKind::Claude, vec![claude(2, "authentication_failed"), text], false),
+        (AgentKind::Claude, vec![claude(3, "overloaded")], false),
+        (AgentKind::Codex, vec![codex("unexpected status 401 Unauthorized: no")], true),
+        (AgentKind::Codex, vec![codex("We’re currently experiencing high demand")], false),
     ] {
         let mut decoder = decoder(kind);
         for line in &lines {
@@ -350,10 +354,11 @@ fn a_claude_that_counts_the_whole_conversation_is_charged_for_its_own_part() {
         result("s-1", &more)
     };
     let exit = Exit::Exited { code: 0 };
-    let ending = end(Kind::Claude, &[INIT, &news(0.66, 100, 0.125)], &exit, "");
+    let ending = end(AgentKind::Claude, &[INIT, &news(0.66, 100, 0.125)], &exit, "");
     assert_eq!((ending.cost_usd, ending.tokens_in, ending.tokens_out), (Some(0.125), 100, 20));
     // Woken by what it left in the background, it ends another turn.
-    let ending = end(Kind::Claude, &[INIT, &news(0.66, 100, 0.125), INIT, &news(0.91, 50, 0.25)], &exit, "");
+    let ending =
+        end(AgentKind::Claude, &[INIT, &news(0.66, 100, 0.125), INIT, &news(0.91, 50, 0.25)], &exit, "");
     assert_eq!((ending.cost_usd, ending.tokens_in, ending.tokens_out), (Some(0.375), 150, 40));
     assert!(ending.doubts.is_empty(), "{:?}", ending.doubts);
 }
@@ -375,14 +380,14 @@ fn an_end_of_a_turn_that_is_not_the_agents_own_counts_for_nothing() {
         vec![INIT, &own, &dear],
         vec![INIT, &own, &cheap],
     ] {
-        let ending = end(Kind::Claude, &lines, &exit, "");
+        let ending = end(AgentKind::Claude, &lines, &exit, "");
         assert_eq!((&ending.end, ending.cost_usd), (&AgentEnd::Success, Some(0.5)), "{lines:#?}");
         assert!(ending.doubts[0].contains("printed an end of its turn"), "{:?}", ending.doubts);
     }
     // On its own it finishes nothing of an agent that was killed; of one that ended well it may be its own.
-    let ending = end(Kind::Claude, &[INIT, tool, &dear], &Exit::Signalled { signal: 9 }, "");
+    let ending = end(AgentKind::Claude, &[INIT, tool, &dear], &Exit::Signalled { signal: 9 }, "");
     assert!(matches!(ending.end, AgentEnd::Interrupted { .. }), "{ending:?}");
-    let ending = end(Kind::Claude, &[INIT, tool, &own], &exit, "");
+    let ending = end(AgentKind::Claude, &[INIT, tool, &own], &exit, "");
     assert_eq!((ending.end, ending.cost_usd), (AgentEnd::Success, Some(0.5)));
 }
 
@@ -395,9 +400,10 @@ fn implausible_numbers_of_any_agent_are_left_out_and_told() {
         let step = format!(
             r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"stop","tokens":{{"input":{tokens},"output":0}},"cost":{cost}}}}}"#
         );
-        for ending in
-            [end(Kind::Claude, &[INIT, &claude], &exit, ""), end(Kind::Opencode, &[&step], &exit, "")]
-        {
+        for ending in [
+            end(AgentKind::Claude, &[INIT, &claude], &exit, ""),
+            end(AgentKind::Opencode, &[&step], &exit, ""),
+        ] {
             assert!(ending.cost_usd.unwrap_or(0.0) <= 0.5 && ending.tokens_in <= 1, "{ending:?}");
             assert!(ending.doubts[0].starts_with("the agent reported an implausible"), "{ending:?}");
             assert_eq!(ending.end, AgentEnd::Success);
@@ -405,7 +411,7 @@ fn implausible_numbers_of_any_agent_are_left_out_and_told() {
     }
     let codex =
         r#"{"type":"turn.completed","usage":{"input_tokens":18446744073709551615,"output_tokens":1}}"#;
-    let ending = end(Kind::Codex, &[codex], &exit, "");
+    let ending = end(AgentKind::Codex, &[codex], &exit, "");
     assert_eq!((ending.tokens_in, ending.tokens_out, ending.doubts.len()), (0, 1, 1));
 }
 
@@ -413,7 +419,7 @@ fn implausible_numbers_of_any_agent_are_left_out_and_told() {
 fn what_opencode_waits_for_without_a_word_is_in_its_log() {
     let log = "timestamp=2026-11-15T17:47:35.603Z level=ERROR run=be message=\"stream error\" providerID=anthropic \
                small=false error.error=\"AI_APICallError: You have reached your usage limit.\"";
-    let mut opencode = decoder(Kind::Opencode);
+    let mut opencode = decoder(AgentKind::Opencode);
     let told = opencode.stderr(log.as_bytes());
     assert!(matches!(&told[..], [AgentEvent::Retrying { kind, .. }] if kind == "usage_limit"), "{told:?}");
     assert!(opencode.retries_in_vain());
@@ -421,17 +427,21 @@ fn what_opencode_waits_for_without_a_word_is_in_its_log() {
     let ending = opencode.end(&exit, log, regatta_core::time::Timestamp::from_millis(0));
     assert!(matches!(ending.end, AgentEnd::RateLimited { .. }), "{ending:?}");
     let busy = log.replace("You have reached your usage limit.", "Overloaded");
-    let mut opencode = decoder(Kind::Opencode);
+    let mut opencode = decoder(AgentKind::Opencode);
     assert!(!opencode.stderr(busy.as_bytes()).is_empty() && !opencode.retries_in_vain());
 
     let filtered = r#"{"type":"error","sessionID":"s","error":{"name":"ContentFilterError","data":{"message":"The response was blocked by the provider's content filter"}}}"#;
-    let ending = end(Kind::Opencode, &[filtered], &Exit::Exited { code: 1 }, "");
+    let ending = end(AgentKind::Opencode, &[filtered], &Exit::Exited { code: 1 }, "");
     assert!(matches!(ending.end, AgentEnd::Permanent { .. }), "{ending:?}");
-    let raced =
-        end(Kind::Opencode, &[], &Exit::Exited { code: 1 }, "\u{1b}[91mError: \u{1b}[0mdatabase is locked");
+    let raced = end(
+        AgentKind::Opencode,
+        &[],
+        &Exit::Exited { code: 1 },
+        "\u{1b}[91mError: \u{1b}[0mdatabase is locked",
+    );
     assert_eq!(raced.end, AgentEnd::Interrupted { message: "Error: database is locked".to_owned() });
     let refused = end(
-        Kind::Opencode,
+        AgentKind::Opencode,
         &[],
         &Exit::Exited { code: 1 },
         "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno such flag",

@@ -1,7 +1,8 @@
 //! Lines that no agent should print, and some that do.
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::Exit;
-use regatta_engine::agents::{AgentEnd, AgentEvent, Kind, decoder};
+use regatta_engine::agents::{AgentEnd, AgentEvent, decoder};
 
 use super::{EVERY_KIND, recorded_at};
 
@@ -41,7 +42,7 @@ fn torn_binary_and_unheard_of_lines_are_never_fatal() {
 
 #[test]
 fn a_result_counts_even_between_garbage() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     decoder.line(b"\xff\xff");
     decoder.line(RESULT);
     decoder.line(br#"{"type":"system","subtype":"task_notification","status":"killed"}"#);
@@ -52,24 +53,24 @@ fn a_result_counts_even_between_garbage() {
 
 #[test]
 fn bytes_that_are_no_text_cost_themselves_and_not_the_event_they_stand_in() {
-    let ends: [(Kind, &[&[u8]]); 4] = [
-        (Kind::Claude, &[b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"d\xff\xfene\"}"]),
+    let ends: [(AgentKind, &[&[u8]]); 4] = [
+        (AgentKind::Claude, &[b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"d\xff\xfene\"}"]),
         (
-            Kind::Codex,
+            AgentKind::Codex,
             &[
                 b"{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"agent_message\",\"text\":\"d\xff\xfene\"}}",
                 b"{\"type\":\"turn.completed\",\"note\":\"\xc3\"}",
             ],
         ),
         (
-            Kind::Gemini,
+            AgentKind::Gemini,
             &[
                 b"{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"d\xff\xfene\",\"delta\":true}",
                 b"{\"type\":\"result\",\"status\":\"success\",\"note\":\"\xe2\x82\"}",
             ],
         ),
         (
-            Kind::Opencode,
+            AgentKind::Opencode,
             &[
                 b"{\"type\":\"text\",\"part\":{\"text\":\"d\xff\xfene\"}}",
                 b"{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\",\"note\":\"\x80\"}}",
@@ -94,7 +95,7 @@ fn a_result_that_does_not_say_it_went_well_did_not() {
         r#"{"type":"result","subtype":"success","is_error":"false"}"#,
         r#"{"type":"result","subtype":"error_brand_new","is_error":false}"#,
     ] {
-        let mut decoder = decoder(Kind::Claude);
+        let mut decoder = decoder(AgentKind::Claude);
         decoder.line(line.as_bytes());
         let ending = decoder.end(&Exit::Exited { code: 0 }, "", recorded_at());
         assert!(matches!(ending.end, AgentEnd::Failed { .. }), "{line}: {ending:?}");
@@ -103,7 +104,7 @@ fn a_result_that_does_not_say_it_went_well_did_not() {
 
 #[test]
 fn a_turn_begun_after_a_result_must_have_a_result_of_its_own() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     decoder.line(RESULT);
     decoder.line(br#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#);
     let ending = decoder.end(&Exit::Exited { code: 0 }, "", recorded_at());
@@ -125,7 +126,7 @@ fn a_line_of_fifty_megabytes_is_passed_over_and_not_kept() {
 #[test]
 fn a_big_line_below_the_ceiling_is_understood() {
     let big = "y".repeat(8 << 20);
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     let line = format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":"{big}"}}]}}}}"#
     );
@@ -138,7 +139,7 @@ fn a_big_line_below_the_ceiling_is_understood() {
 
 #[test]
 fn an_agent_that_never_closes_its_tools_costs_no_more_memory_than_others() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     for n in 0..5000 {
         let line = format!(
             r#"{{"type":"assistant","message":{{"id":"m{n}","content":[{{"type":"tool_use","id":"t{n}","name":"Bash","input":{{}}}}]}}}}"#
@@ -150,7 +151,7 @@ fn an_agent_that_never_closes_its_tools_costs_no_more_memory_than_others() {
 
 #[test]
 fn a_summary_names_the_file_as_seen_from_the_lane() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     decoder.line(br#"{"type":"system","subtype":"init","cwd":"/lanes/a"}"#);
     let mut summary = |input: &str| {
         let line = format!(

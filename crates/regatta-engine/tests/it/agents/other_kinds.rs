@@ -1,13 +1,14 @@
 //! How plain commands and the simulated agent end.
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
 use regatta_core::failure::RateLimit;
 use regatta_core::time::Timestamp;
-use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, Kind, decoder};
+use regatta_engine::agents::{AgentEnd, AgentEvent, Ending, decoder};
 
 use super::{EVERY_KIND, recorded_at};
 
-fn end(kind: Kind, lines: &[&str], exit: &Exit) -> Ending {
+fn end(kind: AgentKind, lines: &[&str], exit: &Exit) -> Ending {
     let mut decoder = decoder(kind);
     for line in lines {
         decoder.line(line.as_bytes());
@@ -17,7 +18,7 @@ fn end(kind: Kind, lines: &[&str], exit: &Exit) -> Ending {
 
 #[test]
 fn a_command_ends_as_its_exit_says() {
-    let end = |exit: Exit| end(Kind::Command, &["working", "{\"verdict\":\"pass\"}", ""], &exit).end;
+    let end = |exit: Exit| end(AgentKind::Command, &["working", "{\"verdict\":\"pass\"}", ""], &exit).end;
     assert_eq!(end(Exit::Exited { code: 0 }), AgentEnd::Success);
     assert_eq!(
         end(Exit::Exited { code: 3 }),
@@ -46,7 +47,7 @@ fn a_program_that_is_not_there_is_permanent_and_a_shortage_is_not() {
 
 #[test]
 fn a_commands_words_are_text_and_its_last_ones_are_kept() {
-    let mut decoder = decoder(Kind::Command);
+    let mut decoder = decoder(AgentKind::Command);
     assert_eq!(decoder.line(b"-- \xff\r"), [AgentEvent::Text { text: "-- \u{fffd}".into() }]);
     for n in 0..100_000 {
         decoder.line(format!("line {n}").as_bytes());
@@ -58,7 +59,7 @@ fn a_commands_words_are_text_and_its_last_ones_are_kept() {
 
 fn sim(events: &[AgentEvent], exit: &Exit) -> Ending {
     let lines: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
-    end(Kind::Sim, &lines.iter().map(String::as_str).collect::<Vec<_>>(), exit)
+    end(AgentKind::Sim, &lines.iter().map(String::as_str).collect::<Vec<_>>(), exit)
 }
 
 fn result(ok: bool) -> AgentEvent {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use regatta_core::config::Watch;
+use regatta_core::config::{AgentKind, Watch};
 use regatta_core::suspicion::Sign;
-use regatta_engine::agents::{AgentEvent, Kind, News, Suspicions, decoder};
+use regatta_engine::agents::{AgentEvent, News, Suspicions, decoder};
 
 use super::transcripts::transcripts;
 
@@ -19,7 +19,7 @@ fn signs(news: &[News]) -> Vec<String> {
 }
 
 /// Plays a script, one line of output a second: what was told, and after which line.
-fn play(kind: Kind, rules: &Watch, lines: &[&str]) -> Vec<(usize, String)> {
+fn play(kind: AgentKind, rules: &Watch, lines: &[&str]) -> Vec<(usize, String)> {
     let (mut decoder, mut watch) = (decoder(kind), Suspicions::new(rules, kind, false, []));
     let mut told = Vec::new();
     let mut now = Duration::ZERO;
@@ -49,7 +49,7 @@ fn play(kind: Kind, rules: &Watch, lines: &[&str]) -> Vec<(usize, String)> {
 }
 
 fn check(lines: &[&str], expected: &[(usize, &str)]) {
-    let told = play(Kind::Claude, &Watch::default(), lines);
+    let told = play(AgentKind::Claude, &Watch::default(), lines);
     let told: Vec<_> = told.iter().map(|(n, sign)| (*n, sign.as_str())).collect();
     assert_eq!(told, expected, "{lines:#?}");
 }
@@ -116,17 +116,17 @@ fn silence_counts_while_no_tool_is_open_and_no_retry_was_announced() {
 #[test]
 fn a_question_is_one_only_where_nothing_follows() {
     let cases = [
-        (Kind::Claude, "stderr Do you trust the files in this folder?"),
-        (Kind::Claude, "Not logged in · Please run /login"),
-        (Kind::Codex, "stderr Open this URL in your browser: https://auth.openai.com/oauth?x"),
-        (Kind::Gemini, "stderr Enter the authorization code: "),
-        (Kind::Gemini, "stderr Do you trust this folder?"),
-        (Kind::Opencode, "stderr run opencode auth login"),
-        (Kind::Command, "Press ENTER to continue..."),
-        (Kind::Command, "Overwrite? [y/N]"),
-        (Kind::Command, "stderr [sudo] password for ada: "),
+        (AgentKind::Claude, "stderr Do you trust the files in this folder?"),
+        (AgentKind::Claude, "Not logged in · Please run /login"),
+        (AgentKind::Codex, "stderr Open this URL in your browser: https://auth.openai.com/oauth?x"),
+        (AgentKind::Gemini, "stderr Enter the authorization code: "),
+        (AgentKind::Gemini, "stderr Do you trust this folder?"),
+        (AgentKind::Opencode, "stderr run opencode auth login"),
+        (AgentKind::Command, "Press ENTER to continue..."),
+        (AgentKind::Command, "Overwrite? [y/N]"),
+        (AgentKind::Command, "stderr [sudo] password for ada: "),
         (
-            Kind::Command,
+            AgentKind::Command,
             "stderr First copy your one-time code: AB-12 and open https://github.com/login/device",
         ),
     ];
@@ -142,7 +142,7 @@ fn a_question_is_one_only_where_nothing_follows() {
 
 #[test]
 fn half_a_line_that_asks_is_a_question_too() {
-    let mut watch = Suspicions::new(&Watch::default(), Kind::Command, false, []);
+    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Command, false, []);
     let mut now = Duration::ZERO;
     let mut told = Vec::new();
     for _ in 0..2 {
@@ -167,7 +167,7 @@ fn refusals_and_turns_without_a_change_count_over_the_whole_attempt() {
         (0..40).flat_map(|n| [call(n, &format!("grep {n}")), answer(n, false, "x")]).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     check(&many, &[(60, "+no-change")]);
-    let mut reader = Suspicions::new(&Watch::default(), Kind::Claude, true, []);
+    let mut reader = Suspicions::new(&Watch::default(), AgentKind::Claude, true, []);
     let turns = (0..100).flat_map(|n| {
         [AgentEvent::tool(n.to_string(), "Read", "a"), AgentEvent::ended(n.to_string(), false)]
     });
@@ -180,7 +180,7 @@ fn refusals_and_turns_without_a_change_count_over_the_whole_attempt() {
 
 #[test]
 fn what_another_engine_heard_is_no_news_and_what_it_raised_is_taken_back() {
-    let mut watch = Suspicions::new(&Watch::default(), Kind::Claude, false, [Sign::Silence]);
+    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Claude, false, [Sign::Silence]);
     watch.recall(&[AgentEvent::Text { text: "before".into() }]);
     assert_eq!(signs(&watch.look(SECOND * 1000, false, [b"", b""])), [""; 0], "it was told already");
     assert_eq!(signs(&watch.heard(&[], SECOND * 1001)), ["-silence"]);
@@ -188,7 +188,7 @@ fn what_another_engine_heard_is_no_news_and_what_it_raised_is_taken_back() {
 
 #[test]
 fn an_agent_that_never_closes_its_tools_costs_no_more_memory_than_others() {
-    let mut watch = Suspicions::new(&Watch::default(), Kind::Claude, false, []);
+    let mut watch = Suspicions::new(&Watch::default(), AgentKind::Claude, false, []);
     for n in 0..10_000 {
         let tool = format!("{n}");
         watch

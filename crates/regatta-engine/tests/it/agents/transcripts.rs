@@ -7,21 +7,22 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
+use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
-use regatta_engine::agents::{AgentEnd, AgentEvent, Decoder, Ending, Kind, decoder};
+use regatta_engine::agents::{AgentEnd, AgentEvent, Decoder, Ending, decoder};
 
 use super::recorded_at;
 
 /// Where each agent's recordings are, and what is in the line that ends a run.
-const RECORDED: [(&str, Kind, &[&str]); 4] = [
-    ("claude", Kind::Claude, &[r#""type":"result""#]),
-    ("codex", Kind::Codex, &[r#""type":"turn.completed""#, r#""type":"turn.failed""#]),
-    ("gemini", Kind::Gemini, &[r#""type":"result""#]),
-    ("opencode", Kind::Opencode, &[r#""reason":"stop""#, r#""type":"error""#]),
+const RECORDED: [(&str, AgentKind, &[&str]); 4] = [
+    ("claude", AgentKind::Claude, &[r#""type":"result""#]),
+    ("codex", AgentKind::Codex, &[r#""type":"turn.completed""#, r#""type":"turn.failed""#]),
+    ("gemini", AgentKind::Gemini, &[r#""type":"result""#]),
+    ("opencode", AgentKind::Opencode, &[r#""reason":"stop""#, r#""type":"error""#]),
 ];
 
 pub(super) struct Transcript {
-    pub(super) kind: Kind,
+    pub(super) kind: AgentKind,
     /// Agent and name.
     pub(super) name: String,
     exit: Exit,
@@ -34,7 +35,7 @@ pub(super) fn transcripts() -> Vec<Transcript> {
     RECORDED.iter().flat_map(|(agent, kind, _)| transcripts_of(agent, *kind)).collect()
 }
 
-fn transcripts_of(agent: &str, kind: Kind) -> Vec<Transcript> {
+fn transcripts_of(agent: &str, kind: AgentKind) -> Vec<Transcript> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/transcripts").join(agent);
     let index = fs::read_to_string(folder.join("INDEX.tsv")).unwrap();
     let read = |line: &str| {
@@ -220,7 +221,7 @@ fn a_tool_call_is_open_from_its_start_to_its_end() {
 
 #[test]
 fn what_a_sub_agent_says_and_suffers_is_not_the_main_agents() {
-    let mut decoder = decoder(Kind::Claude);
+    let mut decoder = decoder(AgentKind::Claude);
     let mut line = |json: &str| decoder.line(json.as_bytes());
     let said = r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"id":"m","content":[{"type":"text","text":"hi"}]}}"#;
     assert_eq!(line(said), []);
