@@ -1,4 +1,4 @@
-//! A notification by a program: the user's own, or the desktop's. Supervised like everything that Regatta starts.
+//! Notifies through a program: the user's own, or the desktop's. Supervised like everything that Regatta starts.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -17,15 +17,15 @@ use crate::context::Context;
 use crate::files::end_of;
 use crate::process::{Launch, Stdin};
 
-/// How long it may take; then its whole tree is ended.
+/// Time limit; then its whole tree is ended.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Between asking it to end and ending it.
+/// Time between asking it to end and killing it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Tells commands of one process apart.
+/// Distinguishes the commands of one process.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Runs the program in the user's checkout, without a shell: the payload on its standard input, and as variables.
+/// Runs the program in the user's checkout, without a shell: the payload is on its standard input, and in variables.
 pub(super) async fn deliver(
     ctx: &Arc<Context>,
     argv: &[String],
@@ -96,7 +96,7 @@ fn prepare(
     })
 }
 
-/// What shows it on the desktop, if there is a program for that.
+/// The command that shows it on the desktop, if one is installed.
 pub(super) fn desktop(ctx: &Context, told: &Notification) -> Option<Vec<String>> {
     let program = find_program("notify-send", &ctx.repository.checkout)?;
     Some(desktop_argv(program.to_str()?, told))

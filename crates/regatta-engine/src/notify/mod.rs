@@ -1,12 +1,11 @@
-//! **Everybody is told once, and nobody is waited for.**
+//! **Every sink is notified once, and the engine waits for none.**
 //!
-//! The log of events is the queue. Each sink has a task of its own that reads the log from the place up to which it
-//! has told, and a file that remembers that place; the engine only rings when there is more to read. A sink that hangs
-//! therefore holds nobody up, a restart goes on where the last one ended, and a project that is new to a sink begins
-//! at the end of the log.
+//! The event log is the queue. Each sink has its own task that reads the log from the last notified position, and a
+//! file that remembers that position; the engine only signals that there is more to read. A hanging sink therefore
+//! delays nothing, a restart continues where the last one ended, and a new sink starts at the end of the log.
 //!
-//! The place is written after a delivery, or after it was given up, so a crash in between tells twice and never not at
-//! all. Engines that work side by side on one project share the file, one delivery at a time, by a lock on it.
+//! The position is written after a delivery, or after it was given up, so a crash in between notifies twice and never
+//! not at all. Engines that work on one project in parallel share the file, one delivery at a time, by a lock on it.
 
 mod command;
 mod place;
@@ -30,20 +29,20 @@ use crate::context::Context;
 use place::Place;
 use teller::Teller;
 
-/// How long the end of a run waits for what has not been told yet.
+/// How long the end of a run waits for pending notifications.
 const GRACE: Duration = Duration::from_secs(5);
-/// The same where somebody wants it to end.
+/// The same if the user stopped the run.
 const SHORT_GRACE: Duration = Duration::from_secs(2);
-/// How long a command may take to go once that time is over.
+/// How long a command may take to end once that time is over.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
-/// Tells whoever `notify` names.
+/// Notifies the sinks in `notify`.
 pub(crate) struct Notifier {
     posts: BTreeMap<String, Arc<Post>>,
     tellers: JoinSet<()>,
-    /// Set when the time for telling is over.
+    /// Set when the time for notifying is over.
     cut: watch::Sender<bool>,
-    /// Whether it serves a queue for good, so that being idle is remembered from one process to the next.
+    /// Whether it serves a queue permanently, so that being idle is remembered across processes.
     for_good: bool,
 }
 
@@ -53,19 +52,19 @@ struct Post {
     bell: Bell,
 }
 
-/// What the engine wants of one teller.
+/// The engine's requests to one teller.
 struct Inbox {
     settings: Arc<Settings>,
     /// Events up to this one can be read.
     upto: u64,
-    /// Work was begun since nothing was left to do.
+    /// Work started since the queue was last empty.
     working: bool,
     /// Nothing was left to do after that event.
     idle: Option<(u64, Notification)>,
     closing: bool,
 }
 
-/// Whom to tell, and with what.
+/// Which sinks to notify, and how.
 struct Settings {
     ctx: Arc<Context>,
     on: Vec<NotifyKind>,
@@ -80,7 +79,7 @@ impl Post {
 }
 
 impl Notifier {
-    /// Goes on telling from where the last engine of this project ended; from `seq` on for whoever is new.
+    /// Continues where the last engine of this project ended; new sinks start at `seq`.
     pub(crate) fn start(ctx: &Arc<Context>, for_good: bool, seq: u64) -> Self {
         let mut notifier =
             Self { posts: BTreeMap::new(), tellers: JoinSet::new(), cut: watch::channel(false).0, for_good };
@@ -88,11 +87,11 @@ impl Notifier {
         notifier
     }
 
-    /// Tells according to other settings from now on.
+    /// Uses other settings from now on.
     pub(crate) fn reload(&mut self, ctx: &Arc<Context>, seq: u64) {
         let mut wanted: BTreeMap<String, Settings> = BTreeMap::new();
         for row in &ctx.settings.config.notify {
-            // Rows for the same address are one sink: it is told once.
+            // Rows with the same address are one sink: it is notified once.
             wanted
                 .entry(key(ctx, &row.sink))
                 .and_modify(|settings| settings.join(row))
@@ -127,19 +126,19 @@ impl Notifier {
         self.ring(|inbox| inbox.upto = inbox.upto.max(seq));
     }
 
-    /// Work was begun: there will be a time at which nothing is left to do.
+    /// Work started: at some time nothing will be left to do.
     pub(crate) fn working(&self) {
         if self.wants_idle() {
             self.ring(|inbox| inbox.working = true);
         }
     }
 
-    /// Whether anybody wants to know that nothing is left to do.
+    /// Whether any sink wants to know that nothing is left to do.
     pub(crate) fn wants_idle(&self) -> bool {
         self.posts.values().any(|post| post.inbox().settings.on.contains(&NotifyKind::Idle))
     }
 
-    /// Nothing is left to do after the event `seq`; this is what it came to.
+    /// Nothing is left to do after the event `seq`; `counts` are the results.
     pub(crate) fn idle(&self, seq: u64, counts: Vec<(StateName, u64)>) {
         self.ring(|inbox| {
             let idle = Notification::idle(&inbox.settings.project, clock::now(), counts.clone());
@@ -154,7 +153,7 @@ impl Notifier {
         }
     }
 
-    /// Tells what is left to tell, for a bounded time: what was not told by then is told by the next engine.
+    /// Sends what is left to send, for a bounded time: the next engine sends the rest.
     pub(crate) async fn close(mut self, in_a_hurry: bool) {
         self.ring(|inbox| inbox.closing = true);
         let grace = if in_a_hurry { SHORT_GRACE } else { GRACE };
@@ -162,7 +161,7 @@ impl Notifier {
             let _ = self.cut.send(true);
             let _ = tokio::time::timeout(LAST_GRACE, all(&mut self.tellers)).await;
         }
-        // Whoever watches the run waits for the last of its parts to be dropped.
+        // Observers of the run wait until its last parts are dropped.
         self.tellers.shutdown().await;
     }
 }
@@ -187,7 +186,7 @@ impl Settings {
         }
     }
 
-    /// How people know the sink.
+    /// The sink's name for display.
     fn shown(&self) -> String {
         match &self.sink {
             Sink::Webhook { url, .. } => url.to_string(),
@@ -198,8 +197,7 @@ impl Settings {
     }
 }
 
-/// By what a sink is known from one process to the next. It gives no secret away, and changes with the store, whose
-/// log is another one.
+/// The sink's key across processes. It reveals no secret, and differs between stores, whose logs differ.
 fn key(ctx: &Context, sink: &Sink) -> String {
     let (kind, words) = match sink {
         Sink::Webhook { url, .. } => ("webhook", vec![url.as_str().to_owned()]),

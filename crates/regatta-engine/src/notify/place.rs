@@ -1,6 +1,6 @@
-//! Up to where in the log a sink has been told, from one process to the next.
+//! The position in the log up to which a sink was notified, across processes.
 //!
-//! Invariant: the file is changed only by whoever holds the lock beside it, and replaced whole.
+//! Invariant: the file is changed only by the holder of the lock beside it, and replaced as a whole.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write};
@@ -10,27 +10,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Between two tries for a lock that another engine has while it tells.
+/// Interval between two tries for a lock that another engine holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Where the place of one sink is kept.
+/// Where the position of one sink is stored.
 #[derive(Clone)]
 pub(super) struct Place {
     file: PathBuf,
     lock: PathBuf,
 }
 
-/// What is kept.
+/// The stored position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Told {
-    /// All events up to this one have been told, given up, or were of no interest.
+    /// All events up to this one were sent, given up, or of no interest.
     pub(super) seq: u64,
-    /// A daemon has worked and has not told yet that nothing is left to do.
+    /// A daemon has worked and has not reported yet that nothing is left to do.
     #[serde(default)]
     pub(super) owes_idle: bool,
 }
 
-/// The right to tell, given back when dropped, also by a crash.
+/// The right to notify, released when dropped, also by a crash.
 pub(super) struct Turn<'a> {
     place: &'a Place,
     _lock: File,
@@ -42,7 +42,7 @@ impl Place {
         Self { file: dir.join(format!("{key}.json")), lock: dir.join(format!("{key}.lock")) }
     }
 
-    /// Waits for the turn to tell.
+    /// Waits for the right to notify.
     pub(super) async fn turn(&self) -> io::Result<Turn<'_>> {
         let dir = self.lock.parent().unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -58,7 +58,7 @@ impl Place {
 }
 
 impl Turn<'_> {
-    /// What was told before; nothing for a sink that is new, or whose file is no use any more.
+    /// The stored position; `None` for a sink that is new, or whose file is unreadable.
     pub(super) fn told(&self) -> io::Result<Option<Told>> {
         match std::fs::read(&self.place.file) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -67,7 +67,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Remembers it, also through a power cut.
+    /// Stores it durably.
     pub(super) fn remember(&self, told: Told) -> io::Result<()> {
         let fresh = self.place.file.with_extension("json.new");
         let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
@@ -93,7 +93,7 @@ mod tests {
         assert!(tokio::time::timeout(LOOK_AGAIN * 3, other.turn()).await.is_err());
         drop(turn);
         assert_eq!(other.turn().await.unwrap().told().unwrap(), Some(told));
-        // What cannot be read is as good as new: nobody is flooded.
+        // An unreadable file counts as new, so that the sink is not flooded.
         std::fs::write(&place.file, "{").unwrap();
         assert_eq!(place.turn().await.unwrap().told().unwrap(), None);
     }

@@ -1,4 +1,4 @@
-//! The task of one sink: reads the log, tells what is wanted, remembers what it told.
+//! The task of one sink: reads the log, sends what is wanted, remembers what it sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,12 +13,12 @@ use super::place::{Place, Told};
 use super::{Inbox, Post, Settings, command, webhook};
 use crate::persist::until_answered;
 
-/// Events read at once.
+/// Number of events read at once.
 const PAGE: usize = 512;
-/// Notifications that may wait for one sink. Older ones are dropped, which is said.
+/// Maximum number of waiting notifications per sink. Older ones are dropped, with a warning.
 const WAITING: usize = 256;
 
-/// Tells one sink.
+/// Notifies one sink.
 pub(super) struct Teller {
     post: Arc<Post>,
     place: Place,
@@ -26,15 +26,15 @@ pub(super) struct Teller {
     for_good: bool,
     /// Events up to here need not be read again.
     read: u64,
-    /// A desktop that is not there was told about.
+    /// The warning about a missing desktop was given.
     warned: bool,
 }
 
-/// How it went.
+/// The result of a delivery.
 pub(super) enum Delivery {
-    /// It is there.
+    /// It was delivered.
     Done,
-    /// It never will be.
+    /// It was given up.
     GivenUp(String),
     /// The time was over.
     Cut,
@@ -42,10 +42,10 @@ pub(super) enum Delivery {
 
 /// Why a teller stops for now.
 enum Stop {
-    /// The time is over, with so many left to tell.
+    /// The time is over, with this many left to send.
     Cut(usize),
     Io(io::Error),
-    /// The store is away; the engine meets the same trouble, and says so.
+    /// The store is unreachable; the engine has the same problem, and reports it.
     Store,
 }
 
@@ -61,10 +61,10 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// Resolves when the time for telling is over.
+/// Resolves when the time for notifying is over.
 pub(super) async fn over(mut cut: watch::Receiver<bool>) {
     if cut.wait_for(|cut| *cut).await.is_err() {
-        // Nobody can say so any more: whoever is gone takes this task along.
+        // The sender is gone, and will end this task as well.
         std::future::pending::<()>().await;
     }
 }
@@ -74,7 +74,7 @@ impl Teller {
         Self { post, place, cut, for_good, read: 0, warned: false }
     }
 
-    /// Tells whenever the bell rings, until it is to close. `first` is where a new sink begins.
+    /// Sends whenever it is woken, until it is closed. A new sink starts at `first`.
     pub(super) async fn run(mut self, first: u64) {
         let mut begun = false;
         loop {
@@ -122,7 +122,7 @@ impl Teller {
         }
     }
 
-    /// Finds the place to go on from. A sink that is new begins at `first`, and so does one whose log was replaced.
+    /// Finds the position to continue from. A sink that is new, or whose log was replaced, starts at `first`.
     async fn begin(&mut self, settings: &Settings, first: u64) -> Result<(), Stop> {
         let turn = self.place.turn().await?;
         let last = until_answered(|| settings.ctx.services.store.last_seq()).await?;
@@ -136,7 +136,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Tells what is wanted of the events up to `upto`.
+    /// Sends what is wanted of the events up to `upto`.
     async fn catch_up(&mut self, settings: &Settings, upto: u64) -> Result<(), Stop> {
         let mut waiting: VecDeque<Notification> = VecDeque::new();
         let (mut read, mut dropped) = (self.read, 0u32);
@@ -194,7 +194,7 @@ impl Teller {
         Ok(())
     }
 
-    /// A daemon has work: the next time it has none is to be told, even if it is another process by then.
+    /// A daemon has work: when it has none the next time, that is to be reported, even by another process.
     async fn owe_idle(&self) -> Result<(), Stop> {
         if self.for_good {
             let turn = self.place.turn().await?;
@@ -228,7 +228,7 @@ impl Teller {
         Ok(())
     }
 
-    /// Delivers, or says why that was given up. `false` where the time was over.
+    /// Delivers, or reports why that was given up. `false` if the time was over.
     async fn deliver(&mut self, settings: &Settings, told: Notification) -> bool {
         let ctx = &settings.ctx;
         let told = told.fit_to_send(|text| ctx.settings.redact(text));

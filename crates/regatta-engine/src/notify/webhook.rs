@@ -1,8 +1,8 @@
-//! A notification by HTTP: `https`, to the open internet, without detours, in bounded time.
+//! Notifies by HTTP: `https`, to the public internet, directly, in bounded time.
 //!
-//! What is checked is every address that the name resolves to, in the very lookup whose answer is then connected to: a
-//! name that changes its mind (rebinding) is caught. Redirects are not followed and no proxy is asked, since both
-//! would connect to something that was not checked.
+//! Every address that the name resolves to is checked, in the same lookup whose answer is then connected to: a name
+//! that changes its address (rebinding) is caught. Redirects are not followed and no proxy is used, since both would
+//! connect to something unchecked.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,19 +17,19 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use super::teller::Delivery;
 use crate::context::Context;
 
-/// For one try, from the lookup to the answer.
+/// Time limit of one try, from the lookup to the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Before the second and the third try.
+/// The pauses before the second and the third try.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 
 /// Why a try failed.
 struct Failure {
     why: String,
-    /// Whether another try may go better.
+    /// Whether another try may succeed.
     is_passing: bool,
 }
 
-/// Sends it, trying again where that may help.
+/// Sends it, retrying if that may help.
 pub(super) async fn deliver(
     ctx: &Arc<Context>,
     url: &WebhookUrl,
@@ -43,8 +43,8 @@ pub(super) async fn deliver(
     }
 }
 
-/// Posts a JSON text, trying again where that may help. The error says why it was given up, without the secret part of
-/// the address.
+/// Posts a JSON text, retrying if that may help. The error says why it was given up, without the secret part of the
+/// address.
 pub async fn call(
     url: &WebhookUrl,
     allow_private: bool,
@@ -108,7 +108,7 @@ fn post(
     }
 }
 
-/// The authorities of a file, as everywhere that knows `SSL_CERT_FILE`.
+/// The certificate authorities of a file, as in every program that supports `SSL_CERT_FILE`.
 fn trusted(path: &std::path::Path) -> Result<RootCerts, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure {
         why: format!("SSL_CERT_FILE {}: {error}", path.display()),
@@ -134,7 +134,7 @@ fn failure(error: &ureq::Error, url: &WebhookUrl) -> Failure {
         secret => why.replace(secret, "…"),
     };
     let is_passing = match error {
-        // A certificate that is not trusted arrives as data that is not valid, through the connection.
+        // An untrusted certificate arrives as invalid data on the connection.
         ureq::Error::Io(error) => error.kind() != std::io::ErrorKind::InvalidData,
         ureq::Error::Other(_) | ureq::Error::BadUri(_) | ureq::Error::Rustls(_) => false,
         _ => true,
@@ -142,7 +142,7 @@ fn failure(error: &ureq::Error, url: &WebhookUrl) -> Failure {
     Failure { why, is_passing }
 }
 
-/// Looks names up, and refuses those that lead where no webhook may go.
+/// Resolves names, and refuses those that lead where no webhook may go.
 #[derive(Debug)]
 struct Guard {
     inner: DefaultResolver,
@@ -166,7 +166,7 @@ impl Resolver for Guard {
 }
 
 impl Guard {
-    /// Why that address may not be connected to. One that is refused spoils the others.
+    /// Why that address may not be connected to. One refused address refuses the whole name.
     fn refused(&self, address: IpAddr) -> Option<String> {
         match (is_public(address), self.allow_private, self.is_https) {
             (false, false, _) => Some(format!(

@@ -1,19 +1,19 @@
-//! The beginning of a long line of JSON, made whole: what was cut off is missing, and what came before it is understood.
+//! Completes the beginning of a long JSON line so that it parses: the cut-off part is missing, the rest is usable.
 
-/// What is open at one place of a text.
+/// The parser's state at one position of a text.
 #[derive(Default)]
 struct Open {
-    /// The brackets that close what is open, innermost last.
+    /// The closing brackets still needed, innermost last.
     brackets: Vec<u8>,
     in_string: bool,
-    /// Within a string: where the escape begins that is not over.
+    /// Within a string: where the unfinished escape begins.
     escape: Option<usize>,
-    /// The next string is a key, or this one is.
+    /// The next or the current string is a key.
     at_key: bool,
 }
 
 impl Open {
-    /// Takes the byte at this place.
+    /// Takes in the byte at this position.
     fn take(&mut self, at: usize, byte: u8) {
         match (self.in_string, self.escape) {
             (true, Some(begin)) if at - begin == 1 && byte != b'u' || at - begin == 5 => self.escape = None,
@@ -45,13 +45,13 @@ impl Open {
     }
 }
 
-/// Closes what is open at the end of a JSON object that was cut. What is no object stays as it is.
+/// Closes a JSON object that was cut. Any other text stays as it is.
 pub(super) fn close(text: &mut Vec<u8>) {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return;
     }
     let mut open = Open::default();
-    // The last place at which nothing but brackets was open, and how many.
+    // The last position at which nothing but brackets was open, and how many.
     let mut whole = (0, 0);
     for (at, &byte) in text.iter().enumerate() {
         if !open.in_string && byte == b',' {
@@ -69,7 +69,7 @@ pub(super) fn close(text: &mut Vec<u8>) {
         text.push(b'"');
     } else {
         text.truncate(whole.0);
-        // Brackets open after that place are not in the text any more.
+        // Brackets opened after that position are no longer in the text.
         open.brackets.truncate(whole.1);
     }
     text.extend(open.brackets.iter().rev());
@@ -88,7 +88,7 @@ mod tests {
             close(&mut text);
             let value: serde_json::Value = serde_json::from_slice(&text)
                 .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&text)));
-            // Nothing is there that was not in the line.
+            // The result contains nothing that was not in the line.
             for (key, found) in value.as_object().unwrap() {
                 let meant = &whole[key];
                 let same = found == meant

@@ -1,8 +1,8 @@
-//! **What the last engine launched is found by the next one**: from the run directory alone, with the answer
-//! that was true at some moment during the call.
+//! **The next engine finds what the last one launched**: from the run directory alone, with an answer that was true at
+//! some moment during the call.
 //!
-//! `lock` names the shim from before its agent starts, and a shim whose launcher died before that was written
-//! starts nothing. So "never started" is final, and "lost" always knows the marker to sweep by.
+//! `lock` names the shim before its agent starts, and a shim whose launcher died before that was written starts
+//! nothing. So "never started" is final, and "lost" always knows the marker to sweep by.
 
 use std::fs::File;
 use std::io;
@@ -15,30 +15,30 @@ use rustix::io::Errno;
 use super::record::{self, ExitRecord, LockRecord, ShimRecord};
 use super::{Identity, Shim, tree};
 
-/// What became of a run.
+/// The state of a run.
 #[derive(Debug)]
 pub enum Found {
-    /// The tree is gone.
+    /// The tree has ended.
     Ended(Exit),
-    /// The shim lives: adopted.
+    /// The shim is alive: adopted.
     Alive(Shim),
-    /// The shim died without a record, by `kill -9` or with the machine. What it ran may live on:
+    /// The shim died without a record, by `kill -9` or with the machine. Its processes may still be alive:
     /// [`sweep`](super::sweep) by this marker before anything else runs in its lane.
     Lost {
-        /// The marker.
+        /// The marker of the run.
         run_id: String,
-        /// Who the shim was.
+        /// The identity of the shim.
         shim: Identity,
-        /// Who the agent was, if it got that far.
+        /// The identity of the agent, if it was started.
         agent: Option<Identity>,
     },
-    /// No shim ever had this directory, or one that started nothing because its launcher had died.
+    /// No shim ever used this directory, or it started nothing because its launcher had died.
     NeverStarted,
 }
 
-/// Looks up what became of the run in this directory.
+/// Determines the state of the run in this directory.
 ///
-/// An error of kind `WouldBlock` means that a shim is taking the directory this very moment: ask again.
+/// An error of kind `WouldBlock` means that a shim is taking the directory at this moment: ask again.
 pub fn find(run_dir: &Path) -> io::Result<Found> {
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
         return Ok(ended(record));
@@ -50,14 +50,14 @@ pub fn find(run_dir: &Path) -> io::Result<Found> {
     {
         return Ok(Found::Alive(Shim::new(pidfd, run_dir, &lock.run_id, lock.shim, agent, false)));
     }
-    // It may have written its record and ended between the first look and the second.
+    // It may have written its record and ended between the two reads.
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
         return Ok(ended(record));
     }
     Ok(Found::Lost { run_id: lock.run_id, shim: lock.shim, agent })
 }
 
-/// A shim that lived to call itself lost had seen its launcher die before it started anything.
+/// A shim that recorded itself as lost had seen its launcher die before it started anything.
 fn ended(record: ExitRecord) -> Found {
     match record.exit {
         Exit::Lost => Found::NeverStarted,
@@ -73,8 +73,7 @@ fn load_lock(run_dir: &Path) -> io::Result<Option<LockRecord>> {
         Ok(metadata) if metadata.len() > 0 => return record::load(run_dir, record::LOCK),
         Ok(_) => {}
     }
-    // Empty: either its shim is between taking the lock and writing its name, or it died just there, before
-    // it started anything.
+    // Empty: its shim is between taking the lock and writing its name, or it died there, before it started anything.
     match flock(File::open(path)?, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(None),
         Err(Errno::WOULDBLOCK) => Err(io::Error::new(io::ErrorKind::WouldBlock, "a shim is starting there")),

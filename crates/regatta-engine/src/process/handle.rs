@@ -1,5 +1,5 @@
-//! **The end of a shim is awaited, never polled for**, and works alike for a shim this engine launched and
-//! for one it adopted: both are a pidfd.
+//! **The end of a shim is awaited, never polled for**, in the same way for a launched and for an adopted shim: both are
+//! a pidfd.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,35 +48,35 @@ impl Shim {
         Self { pidfd, run_dir, run_id, identity, agent, is_our_child }
     }
 
-    /// Who the shim is.
+    /// The identity of the shim.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Where its records are.
+    /// The directory of its records.
     pub fn run_dir(&self) -> &Path {
         &self.run_dir
     }
 
-    /// The marker of its run, for a [`sweep`](super::sweep) should it be lost.
+    /// The marker of its run, for a [`sweep`](super::sweep) if it is lost.
     pub fn run_id(&self) -> &str {
         &self.run_id
     }
 
-    /// The agent's pid; none if it never started, or had not yet when the shim was adopted.
+    /// The agent's pid; `None` if it never started, or had not yet when the shim was adopted.
     pub fn agent_pid(&self) -> Option<u32> {
         self.agent.as_ref().map(|agent| agent.pid)
     }
 
-    /// Waits until the whole tree is gone and says how it ended.
+    /// Waits until the whole tree has ended and returns how.
     ///
-    /// [`Exit::Lost`] means that the shim died without a record: then the tree may live, and the engine must
-    /// [`sweep`](super::sweep). May be called again, and may be dropped half-way.
+    /// [`Exit::Lost`] means that the shim died without a record: then the tree may be alive, and the engine must
+    /// [`sweep`](super::sweep). May be called again, and is cancel-safe.
     pub async fn wait(&self) -> Exit {
         self.wait_record().await.map_or(Exit::Lost, |record| record.exit)
     }
 
-    /// As [`wait`](Self::wait), with everything the shim recorded; none if it was lost.
+    /// Like [`wait`](Self::wait), with everything the shim recorded; `None` if it was lost.
     pub async fn wait_record(&self) -> Option<ExitRecord> {
         if self.ended().await.is_err() {
             // No descriptor left, or no reactor: a thread can still wait.
@@ -88,7 +88,7 @@ impl Shim {
     }
 
     async fn ended(&self) -> io::Result<()> {
-        // A descriptor of its own, because one descriptor can be registered only once.
+        // A separate descriptor, because one descriptor can be registered only once.
         #[expect(
             deprecated,
             reason = "its successor is unsafe for types that may swap descriptors; an OwnedFd cannot"
@@ -98,23 +98,23 @@ impl Shim {
         Ok(())
     }
 
-    /// Asks for the kill ladder: interrupt, grace, kill. [`wait`](Self::wait) then tells the end.
+    /// Starts the kill ladder: interrupt, grace, kill. [`wait`](Self::wait) then returns the end.
     ///
-    /// A second call cuts the grace short. Asking one that has ended already is no error.
+    /// A second call cuts the grace short. It is not an error if the shim has already ended.
     pub fn stop(&self, request: &StopRequest) -> io::Result<()> {
         self.ask(request, Signal::TERM)
     }
 
-    /// Asks for the end without any grace: the second Ctrl-C.
+    /// Ends the tree without any grace: the second Ctrl-C.
     pub fn kill_now(&self, request: &StopRequest) -> io::Result<()> {
         self.ask(request, Signal::USR1)
     }
 
     fn ask(&self, request: &StopRequest, signal: Signal) -> io::Result<()> {
-        // A reason that cannot be written, on a full disk say, must not keep the tree alive.
+        // A reason that cannot be written, for example on a full disk, must not keep the tree alive.
         drop(record::store(&self.run_dir, record::STOP, request));
         let sent = pidfd_send_signal(&*self.pidfd, signal);
-        // One that somebody has stopped hears nothing before it goes on.
+        // A stopped process receives nothing until it continues.
         let _ = pidfd_send_signal(&*self.pidfd, Signal::CONT);
         match sent {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -122,8 +122,8 @@ impl Shim {
         }
     }
 
-    /// As [`wait`](Self::wait), after the end was asked for: a shim that has not brought it about by then, because it is
-    /// stopped again and again or hangs, is killed with everything it started, and `otherwise` is how that ended.
+    /// Like [`wait`](Self::wait), after the end was requested: a shim that has not ended its tree by then, because it
+    /// is repeatedly stopped or hangs, is killed with everything it started, and `otherwise` is the result.
     pub async fn wait_at_most(&self, patience: Duration, otherwise: Exit) -> Exit {
         match tokio::time::timeout(patience, self.wait()).await {
             Ok(exit) => exit,
@@ -138,8 +138,8 @@ impl Shim {
     pub(crate) async fn kill_tree(&self) {
         let (pidfd, pid, run_id) = (Arc::clone(&self.pidfd), self.identity.pid, self.run_id.clone());
         let killed = tokio::task::spawn_blocking(move || {
-            // While it lives, what it started is below it. All are stopped before the first dies, so that nobody
-            // forks away in between.
+            // While the shim lives, everything it started is below it. All are stopped before the first is killed, so
+            // that none can fork in between.
             let _ = pidfd_send_signal(&*pidfd, Signal::STOP);
             let mut tree = tree::descendants(pid);
             for _ in 0..16 {
@@ -164,10 +164,10 @@ impl Shim {
     }
 }
 
-/// The shims that this process deals with.
+/// The shims known to this process.
 static KNOWN: Mutex<Vec<Weak<OwnedFd>>> = Mutex::new(Vec::new());
 
-/// Asks every shim of this process for the end of its tree, without any grace and without waiting for anything.
+/// Tells every shim of this process to end its tree, without any grace and without waiting.
 pub(crate) fn kill_every_tree() {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     for shim in known.iter().filter_map(Weak::upgrade) {
@@ -188,7 +188,7 @@ impl Drop for Shim {
     }
 }
 
-/// Children whose handle was dropped while they ran. Without this they would stay zombies for the engine's life.
+/// Children whose handle was dropped while they ran. Without this they would stay zombies for the engine's lifetime.
 static ORPHANS: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
 pub(super) fn leave_orphan(pidfd: OwnedFd) {

@@ -1,10 +1,10 @@
-//! **A lane itself tells whether somebody works in it.** The shim locks one file per task, in the repository's own git
-//! directory, through a descriptor that the whole tree inherits. The kernel keeps the lock for exactly as long as one
-//! process has it open: across the deaths of shims and engines, pid namespaces, host names, and whatever a user deletes
-//! of `.regatta`. Nobody starts a tree where the lock is held: it is ended first.
+//! **The lane itself shows whether a process works in it.** The shim locks one file per task, in the repository's own
+//! git directory, through a descriptor that the whole tree inherits. The kernel keeps the lock for exactly as long as
+//! one process has it open: across the deaths of shims and engines, pid namespaces, host names, and whatever a user
+//! deletes of `.regatta`. No tree is started while the lock is held: the holding tree is ended first.
 //!
-//! Some programs close descriptors that they do not know before they start others. What such a program left is found by
-//! the marker in its environment, as ever.
+//! Some programs close unknown descriptors before they start others. What such a program left is found by the marker in
+//! its environment.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,23 +20,23 @@ use rustix::process::Signal;
 
 use super::tree::{self, MARKER, Member, Sent};
 
-/// A shim waits so long for a lock that somebody only looks at.
+/// How long a shim waits for a lock that another process only checks.
 const LOOKED_AT: Duration = Duration::from_secs(2);
-/// Who was killed may take so long to be gone.
+/// How long a killed process may take to disappear.
 const GOING: Duration = Duration::from_secs(15);
-/// Between two looks.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What was found in a place that somebody wants for himself.
+/// The result of clearing a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vacated {
-    /// Nobody is there any more; so many processes were ended.
+    /// No process is left; this many were ended.
     Free(usize),
-    /// Somebody is, who cannot be seen or ended from here.
+    /// A process holds it that cannot be seen or ended from here.
     Held,
 }
 
-/// Takes the lock for a tree: whoever inherits the descriptor holds it.
+/// Takes the lock for a tree: every process that inherits the descriptor holds it.
 pub(crate) fn take(path: &Path) -> Result<File, String> {
     let at = |error: io::Error| format!("{}: {error}", path.display());
     let begun = Instant::now();
@@ -52,7 +52,7 @@ pub(crate) fn take(path: &Path) -> Result<File, String> {
     }
 }
 
-/// The lock, if nobody has it.
+/// The lock, if it is free.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     if let Some(dir) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -60,7 +60,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     loop {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Whoever had it before us may have deleted the file that we opened.
+            // The previous holder may have deleted the file that we opened.
             Ok(()) if is_at(&file, path) => return Ok(Some(file)),
             Ok(()) | Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
@@ -75,23 +75,23 @@ fn is_at(file: &File, path: &Path) -> bool {
     matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
 }
 
-/// Whether some tree is there.
+/// Whether a tree holds it.
 pub(crate) fn is_held(path: &Path) -> bool {
     path.exists() && matches!(lock(path), Ok(None))
 }
 
-/// Takes the file away once nobody needs it.
+/// Removes the file once it is not needed.
 pub(crate) fn discard(path: &Path) {
     if path.exists()
         && let Ok(Some(_held)) = lock(path)
     {
-        // While it is locked: see `lock`.
+        // Removed while it is locked: see `lock`.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Ends whoever holds the lock at `path`, or carries the marker of a run of `task` in `lane`. Blocks; milliseconds where
-/// nobody is there.
+/// Ends the processes that hold the lock at `path`, or carry the marker of a run of `task` in `lane`. Blocks; takes
+/// milliseconds if there are none.
 pub(crate) fn vacate(
     path: &Path,
     task: &str,
@@ -133,7 +133,7 @@ fn carries(member: Member, name: &str, path: &Path) -> bool {
     environ.split(|byte| *byte == 0).any(|entry| entry == wanted)
 }
 
-/// Everybody but us who has the file at `path` open.
+/// All other processes that have the file at `path` open.
 fn holders(path: &Path) -> HashSet<Member> {
     let place = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     let Some(wanted) = place(path) else { return HashSet::new() };
@@ -156,8 +156,8 @@ mod tests {
         let path = dir.path().join("locks/t.lock");
         assert_eq!(vacate(&path, "t", None, true).unwrap(), Vacated::Free(0));
         fs::create_dir_all(dir.path().join("locks")).unwrap();
-        // The shell ends at once, and what it has started lives on with the descriptor. This process never has it: what
-        // other tests start at the same time would inherit it.
+        // The shell ends at once, and what it started lives on with the descriptor. This process never has it: children
+        // of other tests would inherit it.
         let script = "exec 9>>\"$0\"; flock 9; sleep 600 & sleep 600 &";
         let mut shell = Command::new("sh").args(["-c", script]).arg(&path).spawn().unwrap();
         shell.wait().unwrap();
@@ -180,7 +180,7 @@ mod tests {
         };
         let (mut ours, mut elsewhere, mut other) =
             (start("/lanes/t", "t.3.run-1"), start("/other/t", "t.3.run-1"), start("/lanes/t", "u.1.run-1"));
-        // Its environment is its own only once it has become `sleep`.
+        // Its environment is visible only once it has become `sleep`.
         while !carries_name(ours.id()) || !carries_name(elsewhere.id()) || !carries_name(other.id()) {
             std::thread::sleep(PAUSE);
         }

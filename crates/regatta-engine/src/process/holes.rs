@@ -1,9 +1,9 @@
-//! **A log is bounded on disk, and every offset in it stays true.** Of a log that is longer than its limit the recorder
-//! frees the middle: the file keeps its length, its beginning and its end, and has a hole between them. All who read
-//! logs read through here, so that they see what is there and never the zeros of the hole.
+//! **A log is bounded on disk, and every offset in it stays valid.** The recorder frees the middle of a log that
+//! exceeds its limit: the file keeps its length, its beginning and its end, with a hole between them. All log readers
+//! read through here, so that they see the content and never the zeros of the hole.
 //!
-//! A hole in the file and not several files: one `fallocate` changes everything at once, so that no moment exists in
-//! which a killed recorder, or a reader that holds an offset, could lose what is still there.
+//! A hole in the file and not several files: one `fallocate` changes everything at once, so that at no moment a killed
+//! recorder, or a reader with an offset, could lose what is still there.
 
 use std::fs::File;
 use std::io;
@@ -12,14 +12,14 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
-/// Holes begin and end at multiples of this, which no file system's blocks are larger than.
+/// Holes begin and end at multiples of this, which is at least the block size of any file system.
 const ALIGN: u64 = 1 << 20;
 
-/// Reads like `read_at`, but goes on behind a hole: says where what was read begins, and how much it is.
+/// Reads like `read_at`, but continues behind a hole: returns where the data begins, and its length.
 pub fn read_past_holes(file: &File, buffer: &mut [u8], mut at: u64) -> io::Result<(u64, usize)> {
     loop {
         let n = file.read_at(buffer, at)?;
-        // What was freed before or during this reading is zeros; without one there was none.
+        // What was freed before or during this read is zeros; without a zero there was no hole.
         if !buffer[..n].contains(&0) {
             return Ok((at, n));
         }
@@ -35,17 +35,17 @@ pub fn read_past_holes(file: &File, buffer: &mut [u8], mut at: u64) -> io::Resul
     }
 }
 
-/// Where to go on reading backwards from `end`: there, or at the beginning of the hole that ends there.
+/// Where to continue reading backwards from `end`: there, or at the beginning of the hole that ends there.
 pub fn before_holes(file: &File, end: u64) -> io::Result<u64> {
     let Some(last) = end.checked_sub(1) else { return Ok(0) };
     if found(seek(file, SeekFrom::Data(last)))? == Some(last) {
         return Ok(end);
     }
-    // There is only one.
+    // There is only one hole.
     Ok(found(seek(file, SeekFrom::Hole(0)))?.unwrap_or(end).min(end))
 }
 
-/// An offset behind the end is no error here.
+/// An offset behind the end is not an error here.
 fn found(offset: rustix::io::Result<u64>) -> io::Result<Option<u64>> {
     match offset {
         Ok(offset) => Ok(Some(offset)),
@@ -56,11 +56,11 @@ fn found(offset: rustix::io::Result<u64>) -> io::Result<Option<u64>> {
 
 /// How much of one log stays on disk.
 pub(crate) struct Bound {
-    /// What stays of the end, at least.
+    /// Minimum length of the end that stays.
     tail: u64,
-    /// So much more than that is there before any of it is freed.
+    /// How much more than that accumulates before any of it is freed.
     step: u64,
-    /// Up to where the file was freed.
+    /// The offset up to which the file was freed.
     freed: u64,
 }
 
@@ -71,7 +71,7 @@ impl Bound {
         Self { tail: limit / 2, step: (limit / 4).max(ALIGN), freed: head }
     }
 
-    /// Frees what is too much of a file that is this long now.
+    /// Frees the excess of a file with this length.
     pub(crate) fn keep(&mut self, file: &File, size: u64) -> io::Result<()> {
         if size.saturating_sub(self.freed) <= self.tail + self.step {
             return Ok(());
@@ -91,7 +91,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     const MB: u64 = 1 << 20;
-    /// Of a limit of eight.
+    /// The kept beginning for a limit of eight.
     const HEAD: u64 = 2 * MB;
 
     fn written(limit: u64, megabytes: u64) -> (File, Bound) {

@@ -1,8 +1,8 @@
-//! **Where a pid means something.** A pid names a process only within one pid namespace of one boot of one machine.
+//! **The scope of a pid.** A pid names a process only within one pid namespace of one boot of one machine.
 //!
-//! No host name is asked: DHCP changes it, and two machines may have the same one. The machine is told by
-//! `/etc/machine-id`, hashed as its manual page asks; where there is none (small containers), by a random id among the
-//! user's own state.
+//! The host name is not used: DHCP changes it, and two machines may have the same one. The machine is identified by
+//! `/etc/machine-id`, hashed as its manual page asks; without one (small containers), by a random id in the user's own
+//! state.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,19 +22,19 @@ pub(super) fn boot_id() -> io::Result<String> {
     Ok(BOOT.get_or_init(|| boot).clone())
 }
 
-/// The pid namespace whose pids this process sees; `None` where the system does not tell.
+/// The pid namespace whose pids this process sees; `None` if the system does not provide it.
 pub(super) fn pid_namespace() -> Option<u64> {
     static NAMESPACE: OnceLock<Option<u64>> = OnceLock::new();
     *NAMESPACE.get_or_init(|| fs::metadata("/proc/self/ns/pid").ok().map(|meta| meta.ino()))
 }
 
-/// This machine, whatever it is called; `None` where nothing tells it from others.
+/// The id of this machine, independent of its name; `None` if there is none.
 pub(super) fn machine() -> Option<String> {
     static MACHINE: OnceLock<Option<String>> = OnceLock::new();
     MACHINE.get_or_init(|| given().or_else(made)).clone()
 }
 
-/// As the system has it. Not shown as it is: its manual page asks for a hash.
+/// The system's own id. Not shown as it is: its manual page asks for a hash.
 fn given() -> Option<String> {
     let id = fs::read_to_string("/etc/machine-id").ok()?;
     let id = id.trim();
@@ -48,7 +48,7 @@ fn hashed(id: &str) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A random one, kept for this user.
+/// A random id, stored for this user.
 fn made() -> Option<String> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
@@ -65,7 +65,7 @@ fn made() -> Option<String> {
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside).ok()?;
         file.write_all(id.as_bytes()).ok()?;
-        // Whoever is first decides, also for the others who are at it now.
+        // The first process decides, also for the others that do this at the same time.
         let linked = fs::hard_link(&aside, &path);
         let _ = fs::remove_file(&aside);
         match linked {

@@ -1,6 +1,6 @@
-//! **A pid alone names nobody.** Pids are reused, and a zombie still answers `kill(pid, 0)`: a process is
-//! named by the boot and the pid namespace it belongs to, its pid and its start time, and one that is only waiting
-//! to be reaped counts as dead. What cannot be told from here is said to be unknown, never dead.
+//! **A pid alone identifies no process.** Pids are reused, and a zombie still answers `kill(pid, 0)`: a process is
+//! identified by its boot, pid namespace, pid and start time, and one that only waits to be reaped counts as dead. If
+//! its state cannot be determined from here, it is unknown, never dead.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::host;
 
-/// One process, as whoever started it can be found by others.
+/// The identity of one process, by which others can find it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The kernel's random id of this boot.
@@ -22,7 +22,7 @@ pub struct Identity {
     pub pid: u32,
     /// Clock ticks between boot and its start.
     pub starttime: u64,
-    /// The machine, whatever it is called; unknown in records of older versions.
+    /// The machine's id, independent of its name; unknown in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The pid namespace that the pid belongs to; unknown in records of older versions.
@@ -30,14 +30,14 @@ pub struct Identity {
     pub pid_ns: Option<u64>,
 }
 
-/// What can be told of a process from here.
+/// The state of a process as seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It can still do something.
+    /// It is running.
     Alive,
-    /// It is gone, or only waits to be reaped.
+    /// It has ended, or only waits to be reaped.
     Dead,
-    /// It belongs to another machine, or to pids that are not seen from here.
+    /// It belongs to another machine, or to a pid namespace that is not visible from here.
     Unknown,
 }
 
@@ -53,32 +53,32 @@ impl Identity {
         })
     }
 
-    /// This very process.
+    /// The current process.
     pub fn current() -> io::Result<Self> {
         Self::of(std::process::id())
     }
 
-    /// True while this process, and not a later one with its pid, can certainly still do something.
+    /// True while this process, and not a later one with its pid, is certainly running.
     pub fn is_alive(&self) -> bool {
         self.life() == Life::Alive
     }
 
-    /// True where this process is certainly gone. Not the contrary of [`is_alive`](Self::is_alive).
+    /// True if this process has certainly ended. Not the opposite of [`is_alive`](Self::is_alive).
     pub fn is_dead(&self) -> bool {
         self.life() == Life::Dead
     }
 
-    /// As [`is_dead`](Self::is_dead), and also where an older version, which knew no namespaces, would have said so:
-    /// for locks whose files outlive an upgrade and guard nothing that would be lost.
+    /// Like [`is_dead`](Self::is_dead), and also true if an older version, without namespaces, would have said so: for
+    /// locks whose files outlive an upgrade and protect nothing valuable.
     pub fn seems_gone(&self) -> bool {
         self.is_dead() || (self.pid_ns.is_none() && !self.is_alive())
     }
 
-    /// What can be told from here.
+    /// Its state as seen from here.
     ///
-    /// A pid is looked up only where it means the same there as here: in the same pid namespace of the same boot. An
-    /// earlier boot of this very machine left nobody alive. Everything else is unknown. A namespace's number is used
-    /// again only when the namespace, and so everybody in it, is gone.
+    /// A pid is looked up only if it has the same meaning here: in the same pid namespace of the same boot. Processes
+    /// of an earlier boot of this machine are dead. Everything else is unknown. A namespace's number is reused only
+    /// when the namespace, and so every process in it, is gone.
     pub fn life(&self) -> Life {
         let (Ok(boot), here) = (host::boot_id(), host::machine()) else { return Life::Unknown };
         if boot != self.boot_id {
@@ -86,7 +86,7 @@ impl Identity {
             return if is_earlier { Life::Dead } else { Life::Unknown };
         }
         match Stat::load(self.pid) {
-            // Boot, pid and start time to the tick: in whatever namespace, this is no other.
+            // Boot, pid and start time are equal to the tick: in whatever namespace, it is the same process.
             Ok(stat) if stat.starttime == self.starttime && !stat.is_dead() && self.may_be_seen() => {
                 Life::Alive
             }
@@ -95,7 +95,7 @@ impl Identity {
         }
     }
 
-    /// Whether its pid certainly means here what it meant there.
+    /// Whether its pid certainly has the same meaning here.
     fn is_seen(&self) -> bool {
         self.pid_ns.is_some() && self.pid_ns == host::pid_namespace()
     }
@@ -104,7 +104,7 @@ impl Identity {
         self.pid_ns.is_none() || self.is_seen()
     }
 
-    /// Whether both name the same process, also where one was written by a version that knew less.
+    /// Whether both identify the same process, even if an older version recorded less.
     pub fn is_same(&self, other: &Self) -> bool {
         fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
             one.zip(other).is_none_or(|(one, other)| one == other)
@@ -115,19 +115,19 @@ impl Identity {
 }
 
 impl Identity {
-    /// A handle that means this process for as long as it is held; `None` if it is gone.
+    /// A handle that refers to this process while it is held; `None` if it has ended.
     fn pidfd(&self) -> io::Result<Option<OwnedFd>> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            // Asked only now: a pid that was reused in between is found out.
+            // Checked only now: a pid reused in between is detected.
             Ok(fd) => Ok(self.is_alive().then_some(fd)),
             Err(rustix::io::Errno::SRCH) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Sends a signal to this process and to no other that has its pid by now.
+    /// Sends a signal to this process, never to another that has its pid by now.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         match self.pidfd()? {
             Some(fd) => Ok(pidfd_send_signal(&fd, signal)?),
@@ -135,7 +135,7 @@ impl Identity {
         }
     }
 
-    /// Waits for its end, blocking this thread; false if it outlives `patience`.
+    /// Waits for its end, blocking this thread; false if it is still alive after `patience`.
     pub fn wait_gone(&self, patience: Duration) -> io::Result<bool> {
         let Some(fd) = self.pidfd()? else { return Ok(true) };
         let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
@@ -144,12 +144,12 @@ impl Identity {
     }
 }
 
-/// The fields of `/proc/<pid>/stat` that Regatta looks at.
+/// The fields of `/proc/<pid>/stat` that Regatta uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: u8,
     pub(crate) ppid: u32,
-    /// Processor time of the descendants that were waited for, in clock ticks.
+    /// Processor time of reaped descendants, in clock ticks.
     pub(crate) reaped_ticks: u64,
     pub(crate) starttime: u64,
 }
@@ -162,7 +162,7 @@ impl Stat {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        // The name in parentheses may hold spaces and parentheses of its own: count from the last one.
+        // The name in parentheses may contain spaces and parentheses: count from the last one.
         let close = bytes.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(&bytes[close + 1..]).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -171,7 +171,7 @@ impl Stat {
         Some(Self {
             state: *field(3)?.as_bytes().first()?,
             ppid: u32::try_from(number(4)?).ok()?,
-            // Signed in the kernel's table; a negative count would be nonsense, so it is read as none.
+            // Signed in the kernel's table; a negative value would be nonsense and counts as zero.
             reaped_ticks: number(16).unwrap_or(0) + number(17).unwrap_or(0),
             starttime: number(22)?,
         })
@@ -199,7 +199,7 @@ mod tests {
         let me = Identity::current().unwrap();
         assert!(me.is_alive());
         assert!(!Identity { starttime: me.starttime + 1, ..me.clone() }.is_alive());
-        // A start time that is another's: the pid was given to somebody else since.
+        // Another start time: the pid was given to another process since.
         assert_eq!(Identity { starttime: me.starttime + 1, ..me.clone() }.life(), Life::Dead);
         assert!(me.is_same(&Identity { machine: None, pid_ns: None, ..me.clone() }));
         assert!(!me.is_same(&Identity { starttime: me.starttime + 1, ..me.clone() }));
@@ -210,12 +210,12 @@ mod tests {
         let me = Identity::current().unwrap();
         let gone = Identity { starttime: me.starttime + 1, ..me.clone() };
         let life = |identity: Identity| identity.life();
-        // Its pid means something else in another namespace, and nothing can be said where that is not known.
+        // Its pid has another meaning in another namespace; if the namespace is unknown, so is the state.
         assert_eq!(life(Identity { pid_ns: Some(1), ..gone.clone() }), Life::Unknown);
         assert_eq!(life(Identity { pid_ns: Some(1), ..me.clone() }), Life::Unknown);
         assert_eq!(life(Identity { pid_ns: None, ..gone.clone() }), Life::Unknown);
         assert_eq!(life(Identity { pid_ns: None, ..me.clone() }), Life::Alive);
-        // An earlier boot of this machine is over; the boot of another machine is not known.
+        // An earlier boot of this machine is over; the boot of another machine is unknown.
         let elsewhen = Identity { boot_id: "another boot".into(), ..me };
         assert_eq!(life(elsewhen.clone()), Life::Dead);
         assert_eq!(life(Identity { pid_ns: Some(1), ..elsewhen.clone() }), Life::Dead);

@@ -1,9 +1,8 @@
-//! **A launch is acknowledged or it failed.** [`Supervisor::launch`] returns after the shim has recorded on
-//! disk that the agent runs, or that it could not, so there is no moment in which the engine believes less
-//! than what is true.
+//! **A launch is acknowledged or it failed.** [`Supervisor::launch`] returns after the shim has recorded on disk that
+//! the agent runs, or that it could not be started, so the engine never knows less than what is true.
 //!
-//! The agent's environment travels as the shim's own environment: no secret is written to disk or to argv.
-//! The session is set up by the shim, not by `pre_exec`, so that a large engine is never forked.
+//! The agent's environment is passed as the shim's own environment: no secret is written to disk or to argv. The shim
+//! sets up the session, not `pre_exec`, so that a large engine is never forked.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -27,19 +26,19 @@ use super::{MARKER, Shim, StopRequest, handle, sweep};
 use crate::shim::args::Args;
 use crate::shim::secrets::hand_over;
 
-/// What the agent reads from.
+/// The agent's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing. An open pipe would make some agents wait for ever.
+    /// Nothing. An open pipe would make some agents wait forever.
     Null,
     /// This file, from its beginning.
     File(PathBuf),
 }
 
-/// Everything there is to know to start one process tree.
+/// Everything needed to start one process tree.
 #[derive(Clone)]
 pub struct Launch {
-    /// Where the records go. Made if missing; used once.
+    /// The directory for its records. Created if missing; used once.
     pub run_dir: PathBuf,
     /// The program and its arguments. A bare name is looked up in the `PATH` of `env`.
     pub argv: Vec<OsString>,
@@ -47,7 +46,7 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The complete environment: nothing is inherited, and only the marker is added.
     pub env: Vec<(OsString, OsString)>,
-    /// Further variables whose values are not to be recorded where they look secret; `env` is looked at anyway.
+    /// Further variables whose values must not be recorded if they look secret; `env` is checked anyway.
     pub secrets: Vec<(String, String)>,
     /// Its standard input.
     pub stdin: Stdin,
@@ -55,20 +54,20 @@ pub struct Launch {
     pub stdout: PathBuf,
     /// The file its standard error is appended to, likewise; may be the same.
     pub stderr: PathBuf,
-    /// The marker, exported as `REGATTA_RUN_ID`. Unique among runs, and no secret.
+    /// The marker, exported as `REGATTA_RUN_ID`. Unique among runs, and not secret.
     pub run_id: String,
-    /// How long it may take in all. The shim keeps this clock, so it holds when the engine is dead.
+    /// Total time limit. The shim enforces it, so it applies even when the engine is dead.
     pub limit: Option<Duration>,
-    /// How long the tree may take to end by itself once it was interrupted.
+    /// How long the tree may take to end by itself after an interrupt.
     pub grace: Duration,
-    /// About how many bytes of each stream stay on disk: of more than that the middle is dropped.
+    /// Approximate number of bytes of each stream kept on disk: beyond that the middle is dropped.
     pub log_limit: Option<u64>,
-    /// The lock that the tree holds for as long as one of its processes lives, see `process::hold`.
+    /// The lock that the tree holds while one of its processes lives, see `process::hold`.
     pub hold: Option<PathBuf>,
 }
 
 impl fmt::Debug for Launch {
-    /// Leaves out the values of the environment, which hold secrets.
+    /// Leaves out the values of the environment, which contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
         f.debug_struct("Launch")
@@ -81,14 +80,13 @@ impl fmt::Debug for Launch {
     }
 }
 
-/// The shim itself could not do its part. That the agent's binary is missing is no such error: that is an
-/// [`Exit::NeverStarted`].
+/// The shim itself failed. A missing agent binary is not such an error, but an [`Exit::NeverStarted`].
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The run directory cannot be made or written.
+    /// The run directory cannot be created or written.
     #[error("prepare the run directory {}", path.display())]
     RunDir {
-        /// Which one.
+        /// The run directory.
         path: PathBuf,
         #[source]
         source: io::Error,
@@ -96,20 +94,20 @@ pub enum LaunchError {
     /// The shim's own binary did not start.
     #[error("start the shim {}", exe.display())]
     Spawn {
-        /// Which one.
+        /// The binary.
         exe: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// Another shim has or had this run directory, or it is unusable. Nothing was started.
+    /// Another shim uses or used this run directory, or it is unusable. Nothing was started.
     #[error("launch in {}: {error}", path.display())]
     Refused {
         /// The run directory.
         path: PathBuf,
-        /// What the shim said.
+        /// The shim's message.
         error: String,
     },
-    /// The shim died before it could say anything. What it may have started was swept.
+    /// The shim died before it could answer. What it may have started was swept.
     #[error("launch in {}: the shim died without a word; see {}", path.display(), path.join(record::SHIM_LOG).display())]
     ShimDied {
         /// The run directory.
@@ -117,7 +115,7 @@ pub enum LaunchError {
     },
 }
 
-/// Starts process trees, each under a shim of its own.
+/// Starts process trees, each under its own shim.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     shim_exe: PathBuf,
@@ -136,7 +134,7 @@ impl Supervisor {
         let (pidfd, acks) = self.spawn(launch)?;
         let mut starting = Starting(Some(pidfd));
         let mut said = Vec::new();
-        // A read error leaves `said` empty, which is the case below.
+        // A read error leaves `said` empty, which is handled below.
         let _ = match acks {
             Ok(mut acks) => acks.read_to_end(&mut said).await,
             Err(error) => Err(error),
@@ -151,7 +149,7 @@ impl Supervisor {
             Ok(Ack::Ended { shim }) => Ok(adopt(&mut starting, shim, None)),
             Ok(Ack::Refused { error }) => Err(LaunchError::Refused { path, error }),
             Err(_) => {
-                // Killed from outside in the moment after the agent's start, it left the agent alive.
+                // If it was killed right after starting the agent, the agent is still alive.
                 drop(starting);
                 let run_id = launch.run_id.clone();
                 drop(tokio::task::spawn_blocking(move || sweep(&run_id)).await);
@@ -160,7 +158,7 @@ impl Supervisor {
         }
     }
 
-    /// Launches, waits for the end, and stops the tree when `cancel` resolves first with its reason.
+    /// Launches, waits for the end, and stops the tree if `cancel` resolves first with its reason.
     ///
     /// For checks, setup commands, hooks and gates. Dropping this future stops nothing: resolve `cancel`.
     pub async fn run(&self, launch: &Launch, cancel: impl Future<Output = String>) -> Exit {
@@ -172,7 +170,7 @@ impl Supervisor {
         let request = tokio::select! {
             exit = shim.wait() => Err(exit),
             why = cancel => Ok(StopRequest::Asked(why)),
-            // The shim keeps this clock, unless somebody stops it.
+            // The shim enforces this limit, unless it is stopped.
             () = overdue(launch.limit, patience) => Ok(StopRequest::Limit(Limit::Total)),
         };
         let exit = match request {
@@ -222,10 +220,10 @@ impl Supervisor {
     }
 }
 
-/// A shim that was asked for the end of its tree has so long for it beyond the grace; then it is done without the shim.
+/// How long beyond the grace a shim may take to end its tree; then it is done without the shim.
 pub(crate) const OVERDUE: Duration = Duration::from_secs(20);
 
-/// Resolves when a tree with this limit should be gone for long; never where there is none.
+/// Resolves when a tree with this limit should have ended long ago; never without a limit.
 async fn overdue(limit: Option<Duration>, patience: Duration) {
     match limit {
         Some(limit) => tokio::time::sleep(limit.saturating_add(patience)).await,
@@ -233,22 +231,22 @@ async fn overdue(limit: Option<Duration>, patience: Duration) {
     }
 }
 
-/// Set once this process ends and is to leave running what it has started.
+/// Set when this process ends and leaves running what it has started.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// From now on a launch that is given up half-way leaves its shim alone: this process ends, and the next engine
-/// adopts what got under way.
+/// From now on an abandoned launch leaves its shim alone: this process ends, and the next engine adopts what was
+/// started.
 pub(crate) fn leave_what_starts() {
     LEAVING.store(true, Ordering::SeqCst);
 }
 
-/// A shim that has not spoken yet. Forgotten half-way, it is asked to end whatever it started.
+/// A shim that has not answered yet. If dropped, it is asked to end whatever it started.
 struct Starting(Option<OwnedFd>);
 
 impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(pidfd) = self.0.take() {
-            // One that has ended already is only to be reaped.
+            // One that has already ended only has to be reaped.
             if !LEAVING.load(Ordering::SeqCst) {
                 let _ = pidfd_send_signal(&pidfd, Signal::TERM);
             }

@@ -1,22 +1,23 @@
-//! **A daemon's death harms nobody, and stopping means stopped.**
+//! **A daemon's death harms no run, and stopping means stopped.**
 //!
-//! Everything Regatta starts on somebody's behalf (agents, checks, setup commands, gates) runs under a
-//! shim: a small process of its own session that outlives the engine, owns the whole tree below it as
-//! sub-reaper, and leaves an `exit.json` once nothing of that tree is left. The engine holds no state that
-//! the run directory does not hold too, so that the next engine can [`find`] what the last one launched.
+//! Everything Regatta starts (agents, checks, setup commands, gates) runs under a shim: a small process in its own
+//! session that outlives the engine, owns the whole tree below it as sub-reaper, and leaves an `exit.json` once that
+//! tree has ended. The engine holds no state that is not in the run directory too, so that the next engine can [`find`]
+//! what the last one launched.
 //!
-//! A run directory is used once. What is in it, in the order it appears:
+//! A run directory is used once. Its files, in the order they appear:
 //!
 //! | file | written by | says |
 //! |---|---|---|
-//! | `lock` | shim | held for the shim's life; who it is and its marker |
+//! | `lock` | shim | held for the shim's life; its identity and its marker |
 //! | `shim.log` | shim | empty, or why it panicked |
 //! | `shim.json` | shim | the agent runs: both identities, marker, start |
-//! | `stop.json` | engine | why the tree is to end; read by the shim when the signal comes |
-//! | `exit.json` | shim | the tree is gone: how it ended |
+//! | `stop.json` | engine | why the tree is to end; read by the shim when the signal arrives |
+//! | `exit.json` | shim | the tree has ended, and how |
 //!
-//! Processes are named by machine, boot, pid namespace, pid and start time, and signals go through pidfds, so neither
-//! a reused pid nor a zombie is ever taken for what it was. Nothing here polls: pidfds and inotify wake the engine.
+//! Processes are identified by machine, boot, pid namespace, pid and start time, and signals go through pidfds, so
+//! neither a reused pid nor a zombie is ever mistaken for the original. Nothing here polls: pidfds and inotify wake the
+//! engine.
 
 mod closing;
 mod find;

@@ -1,4 +1,4 @@
-//! **A record is there whole or not at all.** The files by which engine and shim speak across their own
+//! **A record exists completely or not at all.** The files through which engine and shim communicate across their own
 //! deaths: each is written aside, synced, renamed into place, and the directory synced.
 
 use std::fs::{self, File, OpenOptions};
@@ -21,7 +21,7 @@ pub(crate) const SHIM: &str = "shim.json";
 pub(crate) const STOP: &str = "stop.json";
 pub(crate) const EXIT: &str = "exit.json";
 
-/// In `lock`, from before the agent starts: whom to look for.
+/// In `lock`, before the agent starts: the process to look for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockRecord {
     pub(crate) shim: Identity,
@@ -37,18 +37,18 @@ pub(crate) struct ShimRecord {
     pub(crate) started_at: Timestamp,
 }
 
-/// In `exit.json`: the tree is gone.
+/// In `exit.json`: the tree has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExitRecord {
-    /// How it ended, with Regatta's own reason where Regatta ended it.
+    /// How it ended, with Regatta's own reason if Regatta ended it.
     pub exit: Exit,
-    /// What the agent itself answered, whoever ended it. None if it was never started or could not be reaped.
+    /// The agent's own exit, whatever ended it. `None` if it was never started or could not be reaped.
     pub agent: Option<Exit>,
-    /// When the last process of the tree was gone.
+    /// When the last process of the tree had ended.
     pub ended_at: Timestamp,
-    /// How many processes besides the agent had to be killed.
+    /// The number of processes besides the agent that had to be killed.
     pub leftovers: usize,
-    /// How many are alive still because the system forbids us to signal them (`sudo`).
+    /// The number of processes still alive because the system forbids signalling them (`sudo`).
     pub spared: usize,
     /// Processor time of the whole tree, as far as parents waited for their children.
     pub cpu_seconds: f64,
@@ -58,9 +58,9 @@ pub struct ExitRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "of", rename_all = "kebab-case")]
 pub enum StopRequest {
-    /// One of the engine's clocks ran out.
+    /// One of the engine's time limits was exceeded.
     Limit(Limit),
-    /// Somebody asked; the text says who or why, for people.
+    /// On request; the text says by whom or why, for display.
     Asked(String),
 }
 
@@ -73,7 +73,7 @@ impl From<StopRequest> for Exit {
     }
 }
 
-/// What the shim tells its launcher, once, over its standard output.
+/// What the shim reports to its launcher, once, over its standard output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Ack {
@@ -81,7 +81,7 @@ pub(crate) enum Ack {
     Started { shim: Identity, agent: Identity },
     /// There will be no agent, and `exit.json` says why.
     Ended { shim: Identity },
-    /// The shim touched nothing: the directory is somebody else's, or unusable.
+    /// The shim touched nothing: the directory belongs to another shim, or is unusable.
     Refused { error: String },
 }
 
@@ -97,14 +97,14 @@ pub(crate) fn store<T: Serialize>(dir: &Path, name: &str, value: &T) -> io::Resu
         fs::rename(&aside, dir.join(name))
     })();
     if written.is_err() {
-        // Best effort: a full disk must not also be littered.
+        // Best effort: a full disk should not also be littered.
         drop(fs::remove_file(&aside));
     }
     written?;
     File::open(dir)?.sync_all()
 }
 
-/// The record, if it is there.
+/// The record, if it exists.
 pub(crate) fn load<T: DeserializeOwned>(dir: &Path, name: &str) -> io::Result<Option<T>> {
     match fs::read(dir.join(name)) {
         Ok(bytes) => serde_json::from_slice(&bytes)

@@ -1,6 +1,6 @@
-//! **Every byte of a log comes out once, in whole lines, in bounded memory.** A [`Tail`] follows a file
-//! that grows; it sleeps until the file changes, and it can be reopened at the [`offset`](Tail::offset) that
-//! was reached, by another engine too. Where the log was too long and its middle was dropped, one line says so.
+//! **Every byte of a log is returned once, in whole lines, in bounded memory.** A [`Tail`] follows a growing file; it
+//! sleeps until the file changes, and it can be reopened at the [`offset`](Tail::offset) that was reached, also by
+//! another engine. If the log was too long and its middle was dropped, one line says so.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +10,14 @@ use super::closing;
 use super::holes::read_past_holes;
 use super::wakeup::Wakeup;
 
-/// The longest line that is kept whole. Agents print single lines of more than a megabyte.
+/// Longest line that is kept completely. Agents print single lines of more than a megabyte.
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// How much is kept of a line that is longer. One that began as a JSON object is closed there, so that what it begins
-/// with is understood: which tool has ended, and that the agent has.
+/// How much of a longer line is kept. A line that begins as a JSON object is closed there, so that its beginning can be
+/// decoded: which tool has ended, and that the agent has.
 pub const KEPT_OF_LONGER: usize = 64 * 1024;
 
-/// About how much one call gives at most; a line that is longer comes alone.
+/// Approximate maximum that one call returns; a longer line is returned alone.
 const BATCH: usize = 1024 * 1024;
 
 const CHUNK: usize = 64 * 1024;
@@ -25,15 +25,15 @@ const CHUNK: usize = 64 * 1024;
 /// One line, without its line feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// As it was written, which need not be UTF-8.
+    /// Its bytes, which need not be UTF-8.
     pub bytes: Vec<u8>,
-    /// True if it was longer than [`LONGEST_LINE`]: only its beginning is here, closed where it is JSON.
+    /// True if it was longer than [`LONGEST_LINE`]: only its beginning is here, closed if it is JSON.
     pub cut: bool,
-    /// True if the file ends in it without a line feed. Only [`Tail::drain`] gives such a line.
+    /// True if the file ends in it without a line feed. Only [`Tail::drain`] returns such a line.
     pub torn: bool,
-    /// How many bytes were dropped from the log here; `bytes` then says so, in place of what was there.
+    /// How many bytes were dropped from the log here; `bytes` is then a remark in their place.
     pub dropped: u64,
-    /// Where the next line begins: the offset at which to reopen once this line is dealt with.
+    /// Where the next line begins: the offset at which to reopen once this line is processed.
     pub end: u64,
 }
 
@@ -41,11 +41,11 @@ pub struct Line {
 pub struct Tail {
     file: File,
     wakeup: Wakeup,
-    /// Up to where the file was read.
+    /// The offset up to which the file was read.
     read: u64,
-    /// Where the line that is being collected begins.
+    /// The offset of the line being collected.
     begin: u64,
-    /// What there is of it, up to the longest that is kept.
+    /// Its bytes so far, up to the longest that is kept.
     partial: Vec<u8>,
     /// It is longer than that.
     cut: bool,
@@ -53,17 +53,17 @@ pub struct Tail {
     behind_hole: bool,
 }
 
-/// The line that stands for what was dropped.
+/// The line that replaces what was dropped.
 pub fn dropped_line(n_bytes: u64) -> String {
     format!("[regatta: {n_bytes} bytes of this log were dropped here, see limits.max_log_mb]")
 }
 
 impl Tail {
-    /// Follows the file from this offset on. It must exist; a launch that was acknowledged has made it.
+    /// Follows the file from this offset on. It must exist; an acknowledged launch has created it.
     pub fn open(path: impl AsRef<Path>, offset: u64) -> io::Result<Self> {
         let path = path.as_ref();
         Ok(Self {
-            // Watched before it is first read, so that nothing written in between is slept over.
+            // Watched before it is first read, so that nothing written in between is missed.
             wakeup: Wakeup::watch(path)?,
             file: File::open(path)?,
             read: offset,
@@ -74,20 +74,20 @@ impl Tail {
         })
     }
 
-    /// Where the first line begins that was not given out yet.
+    /// The offset of the first line that was not returned yet.
     pub fn offset(&self) -> u64 {
         self.begin
     }
 
-    /// What there is of the line that is not complete yet.
+    /// The incomplete line so far.
     pub fn unfinished(&self) -> &[u8] {
         &self.partial
     }
 
-    /// Waits for complete lines and gives some, never none. A torn last line is kept until it is completed.
+    /// Waits for complete lines and returns some, never none. A torn last line is kept until it is completed.
     ///
-    /// It waits for ever once nobody writes any more: select it against the end of the writer, and
-    /// [`drain`](Self::drain) then. May be dropped half-way without losing a line.
+    /// It waits forever once the writer has ended: select it against the writer's end, and then call
+    /// [`drain`](Self::drain). Cancel-safe: no line is lost.
     pub async fn next_lines(&mut self) -> io::Result<Vec<Line>> {
         loop {
             let lines = self.ready_lines()?;
@@ -98,7 +98,7 @@ impl Tail {
         }
     }
 
-    /// The complete lines that are there now, without waiting; about a megabyte of them at most.
+    /// The complete lines available now, without waiting; at most about a megabyte.
     pub fn ready_lines(&mut self) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
         let mut given = 0;
@@ -114,7 +114,7 @@ impl Tail {
                 break;
             }
             if from != self.read {
-                // The line that the hole cut off goes with it.
+                // The line that the hole cut off is dropped with it.
                 self.read = from;
                 self.behind_hole = true;
                 self.partial = Vec::new();
@@ -125,9 +125,9 @@ impl Tail {
         Ok(lines)
     }
 
-    /// What is there now, without waiting, and at its end the torn last line: for after the writer's end.
+    /// What is available now, without waiting, and at the end the torn last line: for after the writer's end.
     ///
-    /// Like every call it gives about a megabyte at most: **call it until it gives nothing.**
+    /// Like every call it returns at most about a megabyte: **call it until it returns nothing.**
     pub fn drain(&mut self) -> io::Result<Vec<Line>> {
         let mut lines = self.ready_lines()?;
         if lines.is_empty() && self.begin < self.read {
@@ -137,7 +137,7 @@ impl Tail {
         Ok(lines)
     }
 
-    /// Splits what was read; says how much memory the whole lines in it take.
+    /// Splits what was read; returns how much memory its complete lines take.
     fn take_in(&mut self, chunk: &[u8], lines: &mut Vec<Line>) -> usize {
         let mut given = 0;
         for piece in chunk.split_inclusive(|&byte| byte == b'\n') {
@@ -183,7 +183,7 @@ impl Tail {
 
     fn take_line(&mut self, end: u64, torn: bool) -> Line {
         self.begin = end;
-        // A line that nobody finished says nothing, however long it is.
+        // An unfinished line is never decoded, however long it is.
         if self.cut && !torn {
             closing::close(&mut self.partial);
         }

@@ -1,6 +1,6 @@
-//! **Whoever is signalled is whom we meant.** Processes are found by descent (`/proc/<pid>/task/*/children`)
-//! and by the marker in their environment; what is found is remembered with its start time, and a signal is
-//! sent through a pidfd after that start time was seen again behind it.
+//! **A signal reaches the intended process and no other.** Processes are found by descent
+//! (`/proc/<pid>/task/*/children`) and by the marker in their environment; they are remembered with their start time,
+//! and a signal is sent through a pidfd after that start time was checked again behind it.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ pub(crate) struct Member {
     pub(crate) starttime: u64,
 }
 
-/// What became of a signal.
+/// The result of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Delivered,
@@ -52,11 +52,11 @@ impl Member {
     }
 }
 
-/// A pidfd of exactly the process that started then.
+/// A pidfd of exactly the process with this start time.
 pub(crate) fn pidfd(pid: u32, starttime: u64) -> io::Result<OwnedFd> {
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
-    // Looked at after the pidfd was opened: if the start time is right now, the pidfd cannot be another's.
+    // Read after the pidfd was opened: if the start time is right now, the pidfd cannot be another's.
     let stat = Stat::load(pid)?;
     if stat.starttime == starttime && !stat.is_dead() { Ok(pidfd) } else { Err(Errno::SRCH.into()) }
 }
@@ -73,8 +73,8 @@ pub(crate) fn descendants(root: u32) -> Vec<Member> {
             Some(pairs) => pairs.iter().filter(|pair| pair.1 == parent).map(|pair| pair.0).collect(),
         };
         for child in children {
-            // The parent is checked again here: between the list and this look the child may have ended
-            // and its pid may be a stranger's by now.
+            // The parent is checked again: since it was listed the child may have ended and its pid may be a stranger's
+            // by now.
             if let Ok(stat) = Stat::load(child)
                 && stat.ppid == parent
                 && seen.insert(child)
@@ -89,7 +89,7 @@ pub(crate) fn descendants(root: u32) -> Vec<Member> {
     found
 }
 
-/// How long ago the process below `root` began that began last; for ever where there is none.
+/// The time since the youngest process below `root` started; the maximum if there is none.
 pub(crate) fn youngest(root: u32) -> Duration {
     let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
     let uptime = uptime.split_whitespace().next().and_then(|seconds| seconds.parse::<f64>().ok());
@@ -100,13 +100,13 @@ pub(crate) fn youngest(root: u32) -> Duration {
     Duration::try_from_secs_f64(uptime - began).unwrap_or_default()
 }
 
-/// Every live process but this one that carries the run's marker, whoever its parent is.
+/// Every other live process that carries the run's marker, whatever its parent.
 pub(crate) fn marked(run_id: &str) -> Vec<Member> {
     let wanted = format!("{MARKER}={run_id}");
     carrying(|entry| entry == wanted.as_bytes())
 }
 
-/// Every live process but this one with such an entry, `NAME=value`, in the environment it was started with.
+/// Every other live process with such an entry, `NAME=value`, in its initial environment.
 pub(crate) fn carrying(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     let mut environ = Vec::new();
     let mut found = Vec::new();
@@ -122,17 +122,17 @@ pub(crate) fn carrying(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     found
 }
 
-/// Every live process but this one.
+/// Every other live process.
 pub(crate) fn everybody_else() -> impl Iterator<Item = Member> {
     let others = pids().filter(|&pid| pid != std::process::id());
     others.filter_map(|pid| Member::load(pid).map(|(member, _)| member))
 }
 
-/// Kills every live process that carries the run's marker, and says how many those were.
+/// Kills every live process that carries the run's marker, and returns their number.
 ///
-/// For a run whose shim is [`Lost`](super::Found::Lost). It never signals the calling process. It blocks
-/// (milliseconds as a rule, ten seconds where the kernel does not let a process die). A process that cleared
-/// its environment is not found this way: only a living shim can.
+/// For a run whose shim is [`Lost`](super::Found::Lost). It never signals the calling process. It blocks (usually for
+/// milliseconds, ten seconds if the kernel does not let a process die). A process that cleared its environment is not
+/// found this way: only a living shim finds it.
 pub fn sweep(run_id: &str) -> usize {
     let mut killed = HashSet::new();
     let mut forbidden = HashSet::new();
@@ -157,7 +157,7 @@ pub fn sweep(run_id: &str) -> usize {
                 Sent::Gone => {}
             }
         }
-        // Strangers' zombies cannot be awaited; give the kernel a moment before looking again.
+        // Strangers' zombies cannot be awaited; give the kernel a moment before the next scan.
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }

@@ -1,5 +1,5 @@
-//! **One watcher for all files.** A user may have 128 inotify instances as a rule, fewer than the files of a
-//! busy node; so the whole process has one, read by one sleeping thread that wakes whoever follows the file.
+//! **One watcher for all files.** A user usually has 128 inotify instances, fewer than the files of a busy node; so the
+//! whole process has one, read by one sleeping thread that wakes the followers of a file.
 //!
 //! A thread and not a task, so that it belongs to no runtime and ends with none.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
 use tokio::sync::Notify;
 
-/// Who is to be woken for which file.
+/// Which followers to wake for which file.
 type Sleepers = HashMap<WatchDescriptor, Vec<Arc<Notify>>>;
 
 struct Watcher {
@@ -28,7 +28,7 @@ pub(super) struct Wakeup {
 }
 
 impl Wakeup {
-    /// From when this returns, no change is missed.
+    /// Once this returns, no change is missed.
     pub(super) fn watch(path: &Path) -> io::Result<Self> {
         let mut guard = lock();
         let watcher = match &mut *guard {
@@ -41,7 +41,7 @@ impl Wakeup {
         Ok(Self { watch, changed })
     }
 
-    /// Resolves after a change that came since the last time it resolved. May be dropped half-way.
+    /// Resolves after a change since it last resolved. Cancel-safe.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -53,7 +53,7 @@ impl Drop for Wakeup {
         let Some(watcher) = &mut *guard else { return };
         let Some(sleepers) = watcher.sleepers.get_mut(&self.watch) else { return };
         sleepers.retain(|sleeper| !Arc::ptr_eq(sleeper, &self.changed));
-        // The kernel gives one watch per file to all who ask, so the last one turns it off.
+        // The kernel gives one watch per file to all who ask, so the last follower removes it.
         if sleepers.is_empty() {
             watcher.sleepers.remove(&self.watch);
             // It fails if the file is gone, and its watch with it.
@@ -75,8 +75,8 @@ fn dispatch(mut inotify: Inotify) {
         let events = match inotify.read_events_blocking(&mut buffer) {
             Ok(events) => events,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The descriptor is ours and open, so this does not happen; a fresh watcher is made if it does,
-            // and those who sleep look once more.
+            // The descriptor is ours and open, so this does not happen; if it does, a fresh watcher is created, and all
+            // sleepers check once more.
             Err(_) => {
                 let watcher = lock().take();
                 let sleepers = watcher.iter().flat_map(|watcher| watcher.sleepers.values().flatten());
@@ -88,7 +88,7 @@ fn dispatch(mut inotify: Inotify) {
         let Some(watcher) = &*guard else { return };
         for event in events {
             if event.mask.contains(EventMask::Q_OVERFLOW) {
-                // Which files changed is forgotten, so all may have.
+                // Which files changed is lost, so all may have.
                 watcher.sleepers.values().flatten().for_each(|sleeper| sleeper.notify_one());
             } else {
                 watcher

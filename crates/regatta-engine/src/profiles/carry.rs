@@ -1,7 +1,7 @@
-//! A conversation that goes along when its task changes accounts: the file in which the agent keeps it is copied.
+//! Moves a conversation along when its task changes accounts: the agent's conversation file is copied.
 //!
-//! Invariants: nothing that is there is written over (a copy that is behind is only added to); only plain files below
-//! the agent's own directory are read and written, and no link is followed to get there.
+//! Invariants: nothing existing is overwritten (an older copy is only extended); only plain files below the agent's own
+//! directory are read and written, and no link is followed to get there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,26 +12,26 @@ use regatta_core::config::AgentKind;
 
 use crate::agents::is_session_id;
 
-/// How far below its directory an agent keeps conversations: codex has year, month, day.
+/// How deep below its directory an agent stores conversations: codex has year, month, day.
 const DEPTH: usize = 4;
-/// A conversation of more than this is no conversation.
+/// Maximum size of a conversation in bytes.
 const MOST: u64 = 1 << 30;
 
-/// What became of a conversation.
+/// The result for a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
-    /// It is there, and can be gone on with.
+    /// It is in place, and can be resumed.
     There,
-    /// It could not be brought along: the next one begins anew.
+    /// It could not be copied: the agent starts a new one.
     Not,
 }
 
-/// Brings conversation `id` from one directory of an agent of `kind` to another.
+/// Copies conversation `id` from one directory of an agent of `kind` to another.
 pub(crate) fn carry(kind: AgentKind, from: &Path, to: &Path, id: &str) -> Carried {
     let below = match kind {
         AgentKind::Claude => "projects",
         AgentKind::Codex => "sessions",
-        // Nobody has seen the others find a conversation that was put there.
+        // It is not known whether the others would find a copied conversation.
         AgentKind::Gemini | AgentKind::Opencode | AgentKind::Command | AgentKind::Sim => return Carried::Not,
     };
     if !is_session_id(id) || id.contains(['/', '\\']) || id.contains("..") {
@@ -50,7 +50,7 @@ pub(crate) fn carry(kind: AgentKind, from: &Path, to: &Path, id: &str) -> Carrie
     }
 }
 
-/// The first plain file below `dir` with such a name.
+/// The first plain file below `dir` with a matching name.
 pub(super) fn find(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize) -> Option<PathBuf> {
     let mut below = Vec::new();
     for entry in fs::read_dir(dir).ok()?.flatten() {
@@ -62,12 +62,12 @@ pub(super) fn find(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize) -> Op
             below.push(entry.path());
         }
     }
-    // The newest days come first, where directories are days.
+    // If directories are days, the newest come first.
     below.sort_unstable_by(|a, b| b.cmp(a));
     below.iter().find_map(|dir| find(dir, is_it, depth - 1))
 }
 
-/// Copies `source` to `place` below `to`, or adds what a copy there does not have yet.
+/// Copies `source` to `place` below `to`, or extends an existing copy.
 fn copy(source: &Path, to: &Path, place: &Path) -> io::Result<()> {
     let mut source = open_plain(OpenOptions::new().read(true), source)?;
     if source.metadata()?.len() > MOST {
@@ -90,13 +90,13 @@ fn copy(source: &Path, to: &Path, place: &Path) -> io::Result<()> {
     if !is_beginning(&mut copy, &mut source)? {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // Both stand behind what they share. Cut short by a crash, the copy is a beginning still.
+    // Both are positioned behind their common part. If a crash cuts the copy short, it is still a valid beginning.
     io::copy(&mut source, &mut copy)?;
     copy.flush()?;
     copy.sync_all()
 }
 
-/// Opens a file that is no link, no device and no pipe.
+/// Opens a file that is not a link, a device or a pipe.
 fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -104,7 +104,7 @@ fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Whether all of `shorter` is how `longer` begins. Both then stand right behind it.
+/// Whether `longer` begins with all of `shorter`. Both are then positioned right behind it.
 fn is_beginning(shorter: &mut File, longer: &mut File) -> io::Result<bool> {
     let mut left = shorter.metadata()?.len();
     if left > longer.metadata()?.len() {
@@ -163,7 +163,7 @@ mod tests {
             fs::write(&second, "hello\nworld\n").unwrap();
             assert_eq!(carry(kind, &homes.two, &homes.one, ID), Carried::There);
             assert_eq!(fs::read_to_string(&first).unwrap(), "hello\nworld\n");
-            // A second time there is nothing to add.
+            // The second time there is nothing to add.
             assert_eq!(carry(kind, &homes.two, &homes.one, ID), Carried::There);
             assert_eq!(fs::read_to_string(&first).unwrap(), "hello\nworld\n");
         }
@@ -193,11 +193,11 @@ mod tests {
         assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
         fs::remove_file(homes.one.join(&place)).unwrap();
         put(&homes.one, &place, "hello\n");
-        // The copy would be one.
+        // The copy would be a link.
         fs::create_dir_all(homes.two.join("projects/-lane-a")).unwrap();
         symlink(&outside, homes.two.join(&place)).unwrap();
         assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);
-        // A directory on the way is one.
+        // A directory on the way is a link.
         fs::remove_dir_all(homes.two.join("projects")).unwrap();
         symlink(outside.parent().unwrap(), homes.two.join("projects")).unwrap();
         assert_eq!(carry(AgentKind::Claude, &homes.one, &homes.two, ID), Carried::Not);

@@ -1,7 +1,7 @@
-//! Accounts: which profile an attempt runs with, what each has run into, and conversations that move between them.
+//! Accounts: which profile an attempt uses, the limits of each, and conversations that move between them.
 //!
-//! Invariant: what is known of an account is in the store before anything is decided by it, so that every process, and
-//! the next one, decides alike. The decision itself is `regatta_core::profiles::choose`.
+//! Invariant: facts about an account are in the store before a decision depends on them, so that every process, also a
+//! later one, decides alike. The decision itself is `regatta_core::profiles::choose`.
 
 mod carry;
 mod notebook;
@@ -24,12 +24,12 @@ use crate::persist::until_answered;
 pub(crate) use carry::{Carried, carry};
 pub(crate) use notebook::Notebook;
 
-/// A quota whose end nobody stated is tried again after this.
+/// When to retry a quota whose end was not stated.
 const UNSTATED: Duration = Duration::from_secs(30 * 60);
-/// A limit whose stated end has passed, or is now, lasts so much longer: its clock and ours are not the same.
+/// Extra time for a limit whose stated end has passed, or is now: its clock and ours differ.
 const SHORTEST: Duration = Duration::from_secs(60);
 
-/// The configured profiles with `~` in their values resolved.
+/// The configured profiles with `~` in their values expanded.
 pub(crate) fn resolved(profiles: &[Profile], environment: &Environment) -> Vec<Profile> {
     let home = environment.value("HOME").and_then(|home| home.to_str());
     let mut profiles = profiles.to_vec();
@@ -39,7 +39,7 @@ pub(crate) fn resolved(profiles: &[Profile], environment: &Environment) -> Vec<P
     profiles
 }
 
-/// `value` with `~` at its beginning replaced.
+/// `value` with `~` at its beginning expanded.
 pub fn with_home(value: &str, home: Option<&str>) -> String {
     match (value, home) {
         ("~", Some(home)) => home.to_owned(),
@@ -51,19 +51,19 @@ pub fn with_home(value: &str, home: Option<&str>) -> String {
     }
 }
 
-/// Why a ready task is not started for want of an account.
+/// Why a ready task is not started for lack of an account.
 pub(crate) struct NoAccount {
-    /// For people.
+    /// The reason for display.
     pub(crate) why: String,
-    /// When that ends, if it does so by itself.
+    /// When that ends, if it ends by itself.
     pub(crate) until: Option<Timestamp>,
 }
 
-/// All accounts as they stand.
+/// The current state of all accounts.
 pub(crate) struct Rota(Vec<AccountRecord>);
 
 impl Rota {
-    /// Asks the store, unless nothing is configured.
+    /// Reads it from the store, unless no profile is configured.
     pub(crate) async fn load(ctx: &Context) -> Result<Option<Self>, StoreError> {
         if ctx.settings.profiles.is_empty() {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Rota {
         choose(&standings, &spec.id, holder, now)
     }
 
-    /// Why the task cannot be started now, if it cannot.
+    /// Why the task cannot be started now, if so.
     pub(crate) fn hold(&self, ctx: &Context, spec: &TaskSpec, now: Timestamp) -> Option<NoAccount> {
         let choice = self.choose(ctx, spec, None, now);
         let until = match &choice {
@@ -103,7 +103,7 @@ impl Rota {
     }
 }
 
-/// Why no profile can be used, for people.
+/// Why no profile can be used, for display.
 pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
     match choice {
         Choice::Unbound => format!("no profile is for {agent}"),
@@ -119,8 +119,8 @@ pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
 }
 
 impl Settings {
-    /// The profiles that a task's attempts may run with, in the user's order. One whose variables the task sets itself
-    /// is not among them: the task has chosen its account.
+    /// The profiles that a task's attempts may use, in the user's order. A profile whose variables the task sets itself
+    /// is left out: the task has chosen its account.
     pub(crate) fn profiles_for<'a>(&'a self, spec: &'a TaskSpec) -> impl Iterator<Item = &'a Profile> {
         let kind = self.config.agents.get(&spec.agent).map(|agent| agent.kind);
         self.profiles.iter().filter(move |profile| {
@@ -129,7 +129,7 @@ impl Settings {
         })
     }
 
-    /// The profile of that name.
+    /// The profile with this name.
     pub(crate) fn profile(&self, name: &str) -> Option<&Profile> {
         self.profiles.iter().find(|profile| profile.name == name)
     }
@@ -141,7 +141,8 @@ impl Settings {
 }
 
 impl Context {
-    /// Chooses for an attempt that is about to start, and counts its turn: those who start at once take different ones.
+    /// Chooses for an attempt that is about to start, and counts its turn: attempts that start at once take different
+    /// profiles.
     pub(crate) async fn take_account(
         &self,
         spec: &TaskSpec,
@@ -157,13 +158,13 @@ impl Context {
         Ok(choice)
     }
 
-    /// What remains for a task after its account ran into something.
+    /// What is left for a task after its account reached a limit.
     pub(crate) async fn next_account(&self, spec: &TaskSpec) -> Result<Choice, StoreError> {
         let rota = Rota::load(self).await?;
         Ok(rota.map_or(Choice::Unbound, |rota| rota.choose(self, spec, None, clock::now())))
     }
 
-    /// Writes down what an account has run into.
+    /// Records a limit that an account has reached.
     pub(crate) async fn cool(
         &self,
         profile: &str,
@@ -183,9 +184,9 @@ pub(crate) fn end_of_quota(stated: Option<Timestamp>, now: Timestamp) -> Timesta
     stated.map_or_else(|| now.plus(UNSTATED), |until| until.max(now.plus(SHORTEST)))
 }
 
-/// The attempt whose conversation the next one of `agent` would go on with.
+/// The attempt whose conversation the next attempt of `agent` would resume.
 pub(crate) fn last_begun<'a>(history: &'a [Attempt], agent: &str) -> Option<&'a Attempt> {
-    // One that never started has said nothing, and left the conversation where it was.
+    // An attempt that never started has not changed the conversation.
     let ran = |attempt: &&Attempt| attempt.started_at.is_some() || attempt.exit.is_some();
     history.iter().rev().filter(ran).find(|attempt| attempt.agent == agent)
 }

@@ -1,7 +1,7 @@
-//! The file in which an agent keeps its conversation, read for what it says of tokens: codex and gemini print their use
-//! only at the end of a turn, and write it there after every answer of their model.
+//! Reads token counts from an agent's conversation file: codex and gemini print their usage only at the end of a turn,
+//! but write it there after every answer of their model.
 //!
-//! Only plain files below the agent's own directory are read. What is in them is a claim like all that agents say.
+//! Only plain files below the agent's own directory are read. Their content is a claim like everything agents report.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,28 +18,28 @@ use super::carry::find;
 use crate::agents::is_session_id;
 use crate::meter::Tokens;
 
-/// Answers of gemini whose tokens are told apart.
+/// Maximum number of gemini's answers whose tokens are counted separately.
 const MOST_ANSWERS: usize = 100_000;
-/// Read at one look.
+/// Maximum number of bytes per read.
 const MOST_AT_ONCE: u64 = 64 << 20;
 
-/// One conversation's file, read as it grows.
+/// The file of one conversation, read as it grows.
 pub(crate) struct Notebook {
     kind: AgentKind,
     dir: PathBuf,
     session: String,
-    /// Gemini counts each answer by itself: only those since then are this attempt's.
+    /// Gemini counts each answer by itself: only those since then belong to this attempt.
     since: Timestamp,
     file: Option<BufReader<File>>,
-    /// What is there of the last line.
+    /// The unfinished last line.
     torn: Vec<u8>,
     used: Tokens,
-    /// Of single answers, where the agent counts those.
+    /// Tokens of single answers, if the agent counts those.
     answers: BTreeMap<String, Tokens>,
 }
 
 impl Notebook {
-    /// That of a conversation below `dir`; `None` for agents that print what they use.
+    /// The file of a conversation below `dir`; `None` for agents that print their usage.
     pub(crate) fn of(kind: AgentKind, dir: PathBuf, session: &str, since: Timestamp) -> Option<Self> {
         let session = session.to_owned();
         (matches!(kind, AgentKind::Codex | AgentKind::Gemini) && is_session_id(&session)).then(|| Self {
@@ -54,12 +54,12 @@ impl Notebook {
         })
     }
 
-    /// Whose conversation it is.
+    /// The conversation's id.
     pub(crate) fn session(&self) -> &str {
         &self.session
     }
 
-    /// What was used by now: of codex in the whole conversation, of gemini since this attempt began.
+    /// The usage so far: for codex of the whole conversation, for gemini since this attempt began.
     pub(crate) fn look(&mut self) -> Tokens {
         if self.file.is_none() {
             self.file = self.open();
@@ -98,7 +98,7 @@ impl Notebook {
         };
         let mut file = open_plain(&path)?;
         if self.kind == AgentKind::Gemini {
-            // Its name has only the beginning of the id.
+            // Its name contains only the beginning of the id.
             let mut first = String::new();
             BufReader::new((&mut file).take(64 * 1024)).read_line(&mut first).ok()?;
             let head: Value = serde_json::from_str(&first).ok()?;
@@ -131,7 +131,7 @@ impl Notebook {
         }
     }
 
-    /// One answer of gemini's model. It is written again whenever more is known of its calls of tools.
+    /// One answer of gemini's model. It is written again whenever more is known about its tool calls.
     fn answer(&mut self, value: &Value) {
         let at = value.get("timestamp").and_then(Value::as_str);
         let at = at.and_then(|at| Timestamp::try_from(at.to_owned()).ok());
@@ -154,7 +154,7 @@ fn is(value: &Value, place: &str, word: &str) -> bool {
     value.pointer(place).and_then(Value::as_str) == Some(word)
 }
 
-/// Tokens read, from a cache, and written; what cannot be counts as nothing.
+/// Tokens read, from a cache, and written; implausible values count as zero.
 fn tokens(value: &Value, keys: [&str; 3]) -> Tokens {
     let count =
         |key| value.get(key).and_then(Value::as_u64).filter(|count| *count <= MOST_TOKENS).unwrap_or(0);
@@ -162,7 +162,7 @@ fn tokens(value: &Value, keys: [&str; 3]) -> Tokens {
     Tokens { read, cached: cached.min(read), written }
 }
 
-/// A file that is no link, no device and no pipe.
+/// Opens a file that is not a link, a device or a pipe.
 fn open_plain(path: &Path) -> Option<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;

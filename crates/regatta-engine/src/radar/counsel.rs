@@ -1,4 +1,4 @@
-//! What an agent is told at the start of an attempt: with whose work its own would conflict.
+//! Tells an agent at the start of an attempt whose work its own would conflict with.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use regatta_store::Store;
 use super::last_sighting;
 use crate::context::Context;
 
-/// Files named for each of the others.
+/// Maximum number of files named per conflict.
 const MOST_FILES: usize = 10;
 
-/// The conflicts ahead of `task` as the last look saw them, without those that are over by now.
+/// The conflicts ahead of `task` from the last scan, without those that are over by now.
 pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
     let sighting = last_sighting(&ctx.repository.state_dir)?;
     let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! How the looked-at commits hang together, and where each left the target: one `rev-list` for all of them.
+//! How the examined commits are related, and where each left the target: one `rev-list` for all of them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,8 +10,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Looks at everything `heads` have beyond `tip`. A commit that is not there any more is as good as in the target:
-    /// it has nothing to land.
+    /// Reads everything `heads` have beyond `tip`. A missing commit is treated as part of the target: it has nothing to
+    /// land.
     pub(super) fn load(
         work: &Work,
         quarantine: &Quarantine,
@@ -34,12 +34,12 @@ impl History {
         Ok(Self { parents })
     }
 
-    /// Whether it is work that the target has not.
+    /// Whether it is work that the target does not have.
     pub(super) fn is_beyond(&self, commit: &Oid) -> bool {
         self.parents.contains_key(commit)
     }
 
-    /// What of `head` is beyond the target, and where the target begins.
+    /// The part of `head` beyond the target, and where the target begins.
     pub(super) fn of(&self, head: &Oid) -> Beyond {
         let mut beyond = Beyond { own: HashSet::new(), left_at: BTreeSet::new() };
         let mut open = vec![head];
@@ -61,13 +61,13 @@ pub(super) struct Beyond {
 }
 
 impl Beyond {
-    /// Whether it has the commit.
+    /// Whether it contains the commit.
     pub(super) fn has(&self, commit: &Oid) -> bool {
         self.own.contains(commit)
     }
 
-    /// The commit that the head's own work began at: `known`, if it did begin there, else where it left the target.
-    /// `None` where that is not one place; git has to tell then.
+    /// The commit at which the head's own work began: `known` if it did begin there, else where it left the target.
+    /// `None` if there is not exactly one such commit; then git has to decide.
     pub(super) fn base(&self, known: Option<&Oid>) -> Option<&Oid> {
         let known = known.filter(|known| self.own.contains(*known));
         known.and_then(|known| self.own.get(known)).or_else(|| {

@@ -1,4 +1,4 @@
-//! One look at everything that is under way.
+//! One scan of all work in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,31 +19,31 @@ use crate::clock;
 use crate::git::{GitError, Oid, Quarantine, merges, touched};
 use crate::lanes::{Capture, Captured, Lanes};
 
-/// Why there was nothing to be seen.
+/// Why a scan failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RadarError {
-    /// The store refused or is gone.
+    /// The store refused the call or is unreachable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Git could not do its part.
+    /// A git operation failed.
     #[error("could not {0}")]
     Git(#[from] GitError),
-    /// The branch that work lands on is not there.
+    /// The target branch does not exist.
     #[error("the target branch {0} is not there")]
     NoTarget(String),
-    /// Nobody needs to know any more.
+    /// The result is no longer needed.
     #[error("given up")]
     GivenUp,
 }
 
-/// What a look came to.
+/// The result of a scan.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What was seen.
+    /// The sighting.
     pub sighting: Sighting,
-    /// The attempt that each task's work is from.
+    /// The attempt of each task's work.
     pub attempts: BTreeMap<TaskId, u32>,
-    /// How many merges it took; all others were known.
+    /// How many trial merges it took; the others were known.
     pub n_merged: usize,
 }
 
@@ -51,9 +51,9 @@ pub struct Look {
 struct Found {
     subject: Subject,
     head: Oid,
-    /// The commit its lane was made from, where it is known.
+    /// The commit its lane was made from, if known.
     made_from: Option<Oid>,
-    /// Paths that are changed beyond `head` and could not be read.
+    /// Changed paths beyond `head` that could not be read.
     beyond_reading: Option<Vec<PathBuf>>,
 }
 
@@ -61,13 +61,13 @@ struct Found {
 struct Placed {
     found: Found,
     base: Oid,
-    /// Whose work it has in it: places in the list.
+    /// The subjects whose work it contains, as positions in the list.
     contains: BTreeSet<usize>,
     touched: Touched,
 }
 
-/// Looks at every task that has work which is not on `target`. Several processes may look at once; they take turns,
-/// and what one has found the next one knows. `give_up` ends it at the next step.
+/// Scans every task with work that is not on `target`. Several processes may scan; they take turns and share their
+/// results. `give_up` ends it at the next step.
 pub async fn look(
     store: &dyn Store,
     lanes: &Lanes,
@@ -133,7 +133,7 @@ impl Looking {
         if self.give_up.load(Ordering::Relaxed) { Err(RadarError::GivenUp) } else { Ok(()) }
     }
 
-    /// The commit of each; lanes that went away meanwhile are left out.
+    /// The commit of each subject; lanes removed meanwhile are left out.
     fn find_all(
         &self,
         subjects: Vec<Subject>,
@@ -164,7 +164,7 @@ impl Looking {
                             unread.push((subject.task.clone(), why));
                             (head, made_from, Some(paths))
                         }
-                        // What is committed is work all the same.
+                        // Committed work counts all the same.
                         (Err(why), Ok(head)) if lane.path.is_dir() => {
                             unread.push((subject.task.clone(), why));
                             (head, made_from, None)
@@ -179,7 +179,7 @@ impl Looking {
         Ok(found)
     }
 
-    /// What each of them changed; who has nothing of its own is left out.
+    /// What each of them changed; subjects without changes are left out.
     fn place_all(&self, found: Vec<Found>, quarantine: &Quarantine) -> Result<Vec<Placed>, RadarError> {
         self.go_on()?;
         let work = self.lanes.work();
@@ -227,7 +227,7 @@ impl Looking {
         Ok(placed)
     }
 
-    /// Everything that meets, merged where that was never tried.
+    /// All meetings, with a trial merge for pairs that were never tried.
     fn judge(
         &self,
         placed: &[Placed],
@@ -239,7 +239,7 @@ impl Looking {
         let heads: Vec<Head<'_>> = placed.iter().map(Placed::as_head).collect();
         let mut met: Vec<(usize, Option<usize>, Meeting)> = Vec::new();
         for ((a, b), meeting) in meetings(&heads) {
-            // A task that was built on another's work meets it and never conflicts with it.
+            // A task built on another's work meets it but never conflicts with it.
             if !placed[a].contains.contains(&b) && !placed[b].contains.contains(&a) {
                 met.push((a, Some(b), meeting));
             }
@@ -280,14 +280,14 @@ impl Looking {
                 None => Other::Target(self.target.clone()),
             };
             let finding = Finding::of(&placed[a].found.subject.task, with, meeting, outcome);
-            // What fits onto the target is what the train is for.
+            // Work that merges into the target is the normal case, and not reported.
             findings.extend(finding.filter(|finding| b.is_some() || finding.kind != Kind::Merges));
         }
         radar::sort(&mut findings);
         Ok((findings, untried.len()))
     }
 
-    /// Whose work meets what the target has got since.
+    /// Subjects that meet what the target received since.
     fn meetings_with_target(
         &self,
         placed: &[Placed],
@@ -310,7 +310,7 @@ impl Looking {
 }
 
 impl Found {
-    /// Whether its agent may yet write what it said it would.
+    /// Whether its agent may still write what it declared.
     fn means_to_write(&self) -> bool {
         matches!(self.subject.source, Source::Lane(..)) && !self.subject.writes.is_empty()
     }

@@ -1,6 +1,6 @@
-//! What was found before: pairs that need no second merge, lanes that need no second reading, and the last sighting.
+//! Results of earlier scans: pairs that need no second merge, lanes that need no second read, and the last sighting.
 //!
-//! Files are replaced, never changed in place, and losing one costs time and nothing else.
+//! Files are replaced, never changed in place, and losing one only costs time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,22 +13,22 @@ use serde::{Deserialize, Serialize};
 use crate::git::{FileLock, GitError, Oid, Quarantine, replace_file};
 use crate::lanes::Capture;
 
-/// Pairs remembered at most.
+/// Maximum number of remembered pairs.
 const MOST_PAIRS: usize = 10_000;
-/// After so much the captured lanes are forgotten: one for each commit, and for each 64 KiB that were read.
+/// The amount after which captured lanes are dropped: counts one for each commit, and one for each 64 KiB read.
 const MOST_MADE: u64 = 5_000;
-/// Findings that are kept for `status` and `list`.
+/// Maximum number of findings kept for `status` and `list`.
 const MOST_FINDINGS: usize = 1_000;
-/// Another version's memory is not understood, and not missed.
+/// The memory of another version is ignored.
 const VERSION: u32 = 1;
 
-/// How pairs of commits merge, and what lanes held.
+/// How pairs of commits merge, and what lanes contained.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
     version: u32,
-    /// Grows with every look.
+    /// Grows with every scan.
     look: u64,
-    /// What was written to the quarantine since it was empty.
+    /// The amount written to the quarantine since it was empty.
     made: u64,
     lanes: BTreeMap<TaskId, Capture>,
     pairs: BTreeMap<String, Known>,
@@ -37,11 +37,11 @@ pub(super) struct Memory {
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     outcome: Outcome,
-    /// The last look that asked.
+    /// The last scan that used it.
     look: u64,
 }
 
-/// The radar's own directory, with nobody else in it.
+/// The radar's own directory, locked for this process.
 pub(super) struct Den {
     dir: PathBuf,
     state_dir: PathBuf,
@@ -49,21 +49,21 @@ pub(super) struct Den {
 }
 
 impl Den {
-    /// Waits until nobody else looks.
+    /// Waits until no other process scans.
     pub(super) fn enter(state_dir: &Path) -> Result<Self, GitError> {
         let dir = state_dir.join("radar");
         let alone = FileLock::wait(dir.join("lock"))?;
         Ok(Self { dir, state_dir: state_dir.to_owned(), _alone: alone })
     }
 
-    /// What is remembered, and the place for what is made.
+    /// What is remembered, and the quarantine for new objects.
     pub(super) fn open(&self) -> Result<(Memory, Quarantine), GitError> {
         let bytes = fs::read(self.dir.join("memory.json")).unwrap_or_default();
         let mut memory: Memory = serde_json::from_slice(&bytes).unwrap_or_default();
         if memory.version != VERSION {
             memory = Memory { version: VERSION, ..Memory::default() };
         }
-        // What lanes held is in there; how pairs merge is true without it.
+        // Captured lanes are in there; how pairs merge is valid without it.
         if memory.made > MOST_MADE || !self.dir.join("objects").is_dir() {
             fs::remove_dir_all(self.dir.join("objects")).ok();
             memory.made = 0;
@@ -73,7 +73,7 @@ impl Den {
         Ok((memory, Quarantine::open(&self.dir)?))
     }
 
-    /// Keeps what was found.
+    /// Stores the results.
     pub(super) fn close(self, mut memory: Memory, sighting: &Sighting) -> Result<(), GitError> {
         memory.forget_old();
         let json = serde_json::to_vec(&memory).expect("our own values serialise");
@@ -91,7 +91,7 @@ impl Memory {
         self.lanes.get(task)
     }
 
-    /// Takes in what the lanes hold now. One that is new, or holds something else than before, was written down.
+    /// Takes in the current content of lanes. A lane that is new or has changed was written to the quarantine.
     pub(super) fn keep_lanes(&mut self, lanes: BTreeMap<TaskId, Capture>) {
         let new = lanes.iter().filter(|(task, capture)| self.lanes.get(*task) != Some(*capture));
         self.made += new.map(|(_, capture)| 1 + (capture.bytes >> 16)).sum::<u64>();
@@ -108,7 +108,7 @@ impl Memory {
         self.pairs.insert(key(a, b), Known { outcome, look: self.look });
     }
 
-    /// The pairs nobody has asked about for longest go first.
+    /// The least recently used pairs are dropped first.
     fn forget_old(&mut self) {
         if self.pairs.len() > MOST_PAIRS {
             let mut looks: Vec<u64> = self.pairs.values().map(|known| known.look).collect();
@@ -119,7 +119,7 @@ impl Memory {
     }
 }
 
-/// A pair is the same whichever of the two is named first.
+/// A pair is the same in either order.
 fn key(a: &Oid, b: &Oid) -> String {
     let (a, b) = if a <= b { (a, b) } else { (b, a) };
     format!("{a} {b}")
@@ -129,7 +129,7 @@ fn sighting_path(state_dir: &Path) -> PathBuf {
     state_dir.join("radar.json")
 }
 
-/// What was seen last, by anybody, without looking. `None` where nobody ever looked.
+/// The last sighting of any process, without a scan. `None` if there was none.
 pub fn last_sighting(state_dir: &Path) -> Option<Sighting> {
     serde_json::from_slice(&fs::read(sighting_path(state_dir)).ok()?).ok()
 }

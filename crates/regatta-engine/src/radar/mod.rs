@@ -1,4 +1,4 @@
-//! The conflict radar: whose work would conflict, found while agents are still at it.
+//! The conflict radar: finds work that would conflict while agents are still running.
 //!
 //! ```text
 //! subjects ─ tasks with work that is not on the target: lanes, cars, branches
@@ -8,8 +8,8 @@
 //!   ─ memory ─► pairs that were never merged ─► one merge-tree
 //! ```
 //!
-//! Invariant: looking changes nothing of any lane, of the user's checkout or of the repository, and runs nothing that
-//! an agent planted. What it writes is in `.regatta/radar` and can be thrown away at any time.
+//! Invariant: a scan changes nothing of any lane, of the user's checkout or of the repository, and runs nothing that an
+//! agent planted. What it writes is in `.regatta/radar` and can be deleted at any time.
 
 mod counsel;
 mod history;

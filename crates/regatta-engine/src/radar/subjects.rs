@@ -1,4 +1,4 @@
-//! Whose work is looked at: everything that is not on the target and may still come to be.
+//! The subjects of a scan: all work that is not on the target and may still land.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use crate::git::{Oid, Repo};
 use crate::lanes::{Lane, Lanes};
 use crate::persist::until_answered;
 
-/// Tasks that one look takes in, those at work first. Pairs grow with the square of it.
+/// Maximum number of tasks per scan, running ones first. The number of pairs grows with its square.
 pub(super) const MOST_SUBJECTS: usize = 128;
-/// Branches, newest first, that are asked about.
+/// Maximum number of branches considered, newest first.
 const MOST_BRANCHES: usize = 1024;
 
 /// A task with work that is not on the target.
@@ -27,16 +27,16 @@ pub(super) struct Subject {
     pub(super) source: Source,
 }
 
-/// Where its work is.
+/// The location of its work.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// In its lane, committed or not: somebody is at it, or will be again. One that is damaged has only its commits.
+    /// In its lane, committed or not: an agent is running there, or will be again. A damaged lane has only its commits.
     Lane(Box<Lane>, Option<&'static str>),
-    /// In this commit; made from that one, where it is known.
+    /// In the commit `head`, made from `base` if that is known.
     Commit { head: Oid, base: Option<Oid> },
 }
 
-/// What the disk knows of tasks with work.
+/// What is on disk of tasks with work.
 pub(super) struct Traces {
     lanes: BTreeMap<TaskId, (Lane, Option<&'static str>)>,
     branches: BTreeMap<TaskId, Oid>,
@@ -63,7 +63,7 @@ fn branches(repo: &Repo, tip: &Oid) -> Result<BTreeMap<TaskId, Oid>, RadarError>
     Ok(named.collect())
 }
 
-/// The tasks to look at, and how many more there are.
+/// The tasks to scan, and how many more there are.
 pub(super) async fn gather(
     store: &dyn Store,
     target: &str,
@@ -77,7 +77,7 @@ pub(super) async fn gather(
     for name in names {
         let record = match until_answered(|| store.task(&name)).await {
             Ok(record) => record,
-            // A checkout that gates or readers share, or a branch of somebody's own.
+            // A checkout of a gate or a reader, or a user's own branch.
             Err(StoreError::NotFound(_)) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -98,7 +98,7 @@ pub(super) async fn gather(
     Ok((found.into_iter().map(|(.., subject)| subject).collect(), left_out))
 }
 
-/// Where the work of a task is, if it may still land, and how soon it would be missed.
+/// Where the work of a task is, if it may still land, and its rank.
 fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option<(u8, Source)> {
     if record.spec.read_only || record.attempts == 0 {
         return None;
@@ -113,7 +113,7 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
             (0, in_lane(traces))
         }
         TaskState::Landing { head, .. } => (1, Oid::parse(head).ok().and_then(|head| commit(head, base))),
-        // It goes on in its lane with what is there.
+        // It continues in its lane with the existing work.
         TaskState::Pending { .. } | TaskState::Parked { .. } => (2, in_lane(traces)),
         TaskState::Blocked { .. } => {
             let lane = traces.lanes.remove(&record.spec.id).map(|(lane, _)| lane);
@@ -121,7 +121,7 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
             let head = head.or_else(|| lane.as_ref().and_then(|lane| lane.head().ok()));
             (2, head.and_then(|head| commit(head, lane.map(|lane| lane.base))))
         }
-        // Left for a person to take.
+        // Left for a user to land.
         TaskState::Done { head: Some(head), .. } => {
             let is_there = traces.branches.contains_key(&record.spec.id);
             (3, Oid::parse(head).ok().filter(|_| is_there).and_then(|head| commit(head, None)))

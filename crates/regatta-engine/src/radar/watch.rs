@@ -1,7 +1,8 @@
-//! The engine's own eye: looks when something ended, joined or landed, and now and then while agents are at work.
+//! The engine's own scans: after something ended, joined the train or landed, and at intervals while agents are
+//! running.
 //!
-//! Invariant: the engine never waits for it. One look at a time, beside everything else, and none so often that it
-//! costs more than a small share of the time.
+//! Invariant: the engine never waits for a scan. Scans run one at a time, in the background, and rarely enough to cost
+//! only a small share of the time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,27 +19,27 @@ use crate::clock;
 use crate::context::Context;
 use crate::persist::until_answered;
 
-/// What happened is looked at after this part of the interval, so that one look sees all of it.
+/// After a change, a scan waits for this fraction of the interval, so that one scan sees several changes.
 const SETTLING: u32 = 15;
-/// The same where there is no interval.
+/// The same without an interval.
 const SETTLING_AT_MOST: Duration = Duration::from_secs(2);
-/// Between two looks lies at least so many times what the last one took.
+/// The pause between two scans is at least this many times the duration of the last.
 const REST: u32 = 20;
-/// Files that an event names.
+/// Maximum number of files that an event names.
 const MOST_FILES: usize = 10;
 
-/// When the engine looked, and what it has told.
+/// When the engine scanned, and what it has reported.
 pub(crate) struct Watch {
     looking: Option<JoinHandle<Seen>>,
     give_up: Arc<AtomicBool>,
-    /// Something changed that no look has seen.
+    /// Something changed that no scan has seen.
     stirred: bool,
     last: Instant,
     took: Duration,
     told: BTreeSet<String>,
 }
 
-/// What came of a look.
+/// The result of a scan.
 pub(crate) struct Seen {
     told: BTreeSet<String>,
     took: Duration,
@@ -56,12 +57,12 @@ impl Watch {
         }
     }
 
-    /// Something happened that may change who meets whom.
+    /// Something happened that may change the meetings.
     pub(crate) fn stir(&mut self) {
         self.stirred = true;
     }
 
-    /// How long until the next look is due, with so many agents at work; `None` if none is.
+    /// How long until the next scan is due, with this many running agents; `None` if none is.
     pub(crate) fn due_in(&self, ctx: &Context, at_work: usize) -> Option<Duration> {
         let radar = &ctx.settings.config.radar;
         if !radar.enabled || self.looking.is_some() {
@@ -77,7 +78,7 @@ impl Watch {
         Some(wait.max(self.took * REST).saturating_sub(self.last.elapsed()))
     }
 
-    /// Looks, if it is time to.
+    /// Starts a scan if it is due.
     pub(crate) fn start_if_due(&mut self, ctx: &Arc<Context>, at_work: usize) {
         if self.due_in(ctx, at_work) == Some(Duration::ZERO) {
             self.stirred = false;
@@ -86,16 +87,16 @@ impl Watch {
         }
     }
 
-    /// Resolves when a look has ended; never while there is none.
+    /// Resolves when a scan has ended; never without one.
     pub(crate) async fn ended(&mut self) -> Option<Seen> {
         match &mut self.looking {
-            // A defect in here must not end the engine: it goes on without this look.
+            // A defect in here must not end the engine: it continues without this scan.
             Some(looking) => looking.await.ok(),
             None => std::future::pending().await,
         }
     }
 
-    /// Takes in what came of it.
+    /// Takes in the result.
     pub(crate) fn take(&mut self, seen: Option<Seen>) {
         self.looking = None;
         self.last = Instant::now();
@@ -130,7 +131,7 @@ async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BT
             }
         }
         Err(RadarError::GivenUp | RadarError::NoTarget(_)) => {}
-        // Said once: the next look may well fare the same.
+        // Reported once: the next scan may well fail in the same way.
         Err(error) => {
             let text = format!("the conflict radar saw nothing: {error}");
             if told.insert(text.clone()) {
@@ -141,7 +142,8 @@ async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BT
     Seen { told, took }
 }
 
-/// What is told once: these two, in these attempts. Agents change files all the time, and it stays the same conflict.
+/// The name under which a finding is reported once: these two tasks, in these attempts. Agents change files all the
+/// time, and it stays the same conflict.
 fn name(finding: &Finding, look: &Look) -> String {
     let attempt = |task| look.attempts.get(task).copied().unwrap_or_default();
     let with = match &finding.with {
@@ -151,7 +153,7 @@ fn name(finding: &Finding, look: &Look) -> String {
     format!("radar {} {} {with}", finding.task, attempt(&finding.task))
 }
 
-/// Puts it on record. The name is the request, so another engine that sees the same adds nothing.
+/// Records the finding. The name is the request id, so another engine with the same finding adds nothing.
 async fn tell(ctx: &Context, finding: &Finding, look: &Look, name: String) {
     let files = finding.files.iter().take(MOST_FILES).map(|file| ctx.settings.redact(file)).collect();
     let body = EventBody::ConflictAhead { with: finding.with.clone(), files };

@@ -1,5 +1,5 @@
-//! **Nothing secret is on the shim's command line.** What the shim alone needs goes by argv, encoded here and
-//! decoded here; the environment is the agent's.
+//! **Nothing secret is on the shim's command line.** What the shim alone needs is passed in argv, encoded and decoded
+//! here; the environment is the agent's.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,17 +19,17 @@ pub(crate) struct Args {
     pub(crate) run_id: String,
     pub(crate) limit: Option<Duration>,
     pub(crate) grace: Duration,
-    /// About how many bytes stay of each stream.
+    /// Approximate number of bytes kept of each stream.
     pub(crate) log_limit: Option<u64>,
     /// The lock that the tree holds.
     pub(crate) hold: Option<PathBuf>,
-    /// The engine that launches: the shim starts nothing for one that has died.
+    /// The launching engine: the shim starts nothing for one that has died.
     pub(crate) launcher: u32,
     pub(crate) argv: Vec<OsString>,
 }
 
 impl Args {
-    /// For a launch by this process. Paths become absolute, because the shim works from `/`.
+    /// The parameters for a launch by this process. Paths become absolute, because the shim works from `/`.
     pub(crate) fn new(launch: &Launch) -> io::Result<Self> {
         let absolute = |path: &Path| std::path::absolute(path);
         Ok(Self {

@@ -1,10 +1,10 @@
-//! **Nothing the agent started survives its end, and its end is on disk.** `regatta shim` is one small process
-//! per run, without a runtime: it outlives the engine that started it, adopts every orphan below it, keeps the
-//! total limit, records what is written without its secrets, ends the tree when asked, and writes `exit.json` after
-//! the last process is gone and all it wrote is in the files.
+//! **Nothing the agent started survives its end, and its end is on disk.** `regatta shim` is one small process per run,
+//! without a runtime: it outlives the engine that started it, adopts every orphan below it, enforces the total time
+//! limit, records the output without secrets, ends the tree when asked, and writes `exit.json` after the last process
+//! has ended and all its output is in the files.
 //!
-//! Its weak spot is a `kill -9` of itself. Then the record is missing, which the engine sees as
-//! [`Exit::Lost`], and the marker in the environment is what is left to find the tree by.
+//! Its weak spot is a `kill -9` of itself. Then the record is missing, which the engine sees as [`Exit::Lost`], and
+//! only the marker in the environment is left to find the tree by.
 
 pub(crate) mod args;
 mod recorder;
@@ -34,11 +34,11 @@ use supervise::{Ending, Tree};
 
 /// The hidden command. `args` is what follows `regatta shim`; the result is the process's exit status.
 ///
-/// To be called before anything else in `main`: no thread, no runtime. What must not be recorded comes by the
-/// environment, which is the agent's, and by standard input.
+/// To be called before anything else in `main`: no thread, no runtime. Secrets to be masked come from the environment,
+/// which is the agent's, and from standard input.
 pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
-    // First of all, so that a Ctrl-C in the engine's terminal is not for us. It fails for the leader of a
-    // process group, which only a shell makes of us.
+    // First of all, so that a Ctrl-C in the engine's terminal does not reach us. It fails for the leader of a process
+    // group, which only a shell makes us.
     let alone = setsid().map_err(|error| format!("setsid: {error}"));
     match alone.and_then(|_| Args::decode(args)).and_then(|args| prepare(&args).map(|ready| (args, ready))) {
         Ok((args, ready)) => serve(&args, ready),
@@ -53,9 +53,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> i32 {
 struct Ready {
     signals: Signals,
     identity: Identity,
-    /// Held, by the open file, for as long as the shim lives.
+    /// Held, by the open file, while the shim lives.
     _lock: File,
-    /// Held for as long as anybody of the tree lives, who all inherit it.
+    /// Held while any process of the tree lives, since all inherit it.
     _hold: Option<File>,
 }
 
@@ -65,10 +65,10 @@ fn prepare(args: &Args) -> Result<Ready, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| say("become sub-reaper")(error.into()))?;
     let identity = Identity::current().map_err(say("read /proc"))?;
     let lock = take_lock(&args.run_dir, &LockRecord { shim: identity.clone(), run_id: args.run_id.clone() })?;
-    // From here on `find` sees us. An engine that died earlier than this may have been replaced by one that
-    // looked and found nothing, so nothing may start any more.
+    // From here on `find` sees us. An engine that died earlier may have been replaced by one that found nothing, so
+    // nothing may be started any more.
     if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(args.launcher) {
-        // Nobody's fault, and no start that failed: `find` tells it from both by this.
+        // This is neither an error nor a failed start: `find` recognises it by this.
         finish(args, Ending::without_agent(Exit::Lost));
         return Err("the engine died".into());
     }
@@ -86,7 +86,7 @@ fn serve(args: &Args, ready: Ready) -> i32 {
     let shim = ready.identity.clone();
     let ending = match start(args, &ready) {
         Err(exit) => {
-            // The record comes first: whoever is told that there is none to wait for may look at once.
+            // The record comes first: a caller that is told there is nothing to wait for may read it at once.
             let code = finish(args, Ending::without_agent(exit));
             acknowledge(&Ack::Ended { shim });
             return code;
@@ -106,15 +106,15 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
     let redactor = secrets::redactor().map_err(|error| never(format!("read the secrets: {error}")))?;
     let mut pipes = Pipes::default();
     let mut command = command(args, &mut pipes).map_err(never)?;
-    // Asked to end before there was a beginning. A request that comes later waits in its pipe.
+    // Asked to end before the start. A later request waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
         return Err(supervise::requested(&args.run_dir));
     }
     let spawned = command.spawn();
     let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;
-    // Our own copies of the agent's ends: while they are open no pipe comes to its end.
+    // Our own copies of the agent's ends: while they are open no pipe reaches its end.
     drop(command);
-    // Not reaped yet, so its pid is its own even if it has ended already.
+    // Not reaped yet, so its pid is its own even if it has already ended.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
     let recorded = Recorder::start(pipes, redactor, args.log_limit).and_then(|recorder| {
         let agent = Identity::of(child.id())?;
@@ -137,7 +137,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
 
 fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
     let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-    // Told apart from a missing program, for which the system has the same error.
+    // Checked separately from a missing program, for which the system has the same error.
     std::fs::read_dir(&args.cwd).map_err(|error| at(&args.cwd, error))?;
     let stdin = match &args.stdin {
         Stdin::Null => Stdio::null(),
@@ -148,7 +148,7 @@ fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
         opened.map_err(|error| at(path, error))
     };
     let stdout = pipes.add_roomy(append(&args.stdout)?).map_err(|error| at(&args.stdout, error))?;
-    // Two streams into one file stay in order only on one way.
+    // Two streams into one file stay in order only through one pipe.
     let stderr = match args.stderr == args.stdout {
         true => stdout.try_clone(),
         false => pipes.add(append(&args.stderr)?),
@@ -158,7 +158,7 @@ fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
     command
         .args(&args.argv[1..])
         .current_dir(&args.cwd)
-        // Some programs believe it more than the system, and would work where Regatta was started.
+        // Some programs trust it more than the system, and would work where Regatta was started.
         .env("PWD", args.cwd.components().as_path())
         .env_remove("OLDPWD")
         // Everything else is inherited: our environment is the agent's.
@@ -188,13 +188,13 @@ fn take_lock(run_dir: &Path, record: &LockRecord) -> Result<File, String> {
     if !before.is_empty() {
         return Err("this run directory was used before".into());
     }
-    // Not synced: it names a process of this boot, and matters only while this boot lasts.
+    // Not synced: it names a process of this boot, and matters only during this boot.
     let bytes = serde_json::to_vec(record).map_err(|error| at(error.into()))?;
     lock.write_all(&bytes).map_err(at)?;
     Ok(lock)
 }
 
-/// Says one thing to the launcher and closes the line. A launcher that is gone is no reason to stop.
+/// Sends one message to the launcher and closes the pipe. A missing launcher is no reason to stop.
 fn acknowledge(ack: &Ack) {
     let mut line = serde_json::to_vec(ack).expect("plain data");
     line.push(b'\n');
@@ -214,11 +214,11 @@ fn finish(args: &Args, ending: Ending) -> i32 {
         spared: ending.spared,
         cpu_seconds: supervise::cpu_seconds(),
     };
-    // A disk that is full this moment may have room in the next; without the record the run counts as lost.
+    // A disk that is full now may have room a moment later; without the record the run counts as lost.
     for _ in 0..50 {
         match record::store(&args.run_dir, record::EXIT, &record) {
             Ok(()) => return 0,
-            // The directory was removed: nobody wants to know any more.
+            // The directory was removed: the record is no longer wanted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return 1,
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }

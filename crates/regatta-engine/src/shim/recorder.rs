@@ -1,10 +1,10 @@
-//! **What is recorded holds no secret, and is whole before the end is on record.** The agent writes into pipes;
-//! one thread beside the shim's own takes the secrets out and appends to the files, so that neither a slow disk
-//! nor a flood keeps the shim from noticing that the tree is to end.
+//! **What is recorded contains no secret, and is complete before the end is on record.** The agent writes into pipes; a
+//! separate thread masks the secrets and appends to the files, so that neither a slow disk nor a flood keeps the shim
+//! from noticing that the tree is to end.
 //!
-//! The files stay within their limit: of a longer one the beginning and the end are kept (`process::holes`).
-//! Memory stays the same however much is written: who reads slower than the agent writes makes the agent wait.
-//! What could still become a secret is held back until it is decided, and no longer.
+//! The files stay within their limit: of a longer one the beginning and the end are kept (`process::holes`). Memory
+//! stays constant however much is written: if the disk is slower than the agent, the agent waits. Text that could still
+//! become a secret is held back until it is decided, and no longer.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -18,39 +18,39 @@ use crate::process::Bound;
 use crate::redact::{RedactStream, Redactor};
 
 const CHUNK: usize = 64 * 1024;
-/// What an agent can write to standard output without waiting for anybody. Programs on Node do not wait for a full
-/// pipe when they exit: what is not in it by then is lost, their last word with it.
+/// How much an agent can write to standard output without waiting. Programs on Node do not wait for a full pipe when
+/// they exit: what does not fit is lost, including their last message.
 const ROOM: usize = 512 * 1024;
-/// How long a full disk is given before it is tried again, and how often once nobody writes any more.
+/// Interval of retries on a full disk, and of checks once the tree has ended.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const LAST_TRIES: usize = 50;
 
-/// Pipes from an agent, each with the file it is recorded in.
+/// Pipes from an agent, each with its file.
 #[derive(Default)]
 pub(super) struct Pipes(Vec<(PipeReader, File)>);
 
 impl Pipes {
-    /// A new pipe into `file`, with room for long lines: the end to write to.
+    /// A new pipe into `file`, with room for long lines: returns the writing end.
     pub(super) fn add_roomy(&mut self, file: File) -> io::Result<PipeWriter> {
         let writer = self.add(file)?;
-        // Refused where this user's pipes have much already; the usual size has to do then.
+        // Refused if this user's pipes already use much memory; then the default size has to suffice.
         let _ = rustix::pipe::fcntl_setpipe_size(&writer, ROOM);
         Ok(writer)
     }
 
-    /// A new pipe into `file`: the end to write to.
+    /// A new pipe into `file`: returns the writing end.
     pub(super) fn add(&mut self, file: File) -> io::Result<PipeWriter> {
         let (reader, writer) = io::pipe()?;
-        // Only this end: what the agent writes to waits, as a file would.
+        // Only this end: the agent's end blocks, as a file would.
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         self.0.push((reader, file));
         Ok(writer)
     }
 }
 
-/// The thread that records.
+/// The recording thread.
 pub(super) struct Recorder {
-    /// Closed once the tree is gone.
+    /// Closed once the tree has ended.
     going: PipeWriter,
     thread: JoinHandle<()>,
 }
@@ -65,8 +65,8 @@ impl Recorder {
         Ok(Self { going, thread })
     }
 
-    /// The tree is gone: returns when all that it wrote is in the files. Somebody who cannot be signalled may still
-    /// have a pipe open; what they write from now on is nobody's.
+    /// The tree has ended: returns when all its output is in the files. A process that cannot be signalled may still
+    /// have a pipe open; its later output is ignored.
     pub(super) fn finish(self) {
         drop(self.going);
         // A panic is in the shim's log.
@@ -74,17 +74,17 @@ impl Recorder {
     }
 }
 
-/// One pipe on its way into its file.
+/// One pipe and its file.
 struct Stream<'r> {
     pipe: PipeReader,
     file: Option<File>,
-    /// How long the file is.
+    /// The length of the file.
     size: u64,
     bound: Option<Bound>,
     masked: RedactStream<'r>,
 }
 
-/// What a look into a pipe gave.
+/// The result of reading a pipe.
 #[derive(PartialEq, Eq)]
 enum Came {
     Bytes(usize),
@@ -122,7 +122,7 @@ fn record(pipes: Pipes, over: &PipeReader, redactor: &Redactor, limit: Option<u6
             .collect();
     }
     for mut stream in streams {
-        // Who wrote is gone, so what is in the pipe is all there is.
+        // The writers are gone, so nothing more will be added to the pipe.
         let mut left = rustix::pipe::fcntl_getpipe_size(&stream.pipe).unwrap_or(CHUNK);
         while let Came::Bytes(n) = stream.take(&mut chunk, &mut out, over) {
             left = left.saturating_sub(n);
@@ -182,7 +182,7 @@ impl Stream<'_> {
                     }
                 }
                 Err(error) => {
-                    // The agent's work goes on without a record.
+                    // The agent continues without a record.
                     note(&format!("recording ends: {error}"));
                     self.file = None;
                 }
@@ -194,18 +194,18 @@ impl Stream<'_> {
         let (Some(bound), Some(file)) = (&mut self.bound, &self.file) else { return };
         match bound.keep(file, self.size) {
             Ok(()) => {}
-            // Some network file systems cannot.
+            // Some network file systems do not support it.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
                 note(&format!("the log is not bounded: {error}"));
                 self.bound = None;
             }
-            // Tried again with what comes next.
+            // Retried with the next data.
             Err(_) => {}
         }
     }
 }
 
-/// A line in the shim's own log.
+/// Writes a line to the shim's own log.
 fn note(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), format!("{text}\n").as_bytes());
 }
@@ -223,7 +223,7 @@ mod tests {
         let mut pipes = Pipes::default();
         let mut writer = pipes.add_roomy(tempfile::tempfile().unwrap()).unwrap();
         fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
-        // Nobody reads yet, and this is all that is ever written.
+        // Nothing reads yet, and this is all that is ever written.
         let line = vec![b'x'; 300_000];
         assert_eq!(writer.write(&line).unwrap(), line.len());
     }

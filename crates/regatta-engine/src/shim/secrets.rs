@@ -1,5 +1,5 @@
-//! **No secret is written to disk, to argv or to the agent's environment on its way to the shim.** What is in the
-//! agent's environment the shim sees anyway; the rest is handed over in memory, as the shim's standard input.
+//! **No secret is written to disk, to argv or to the agent's environment on its way to the shim.** The shim sees the
+//! agent's environment anyway; the rest is passed in memory, as the shim's standard input.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::redact::Redactor;
 
-/// Variables that the agent does not have and whose values it may print all the same, as a file to be read.
+/// Variables that the agent does not have but whose values it may still print, as a readable file.
 pub(crate) fn hand_over(secrets: &[(String, String)]) -> io::Result<File> {
     let mut file = File::from(memfd_create("secrets", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(secrets)?)?;
@@ -16,7 +16,7 @@ pub(crate) fn hand_over(secrets: &[(String, String)]) -> io::Result<File> {
     Ok(file)
 }
 
-/// In the shim: takes out all that was handed over, and all of its own environment that looks secret.
+/// In the shim: masks everything passed this way, and every part of its own environment that looks secret.
 pub(super) fn redactor() -> io::Result<Redactor> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! **The shim sleeps until something happened.** Signals become bytes in socket pairs, so that one `poll`
-//! waits for children, requests and the clock at once, and nothing is missed between a look and a sleep.
+//! **The shim sleeps until something happens.** Signals become bytes in socket pairs, so that one `poll` waits for
+//! children, requests and the clock at once, and nothing is missed between a check and a sleep.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-/// The requests that came in since the last look.
+/// The requests since the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Requests {
-    /// How often the end was asked for.
+    /// How often the end was requested.
     pub(super) stop: usize,
-    /// The end was asked for without grace.
+    /// The end was requested without grace.
     pub(super) now: bool,
 }
 
@@ -24,7 +24,7 @@ impl Requests {
         self.now || self.stop > 0
     }
 
-    /// True if the ladder's gentle step is to be left out.
+    /// True if the gentle step of the ladder is to be skipped.
     pub(super) fn urgent(self) -> bool {
         self.now || self.stop > 1
     }
@@ -38,20 +38,20 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn register() -> io::Result<Self> {
-        // Handlers that do nothing. They keep the shim alive, and, other than ignoring, they give the agent
-        // the default action back: a daemon started by `nohup` or `&` has these ignored, and an agent that
-        // inherits that cannot be interrupted.
+        // Handlers that do nothing. They keep the shim alive and, unlike ignoring, give the agent the default action
+        // back: a daemon started by `nohup` or `&` has these ignored, and an agent that inherits that cannot be
+        // interrupted.
         for signal in [SIGHUP, SIGINT, SIGQUIT] {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         Ok(Self { child: pipe(SIGCHLD)?, stop: pipe(SIGTERM)?, now: pipe(SIGUSR1)? })
     }
 
-    /// Sleeps until a signal came or the time is over, whichever is first.
+    /// Sleeps until a signal arrives or the time is over, whichever is first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Requests {
         let mut fds = [&self.child, &self.stop, &self.now].map(|fd| PollFd::new(fd, PollFlags::IN));
         let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
-        // An interrupted call is a wake-up like any other: everybody who waits looks again.
+        // An interrupted call is a wake-up like any other: every caller checks again.
         let _ = poll(&mut fds, timeout.as_ref());
         drain(&self.child);
         Requests { stop: drain(&self.stop), now: drain(&self.now) > 0 }

@@ -1,9 +1,9 @@
-//! **The tree is empty when the kernel says that there is nobody left to wait for.** As sub-reaper the shim is
-//! an ancestor of everything its agent ever started, whatever forked, detached or changed its session; so
-//! `ECHILD` is the proof, and no list can be.
+//! **The tree is empty when the kernel says that nothing is left to wait for.** As sub-reaper the shim is an ancestor
+//! of everything its agent ever started, even if it forked, detached or changed its session; so `ECHILD` is the proof,
+//! and no list can be.
 //!
-//! The ladder: list everybody, SIGINT to the agent's group (agents clean up their tools on SIGINT, not on
-//! SIGTERM), grace, then SIGSTOP and SIGKILL to everybody until the proof is there.
+//! The ladder: list all processes, SIGINT to the agent's group (agents clean up their tools on SIGINT, not on SIGTERM),
+//! grace, then SIGSTOP and SIGKILL to all until the proof is there.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::process::identity::Stat;
 use crate::process::record;
 use crate::process::tree::{self, Member, Sent};
 
-/// How long processes that we may not signal are waited for.
+/// How long to wait for processes that we may not signal.
 const FORBIDDEN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How the tree came to its end.
+/// How the tree ended.
 pub(super) struct Ending {
     pub(super) exit: Exit,
     pub(super) agent: Option<Exit>,
@@ -41,7 +41,7 @@ pub(super) struct Tree<'a> {
     signals: &'a Signals,
     run_id: &'a str,
     agent: u32,
-    /// What the agent answered, once it was reaped.
+    /// The agent's exit, once it was reaped.
     status: Option<Exit>,
     killed: HashSet<Member>,
     spared: usize,
@@ -61,18 +61,18 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     tree.kill_with(known);
     let agent = tree.status.take();
     let leftovers = tree.killed.iter().filter(|member| member.pid != tree.agent).count();
-    // An agent that never was reaped is one that we may not signal: it lives, and nobody can say how it ends.
+    // An agent that was never reaped is one that we may not signal: it lives, and how it ends is unknown.
     let exit = exit.or_else(|| agent.clone()).unwrap_or(Exit::Lost);
     Ending { exit, agent, leftovers, spared: tree.spared }
 }
 
-/// Sleeps until the agent has ended by itself (none) or is to be ended (why, and whether gently).
+/// Sleeps until the agent has ended by itself (`None`) or is to be ended (why, and whether gently).
 fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
     let deadline = args.limit.and_then(|limit| Instant::now().checked_add(limit));
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let requests = tree.signals.wait(left);
-        // An agent that has ended before its end was asked for has ended by itself.
+        // An agent that ended before its end was requested has ended by itself.
         tree.reap();
         if tree.status.is_some() {
             return None;
@@ -86,11 +86,11 @@ fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
     }
 }
 
-/// The reason that the engine left for the signal it sent.
+/// The reason that the engine left for its signal.
 pub(super) fn requested(run_dir: &Path) -> Exit {
     match record::load::<StopRequest>(run_dir, record::STOP) {
         Ok(Some(request)) => request.into(),
-        // The machine shuts down, or somebody used `kill`.
+        // The machine is shutting down, or a user ran `kill`.
         Ok(None) => Exit::Stopped { why: "a signal to the shim from outside Regatta".into() },
         Err(error) => Exit::Stopped { why: format!("the reason cannot be read: {error}") },
     }
@@ -101,7 +101,7 @@ impl<'a> Tree<'a> {
         Self { signals, run_id, agent, status: None, killed: HashSet::new(), spared: 0 }
     }
 
-    /// Takes leave of everybody who has ended. False once nobody is left below us, alive or dead.
+    /// Reaps every process that has ended. False once nothing is left below us, alive or dead.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -123,9 +123,9 @@ impl<'a> Tree<'a> {
         everybody
     }
 
-    /// The gentle step: returns when the tree is empty, the grace is over, or somebody asks again.
+    /// The gentle step: returns when the tree is empty, the grace is over, or the end is requested again.
     fn interrupt(&mut self, grace: Duration) {
-        // Until it is reaped the agent's pid, and so the group's, is nobody else's.
+        // Until it is reaped, the agent's pid, and so the group's, belongs to no other process.
         if self.status.is_none()
             && let Some(group) = i32::try_from(self.agent).ok().and_then(Pid::from_raw)
         {
@@ -140,12 +140,12 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The hard step, for everybody there is.
+    /// The hard step, for all processes.
     pub(super) fn kill(&mut self) {
         self.kill_with(Vec::new());
     }
 
-    /// The hard step, also for those who were seen before the gentle one.
+    /// The hard step, also for processes seen before the gentle one.
     fn kill_with(&mut self, known: Vec<Member>) {
         let mut victims: HashSet<Member> = known.into_iter().collect();
         let mut pause = Duration::from_millis(1);
@@ -153,7 +153,7 @@ impl<'a> Tree<'a> {
         loop {
             let some_below = self.reap();
             if !some_below {
-                // Those who carry the marker but are not below us: jobs handed to `at`, to a service manager.
+                // Processes that carry the marker but are not below us: jobs given to `at` or to a service manager.
                 victims.extend(tree::marked(self.run_id));
             }
             victims.extend(tree::descendants(std::process::id()));
@@ -170,18 +170,18 @@ impl<'a> Tree<'a> {
             } else {
                 only_forbidden_since = None;
             }
-            // A child's end wakes us; the clock is for those who are not our children yet, and it slows down
-            // for one that hangs in the kernel. Requests for the end are being carried out already.
+            // A child's end wakes us; the timer is for processes that are not our children yet, and it slows down for
+            // one that hangs in the kernel. Requests for the end are already being carried out.
             self.signals.wait(Some(pause));
             pause = (pause * 2).min(Duration::from_millis(250));
         }
     }
 
-    /// Stops everybody, so that nobody forks away between two blows, then kills. Drops from the list who is
-    /// gone, and says how many cannot be signalled at all.
+    /// Stops all, so that none forks between two signals, then kills. Drops ended processes from the list, and returns
+    /// how many cannot be signalled at all.
     fn strike(&mut self, victims: &mut HashSet<Member>) -> usize {
-        // Each round catches who was forked before its parent stopped. The bound is for one that we may not
-        // signal and that keeps forking.
+        // Each round catches processes forked before their parent stopped. The bound is for one that we may not signal
+        // and that keeps forking.
         for _ in 0..16 {
             for member in victims.iter() {
                 member.signal(Signal::STOP);
@@ -215,7 +215,7 @@ fn told(status: WaitStatus) -> Exit {
     }
 }
 
-/// Processor time of everybody who was reaped below us.
+/// Processor time of all processes reaped below us.
 pub(super) fn cpu_seconds() -> f64 {
     let ticks = Stat::load(std::process::id()).map_or(0, |stat| stat.reaped_ticks);
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
