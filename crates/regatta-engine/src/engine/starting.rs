@@ -6,17 +6,12 @@
 //! those end: so no two engines wait for each other.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use regatta_core::admission::{Active, Hold, admit};
 use regatta_core::id::TaskId;
 use regatta_core::radar::{conflicts, yielding};
 use regatta_core::spec::TaskSpec;
-use regatta_core::state::TaskState;
-use regatta_core::writes::first_overlap;
-use regatta_store::{
-    Claim, ClaimLimits, ClaimRequest, Held, Ready, ReadyKey, RequestId, StoreError, TaskQuery,
-};
+use regatta_store::{Claim, ClaimLimits, ClaimRequest, Held, Ready, ReadyKey, RequestId, StoreError};
 
 use super::{Engine, EngineError, PAGE};
 use crate::machine::Reading;
@@ -31,33 +26,11 @@ use crate::tokens::{fresh_token, token_hash};
 use crate::{clock, failpoint, worker};
 
 impl Engine {
-    /// Tasks of this queue that were begun before keep their places reserved: the first to have come, where two
-    /// were begun that overlap. Two reservations that wait for each other would wait for ever.
-    pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
-        let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
-        for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
-            // One that has come to wait for others could wait for one that its own reservation holds back.
-            let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
-            let overlaps = || {
-                self.reserved
-                    .values()
-                    .any(|other| first_overlap(&record.spec.writes, &other.writes).is_some())
-            };
-            if begun && !matches!(record.state, TaskState::Blocked { .. }) && !overlaps() {
-                self.reserved.insert(record.spec.id.clone(), record.spec);
-            }
-        }
-        Ok(())
-    }
-
     /// Starts what admission allows, page by page while there is room.
     pub(super) async fn start_what_may(&mut self) -> Result<(), EngineError> {
         let mut after: Option<ReadyKey> = None;
         let mut held: BTreeMap<TaskId, String> = BTreeMap::new();
-        self.reserved_for_others.clear();
-        self.without_account.clear();
-        self.next_account = None;
-        self.next_slot = None;
+        self.standby.begin();
         let rota = Rota::load(&self.ctx).await?;
         self.budgets.begin();
         loop {
@@ -68,7 +41,7 @@ impl Engine {
             let active = self.active();
             let waiting = rota.as_ref().map_or_else(BTreeMap::new, |rota| self.without_account(rota, &page));
             let ready = page.iter().map(|ready| &ready.spec).filter(|spec| !waiting.contains_key(&spec.id));
-            let ready = self.in_order(ready.collect());
+            let ready = self.by_conflicts(ready.collect());
             let admission = admit(&self.limits, &active, ready);
             held.extend(waiting);
             let mut full = admission.held.iter().any(|(_, hold)| *hold == Hold::Workers);
@@ -82,7 +55,7 @@ impl Engine {
                 let spec = spec.expect("admission picks from the page");
                 let Some(why) = self.start(spec, allowances.remove(task)).await? else { continue };
                 if let Held::Stagger { left } = why {
-                    self.next_slot = Some(Instant::now() + left);
+                    self.standby.is_staggered(left);
                 }
                 full |= matches!(why, Held::Workers { .. } | Held::Stagger { .. });
                 held.insert(task.clone(), why.to_string());
@@ -92,7 +65,7 @@ impl Engine {
             }
             for (task, hold) in admission.held {
                 if matches!(hold, Hold::Writes { .. }) {
-                    self.reserved_for_others.insert(task.clone());
+                    self.standby.is_behind_writes(task.clone());
                 }
                 held.insert(task, hold.to_string());
             }
@@ -101,19 +74,19 @@ impl Engine {
                 _ => break,
             }
         }
-        for (task, why) in self.holds.tell(held) {
+        for (task, why) in self.standby.tell(held) {
             self.ctx.services.tell(Notice::Held { task, why });
         }
         Ok(())
     }
 
     /// What the radar saw conflict with work under way comes after others of its priority.
-    fn in_order<'a>(&self, ready: Vec<&'a TaskSpec>) -> Vec<&'a TaskSpec> {
-        if ready.len() < 2 || self.live.is_empty() {
+    fn by_conflicts<'a>(&self, ready: Vec<&'a TaskSpec>) -> Vec<&'a TaskSpec> {
+        if ready.len() < 2 || self.workers.is_empty() {
             return ready;
         }
         let Some(seen) = last_sighting(&self.ctx.repository.state_dir) else { return ready };
-        yielding(ready, &self.live.keys().cloned().collect(), &conflicts(&seen.findings))
+        yielding(ready, &self.workers.live().keys().cloned().collect(), &conflicts(&seen.findings))
     }
 
     /// Ready tasks for which there is no account right now, and why.
@@ -123,12 +96,7 @@ impl Engine {
         for ready in page {
             let task = &ready.spec.id;
             let Some(no_account) = rota.hold(&self.ctx, &ready.spec, now) else { continue };
-            match no_account.until {
-                Some(until) => {
-                    self.next_account = Some(self.next_account.map_or(until, |next| next.min(until)));
-                }
-                None => drop(self.without_account.insert(task.clone())),
-            }
+            self.standby.has_no_account(task.clone(), &no_account);
             found.insert(task.clone(), no_account.why);
         }
         found
@@ -137,17 +105,16 @@ impl Engine {
     /// Why the machine, or the pause between two starts, lets nothing start right now.
     fn no_room(&self) -> Option<String> {
         let lines = &self.ctx.settings.config.limits;
-        if let (Some(stagger), Some(last)) = (lines.stagger, self.last_start)
-            && last.elapsed() < stagger
-        {
+        if self.standby.pause_left(lines.stagger).is_some_and(|left| !left.is_zero()) {
             return Some("the last start was just now".to_owned());
         }
         Reading::take(lines, self.ctx.repository.lanes.root()).crossed(lines)
     }
 
     fn active(&self) -> Vec<Active> {
-        let live = self.live.values().map(|live| Active::of(&live.spec, true));
-        let reserved = self.reserved.values().filter(|spec| !self.live.contains_key(&spec.id));
+        let live = self.workers.live();
+        let reserved = self.reservations.specs().filter(|spec| !live.contains_key(&spec.id));
+        let live = live.values().map(|live| Active::of(&live.spec, true));
         live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
     }
 
@@ -165,11 +132,10 @@ impl Engine {
             Err(error) => return Err(error),
         };
         failpoint::reach("claimed");
-        self.last_start = Some(Instant::now());
+        self.standby.started();
         let (stop, meter) = self.enter(claim.spec.clone(), claim.attempt, allowance);
         let task = claim.task.clone();
-        let handle = self.workers.spawn(worker::attempt(self.ctx.clone(), claim, token, stop, meter));
-        self.at_work.insert(handle.id(), task);
+        self.workers.spawn(task, worker::attempt(self.ctx.clone(), claim, token, stop, meter));
         Ok(None)
     }
 

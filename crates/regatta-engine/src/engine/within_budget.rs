@@ -1,46 +1,19 @@
 //! The engine and its budgets: what may start under them, and who is stopped for them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use regatta_store::Ready;
-use tokio::sync::watch;
 
-use super::{Engine, EngineError, Live};
-use crate::budget::{self, AtWork};
-use crate::meter::{Allowance, Meter};
-use crate::worker::Stop;
+use super::{Engine, EngineError};
+use crate::budget;
+use crate::meter::Allowance;
 
 impl Engine {
-    /// Takes a worker in, with what it is stopped by and what it uses.
-    pub(super) fn enter(
-        &mut self,
-        spec: TaskSpec,
-        attempt: u32,
-        allowance: Option<Allowance>,
-    ) -> (watch::Receiver<Option<Stop>>, Arc<Meter>) {
-        let (stop, receiver) = watch::channel(None);
-        let meter = Meter::new(self.budgets.ticked.clone(), allowance);
-        self.worked = true;
-        self.radar.stir();
-        self.notifier.working();
-        self.reserved.insert(spec.id.clone(), spec.clone());
-        self.live.insert(spec.id.clone(), Live { spec, attempt, meter: meter.clone(), stop });
-        (receiver, meter)
-    }
-
-    /// What is at work, for whoever adds up what it uses.
-    fn at_work(live: &BTreeMap<TaskId, Live>) -> Vec<AtWork<'_>> {
-        live.values()
-            .map(|live| AtWork { spec: &live.spec, attempt: live.attempt, meter: &live.meter })
-            .collect()
-    }
-
     /// Tells of budgets that are nearly spent, and stops agents that overrun theirs.
     pub(super) async fn watch_budgets(&mut self) -> Result<(), EngineError> {
-        let live = Self::at_work(&self.live);
+        let live = self.workers.at_work();
         Ok(self.budgets.watch(&self.ctx, &self.queue, self.duty, &live).await?)
     }
 
@@ -56,7 +29,7 @@ impl Engine {
         if !budget::is_limited(config) && !page.iter().any(limited) {
             return Ok(BTreeMap::new());
         }
-        let live = Self::at_work(&self.live);
+        let live = self.workers.at_work();
         let specs: Vec<&TaskSpec> = page.iter().map(|ready| &ready.spec).collect();
         let books = self.budgets.open(&self.ctx, &self.queue, self.duty, &live, &specs).await?;
         let allowances = specs.iter().filter_map(|spec| Some((spec.id.clone(), books.allowance(spec)?)));

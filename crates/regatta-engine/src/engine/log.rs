@@ -1,0 +1,105 @@
+//! The engine reads the event log: it shows what happened to those who watch, and keeps what it knows right.
+
+use regatta_core::event::{Event, EventBody};
+use regatta_core::state::BlockReason;
+use regatta_core::train::LandStep;
+
+use super::{Engine, EngineError};
+use crate::notice::Notice;
+use crate::persist::until_answered;
+
+/// Events read from the store at once.
+const EVENTS_AT_ONCE: usize = 512;
+
+/// How far the engine is in the log.
+pub(super) struct LogPosition {
+    /// The last event that the engine has read.
+    pub(super) read: u64,
+    /// The last event that it has shown to those who watch.
+    shown: u64,
+}
+
+impl LogPosition {
+    pub(super) fn at(seq: u64) -> Self {
+        Self { read: seq, shown: seq }
+    }
+}
+
+impl Engine {
+    /// Reads what happened since the last look: shows it, and keeps the reservations right.
+    pub(super) async fn tell_events(&mut self) -> Result<(), EngineError> {
+        self.tell_what_waits(false).await?;
+        loop {
+            let services = &self.ctx.services;
+            let events =
+                until_answered(|| services.store.events(self.log.read, None, EVENTS_AT_ONCE)).await?;
+            let Some(last) = events.last() else { return Ok(()) };
+            let is_shown = self.log.shown == self.log.read && services.notices.has_room();
+            self.log.read = last.seq;
+            if is_shown {
+                self.log.shown = last.seq;
+            }
+            for event in events {
+                self.note(&event);
+                if is_shown {
+                    self.ctx.services.tell(Notice::Event(event));
+                }
+            }
+            self.notifier.seen(self.log.read);
+        }
+    }
+
+    /// Shows events that were left in the store because those who watch were slow; all of them at the `end`.
+    pub(super) async fn tell_what_waits(&mut self, end: bool) -> Result<(), EngineError> {
+        let services = &self.ctx.services;
+        while self.log.shown < self.log.read && (end || services.notices.has_room()) {
+            let events =
+                until_answered(|| services.store.events(self.log.shown, None, EVENTS_AT_ONCE)).await?;
+            self.log.shown = events.last().map_or(self.log.read, |last| last.seq);
+            for event in events {
+                // Those that came meanwhile are looked at first.
+                if event.seq > self.log.read {
+                    self.log.shown = self.log.read;
+                    break;
+                }
+                services.tell(Notice::Event(event));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, event: &Event) {
+        self.chains.heard(event);
+        let Some(task) = &event.task else { return };
+        match &event.body {
+            // The chain goes on by itself.
+            EventBody::Blocked { reason: BlockReason::Changes, .. } => {
+                self.reservations.remove(task);
+            }
+            EventBody::Failed { .. } | EventBody::Blocked { .. } => {
+                let is_ours = self.reservations.remove(task);
+                self.failed_fast |= is_ours && self.ctx.settings.options.fail_fast;
+            }
+            EventBody::Done { .. } | EventBody::Cancelled { .. } => {
+                self.reservations.remove(task);
+            }
+            EventBody::Landing { landing, .. } => {
+                if matches!(
+                    landing,
+                    LandStep::Landed { .. }
+                        | LandStep::AlreadyIn { .. }
+                        | LandStep::Reject { .. }
+                        | LandStep::Bounce { .. }
+                ) {
+                    self.radar.stir();
+                    self.reservations.remove(task);
+                }
+            }
+            EventBody::Approved { .. } => {
+                self.train.stir();
+                self.radar.stir();
+            }
+            _ => {}
+        }
+    }
+}
