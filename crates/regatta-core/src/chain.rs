@@ -52,7 +52,7 @@ pub struct Picture {
     /// Whether its work is meant to land.
     pub lands: bool,
     /// Its links, in order.
-    pub links: Vec<Seen>,
+    pub links: Vec<LinkStatus>,
 }
 
 /// The state of a build.
@@ -66,7 +66,7 @@ pub enum Build {
 
 /// The known facts about a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct LinkStatus {
     /// Which link.
     pub link: Link,
     /// Its state.
@@ -104,7 +104,7 @@ pub enum Action {
 /// Decides what to do next. Acting on it twice has the same effect as once.
 pub fn decide(picture: &Picture) -> Vec<Action> {
     let Build::Done(edition) = &picture.build else { return Vec::new() };
-    let is_stale = |seen: &&Seen| match (seen.at, &seen.judged) {
+    let is_stale = |seen: &&LinkStatus| match (seen.at, &seen.judged) {
         (At::Open | At::Gone, _) => false,
         // A link that stopped before it judged anything would not be helped by another run.
         (At::Stuck, None) => false,

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 use crate::writes::WritePath;
 
 pub use meeting::{Meeting, meetings};
-pub use order::{Place, spread};
+pub use order::{CarPlace, spread};
 
 /// What happened to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ use crate::meter::{Allowance, Halt, Meter};
 use crate::persist::until_answered;
 
 /// Between two looks at agents at work.
-const PAUSE: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An attempt at work.
 pub(crate) struct AtWork<'a> {
@@ -197,7 +197,7 @@ impl Budgets {
         live: &[AtWork<'_>],
     ) -> Result<(), StoreError> {
         // When nobody is at work the run may be about to end: then a look is not put off.
-        self.is_due = !live.is_empty() && self.looked_at.is_some_and(|at| at.elapsed() < PAUSE);
+        self.is_due = !live.is_empty() && self.looked_at.is_some_and(|at| at.elapsed() < LOOK_INTERVAL);
         if self.is_due {
             return Ok(());
         }
@@ -255,7 +255,9 @@ impl Budgets {
 
     /// How long until the next look.
     pub(crate) fn due_in(&self) -> Option<Duration> {
-        let look = self.is_due.then(|| PAUSE.saturating_sub(self.looked_at.map_or(PAUSE, |at| at.elapsed())));
+        let look = self
+            .is_due
+            .then(|| LOOK_INTERVAL.saturating_sub(self.looked_at.map_or(LOOK_INTERVAL, |at| at.elapsed())));
         let lifts = self.lifts_at.map(|at| at.since(clock::now()));
         look.into_iter().chain(lifts).min()
     }

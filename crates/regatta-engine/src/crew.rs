@@ -42,11 +42,11 @@ async fn end(store: &dyn Store, member: &Member) -> Result<bool> {
 
 /// Watches heartbeats, for as long as whoever watches is there.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct MemberWatch {
     seen: HashMap<SessionId, (Beat, Instant)>,
 }
 
-impl Watch {
+impl MemberWatch {
     /// Ends the sessions of members who have left, by their processes or by their heartbeats, and says who.
     pub async fn look(&mut self, store: &dyn Store) -> Result<Vec<MemberName>> {
         let mut left = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn only_who_is_silent_for_its_lease_has_left() {
         let start = Instant::now();
-        let mut watch = Watch::default();
+        let mut watch = MemberWatch::default();
         let mut at = |seconds: u64, members: &[Member]| -> Vec<String> {
             let left = watch.overdue(members.to_vec(), start + Duration::from_secs(seconds));
             left.into_iter().map(|member| member.name.to_string()).collect()

@@ -34,8 +34,8 @@ const BEAT: Duration = Duration::from_secs(5);
 const UNKNOWN_HOLDER: Duration = Duration::from_secs(10);
 /// Where a git directory has what is held by Regatta.
 const HOLDS: &str = "regatta";
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(10);
+/// Between two looks at the lock.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Silent for so long, and it is stalled.
 pub const STALLED: Duration = Duration::from_secs(20);
 
@@ -87,7 +87,9 @@ impl DaemonLock {
                 match file.try_lock() {
                     Ok(()) => break,
                     Err(TryLockError::WouldBlock) => match held(&dirs) {
-                        Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
+                        Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => {
+                            std::thread::sleep(LOCK_INTERVAL);
+                        }
                         held => return Ok(Err(held)),
                     },
                     Err(TryLockError::Error(error)) => return Err(error),
@@ -146,7 +148,7 @@ pub fn settled_presence(repo: &Repo) -> io::Result<Presence> {
     let begun = Instant::now();
     loop {
         match presence(repo)? {
-            Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOOK),
+            Presence::Starting if begun.elapsed() < UNKNOWN_HOLDER => std::thread::sleep(LOCK_INTERVAL),
             presence => return Ok(presence),
         }
     }

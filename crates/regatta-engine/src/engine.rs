@@ -30,7 +30,7 @@ use crate::landing::train::{LandError, Round};
 use crate::notify::Notifier;
 use crate::persist::until_answered;
 use crate::process::leave_what_starts;
-use crate::radar::{self, Watch};
+use crate::radar::{self, RadarWatch};
 use crate::run::{inherit, tidy_up};
 use crate::session::silence_is_new;
 use crate::worker::{Left, Stop};
@@ -126,7 +126,7 @@ pub enum Ended {
 enum Wake {
     Worker(tokio::task::Id, Left),
     Landed(Result<Round, LandError>),
-    Looked(Option<radar::Seen>),
+    Looked(Option<radar::LookOutcome>),
     StoreChanged,
     Used,
     Timer,
@@ -147,7 +147,7 @@ pub(crate) struct Engine {
     timers: timers::Timers,
     log: log::LogPosition,
     notifier: Notifier,
-    radar: Watch,
+    radar: RadarWatch,
     budgets: Budgets,
     chains: chains::Chains,
     stopping: Option<End>,
@@ -171,7 +171,7 @@ impl Engine {
             timers: timers::Timers::default(),
             log: log::LogPosition::at(last_seq),
             notifier: Notifier::start(&ctx, duty == Duty::Queue, last_seq),
-            radar: Watch::new(),
+            radar: RadarWatch::new(),
             budgets: Budgets::new(),
             chains: chains::Chains::default(),
             stopping: None,

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::process::{Found, OVERDUE, StopRequest, find, sweep};
+use crate::process::{FoundRun, OVERDUE, StopRequest, find, sweep};
 
 /// Ends what runs under `dir/*/*`, where each launch has a directory of its own, if `is_dead` says so of its marker.
 pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
     for place in subdirectories(dir).iter().flat_map(|dir| subdirectories(dir)) {
         match find(&place) {
-            Ok(Found::Alive(shim)) if is_dead(shim.run_id()) => {
+            Ok(FoundRun::Alive(shim)) if is_dead(shim.run_id()) => {
                 let why = "the run it belonged to was gone".to_owned();
                 // One that cannot be signalled is gone.
                 let request = StopRequest::Asked(why);
                 let _ = shim.kill_now(&request);
                 shim.wait_at_most(OVERDUE, request.into()).await;
             }
-            Ok(Found::Lost { run_id, .. }) if is_dead(&run_id) => {
+            Ok(FoundRun::Lost { run_id, .. }) if is_dead(&run_id) => {
                 let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
                 swept.await.expect("sweeping does not panic");
             }

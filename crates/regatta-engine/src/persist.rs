@@ -8,9 +8,9 @@ use regatta_store::{Result, StoreError};
 use tokio::time::Instant;
 
 /// Longest pause between two tries.
-const LONGEST: Duration = Duration::from_secs(2);
-/// After so long without an answer the caller learns that the store is gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A store that does not answer for this long is gone for the caller.
+const STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls until the store answers, or has been away for too long.
 pub(crate) async fn until_answered<T, F, Fut>(mut call: F) -> Result<T>
@@ -22,17 +22,17 @@ where
     let mut pause = Duration::from_millis(10);
     loop {
         match call().await {
-            Err(StoreError::Unavailable(why)) if away_since.elapsed() > PATIENCE => {
+            Err(StoreError::Unavailable(why)) if away_since.elapsed() > STORE_PATIENCE => {
                 return Err(StoreError::Unavailable(why));
             }
             Err(StoreError::Unavailable(_)) => {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST);
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
             // Nothing is lost, and nobody else gets on meanwhile: it is waited for as long as it takes.
             Err(StoreError::Busy(_)) => {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST);
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 away_since = Instant::now();
             }
             answer => return answer,

@@ -50,7 +50,7 @@ struct State {
 type Before = [u8; 4];
 
 /// What is found at one place.
-enum Found {
+enum FoundSecret {
     Nothing,
     /// More text could make a secret of it.
     Undecided,
@@ -133,20 +133,20 @@ impl Redactor {
                 return at;
             }
             match self.find(&data[at..], at_end, state) {
-                Found::Undecided => return at,
-                Found::Nothing => at += 1,
-                Found::Value { length, which, quoted } => {
+                FoundSecret::Undecided => return at,
+                FoundSecret::Nothing => at += 1,
+                FoundSecret::Value { length, which, quoted } => {
                     mask(&self.values[which].name, quoted, state, out);
                     at += length;
                     plain = at;
                 }
-                Found::Password(kept, masked) => {
+                FoundSecret::Password(kept, masked) => {
                     copy(&data[at..at + kept], state, out);
                     mask("url-password", false, state, out);
                     at += kept + masked;
                     plain = at;
                 }
-                Found::Token(kept, masked, shape) => {
+                FoundSecret::Token(kept, masked, shape) => {
                     copy(&data[at..at + kept], state, out);
                     mask(shape.name, false, state, out);
                     state.inside = Some(shape);
@@ -157,31 +157,31 @@ impl Redactor {
         }
     }
 
-    fn find(&self, rest: &[u8], at_end: bool, state: &State) -> Found {
+    fn find(&self, rest: &[u8], at_end: bool, state: &State) -> FoundSecret {
         for (which, value) in self.values.iter().enumerate() {
             match value.find(rest, at_end, &state.before) {
-                value::Seen::No => {}
-                value::Seen::Perhaps => return Found::Undecided,
-                value::Seen::Yes { quoted } => {
-                    return Found::Value { length: value.bytes.len(), which, quoted };
+                value::ValueSeen::No => {}
+                value::ValueSeen::Perhaps => return FoundSecret::Undecided,
+                value::ValueSeen::Yes { quoted } => {
+                    return FoundSecret::Value { length: value.bytes.len(), which, quoted };
                 }
             }
         }
         match address::find(rest, at_end) {
-            address::Seen::No => {}
-            address::Seen::Perhaps => return Found::Undecided,
-            address::Seen::Yes(kept, masked) => return Found::Password(kept, masked),
+            address::PasswordSeen::No => {}
+            address::PasswordSeen::Perhaps => return FoundSecret::Undecided,
+            address::PasswordSeen::Yes(kept, masked) => return FoundSecret::Password(kept, masked),
         }
         if matches!(state.before, [.., byte] if byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Found::Nothing;
+            return FoundSecret::Nothing;
         }
         for shape in &SHAPES {
             match shape.find(rest, at_end) {
-                Found::Nothing => {}
+                FoundSecret::Nothing => {}
                 found => return found,
             }
         }
-        Found::Nothing
+        FoundSecret::Nothing
     }
 }
 

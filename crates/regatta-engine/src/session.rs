@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::crew::Watch;
+use crate::crew::MemberWatch;
 use crate::process::{Identity, Life, kill_every_tree};
 
 /// How often, and after how long.
@@ -54,8 +54,8 @@ const TIMING: Timing = Timing {
 
 /// A session that shows the same beat for so long, to one that has just begun to look, is taken for dead.
 pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
-/// The fence looks at its clock at least so often: timers of the runtime stand still while the machine is suspended.
-const LOOK: Duration = Duration::from_secs(1);
+/// The fence looks at its clock at least this often: timers of the runtime stand still while the machine is suspended.
+const FENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// A renewal that a busy store refused is tried again so soon.
 const AGAIN: Duration = Duration::from_millis(200);
 /// A store that was busy for so long is mentioned.
@@ -178,7 +178,7 @@ async fn beat(
     say: impl Fn(String) + Send,
 ) -> String {
     let mut judge = Judge::default();
-    let mut watch = Watch::default();
+    let mut watch = MemberWatch::default();
     let mut busy_since: Option<Instant> = None;
     let mut is_mentioned = false;
     let mut pause = timing.beat;
@@ -261,7 +261,7 @@ impl Fence {
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(left.min(LOOK)).await;
+            tokio::time::sleep(left.min(FENCE_INTERVAL)).await;
         }
     }
 }

@@ -5,16 +5,16 @@ use regatta_core::suspicion::{Suspicion, note};
 use regatta_store::{Result, Store};
 
 /// How many events are read at once.
-const PAGE: usize = 1000;
+const EVENTS_AT_ONCE: usize = 1000;
 
 /// The suspicions about an attempt that still hold.
 pub async fn open_suspicions(store: &dyn Store, task: &TaskId, attempt: u32) -> Result<Vec<Suspicion>> {
     let (mut open, mut after) = (Vec::new(), 0);
     loop {
-        let events = store.events(after, Some(task), PAGE).await?;
+        let events = store.events(after, Some(task), EVENTS_AT_ONCE).await?;
         events.iter().for_each(|event| note(&mut open, event, attempt));
         match events.last() {
-            Some(last) if events.len() == PAGE => after = last.seq,
+            Some(last) if events.len() == EVENTS_AT_ONCE => after = last.seq,
             _ => return Ok(open),
         }
     }

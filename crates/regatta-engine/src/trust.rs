@@ -99,7 +99,7 @@ pub struct Aside {
 impl Aside {
     /// Of this repository.
     pub fn of(repo: &Repo) -> Result<Self, TrustError> {
-        if let state_dir::Standing::Ours = state_dir::standing(repo)? {
+        if let state_dir::StateDirStanding::Ours = state_dir::standing(repo)? {
             return Ok(Self { repo: repo.clone(), _dir: None });
         }
         let dir = Passing::new().map_err(io("create a directory in", &std::env::temp_dir()))?;

@@ -188,8 +188,8 @@ impl Project {
     /// Trusts the state directory, the git settings and the configuration file as they are now.
     pub fn trust_everything(&self) -> Result<(), Refusal> {
         match state_dir::standing(&self.repo)? {
-            state_dir::Standing::Ours => {}
-            state_dir::Standing::Foreign => state_dir::adopt(&self.repo)?,
+            state_dir::StateDirStanding::Ours => {}
+            state_dir::StateDirStanding::Foreign => state_dir::adopt(&self.repo)?,
             _ => state_dir::make(&self.repo)?,
         }
         trust::adopt_git(&self.repo)?;

@@ -6,7 +6,7 @@ mod sweep;
 use std::sync::Arc;
 
 use regatta_core::id::TaskId;
-use regatta_engine::lanes::Purpose;
+use regatta_engine::lanes::LanePurpose;
 use regatta_store::Store;
 use serde_json::json;
 
@@ -65,7 +65,7 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
             let head = lane.head.as_ref().map_or("-", |head| head.short());
             let state = lane.broken.map_or_else(String::new, |why| format!("⚠ {why}"));
             let whose = match lane.purpose {
-                Purpose::Task => lane.task.to_string(),
+                LanePurpose::Task => lane.task.to_string(),
                 other => format!("({})", word(other)),
             };
             vec![
@@ -89,11 +89,11 @@ async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError
 }
 
 /// `task`, `reader` or `gate`.
-fn word(purpose: Purpose) -> &'static str {
+fn word(purpose: LanePurpose) -> &'static str {
     match purpose {
-        Purpose::Task => "task",
-        Purpose::Reader => "reader",
-        Purpose::Gate => "gate",
+        LanePurpose::Task => "task",
+        LanePurpose::Reader => "reader",
+        LanePurpose::Gate => "gate",
     }
 }
 

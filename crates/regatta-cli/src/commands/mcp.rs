@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use regatta_core::crew::{MemberName, Role};
 use regatta_core::id::TaskId;
-use regatta_engine::crew::Watch;
+use regatta_engine::crew::MemberWatch;
 use regatta_engine::tokens::token_hash;
 use regatta_server::mcp::{Authority, Desk, Server, http, stdio};
 use regatta_store::Store;
@@ -121,7 +121,7 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
 
 /// Notices members that left.
 async fn watch(store: Arc<dyn Store>) {
-    let mut watch = Watch::default();
+    let mut watch = MemberWatch::default();
     loop {
         // After an error, the next look will do.
         let _ = watch.look(store.as_ref()).await;

@@ -1,7 +1,7 @@
 //! `regatta reclaim`: takes tasks back from processes that have ended.
 
 use regatta_engine::clock;
-use regatta_engine::process::{Found, find, sweep};
+use regatta_engine::process::{FoundRun, find, sweep};
 use regatta_engine::session::is_certainly_dead;
 use regatta_store::{Claim, SessionInfo, StoreError};
 use serde_json::{Value, json};
@@ -63,14 +63,14 @@ async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Opti
         let task = &claim.task;
         let dir = project.repo.state_dir.join("runs").join(task.as_str()).join(claim.attempt.to_string());
         match find(&dir) {
-            Ok(Found::Alive(_)) => return Ok(Some(format!("the agent of {task} is alive"))),
-            Ok(Found::Ended(_)) if !all => {
+            Ok(FoundRun::Alive(_)) => return Ok(Some(format!("the agent of {task} is alive"))),
+            Ok(FoundRun::Ended(_)) if !all => {
                 return Ok(Some(format!(
                     "the agent of {task} has ended, and nobody has judged its work yet"
                 )));
             }
-            Ok(Found::Lost { run_id, .. }) => lost.push(run_id),
-            Ok(Found::Ended(_) | Found::NeverStarted) => {}
+            Ok(FoundRun::Lost { run_id, .. }) => lost.push(run_id),
+            Ok(FoundRun::Ended(_) | FoundRun::NeverStarted) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Ok(Some(format!("the agent of {task} is starting")));
             }

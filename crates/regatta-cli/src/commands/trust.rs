@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use regatta_engine::git::Difference;
-use regatta_engine::trust::state_dir::{self, Standing};
+use regatta_engine::trust::state_dir::{self, StateDirStanding};
 use regatta_engine::trust::{Aside, Book, TrustError};
 use regatta_ops::secrets::masked;
 use serde::Serialize;
@@ -89,15 +89,15 @@ fn revoke(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
 async fn items(project: &Project) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
     match state_dir::standing(&project.repo)? {
-        Standing::Ours | Standing::Absent => {}
-        Standing::Foreign => items.push(Item {
+        StateDirStanding::Ours | StateDirStanding::Absent => {}
+        StateDirStanding::Foreign => items.push(Item {
             kind: "state",
             what: project.repo.state_dir.display().to_string(),
             was: None,
             is: Some("not made by your Regatta in this place: its tasks, agents' programs and tokens would be used".to_owned()),
             trusted: false,
         }),
-        Standing::Refused(why) => {
+        StateDirStanding::Refused(why) => {
             return Err(CliError::refused(format!("{why}, so Regatta does not use it"))
                 .hinted("look at it, and remove it if you do not need it"));
         }

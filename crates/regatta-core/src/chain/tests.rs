@@ -7,8 +7,8 @@ fn edition(head: &str, told: u32) -> Edition {
     Edition { head: Some(head.to_owned()), told }
 }
 
-fn seen(link: Link, at: At, judged: Option<Edition>) -> Seen {
-    Seen { link, at, judged }
+fn seen(link: Link, at: At, judged: Option<Edition>) -> LinkStatus {
+    LinkStatus { link, at, judged }
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn what_follows_from_what_links_have_said() {
     use Link::{Accept, Review, Verify};
     let now = || Some(edition("h2", 1));
     let old = || Some(edition("h1", 0));
-    let check = |links: Vec<Seen>, expected: &[Action]| {
+    let check = |links: Vec<LinkStatus>, expected: &[Action]| {
         let picture = Picture { build: Build::Done(edition("h2", 1)), lands: true, links };
         assert_eq!(decide(&picture), expected, "{picture:?}");
         let elsewhere = Picture { build: Build::Elsewhere, ..picture.clone() };
@@ -83,7 +83,7 @@ struct World {
     told: Vec<Prompt>,
     head: u32,
     build: Build,
-    links: Vec<Seen>,
+    links: Vec<LinkStatus>,
     landed: Option<Edition>,
     cap: u32,
 }

@@ -6,7 +6,7 @@ use crate::id::TaskId;
 
 /// The facts that decide a car's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CarPlace {
     /// The task of the car.
     pub task: TaskId,
     /// Higher first.
@@ -24,7 +24,7 @@ pub struct Place {
 ///
 /// So the front of the train is work that merges, which is what a batch is made of, and conflicting cars come late,
 /// when it is known whether the other one landed at all.
-pub fn spread(cars: &[Place], conflicts: &BTreeSet<(TaskId, TaskId)>) -> Vec<usize> {
+pub fn spread(cars: &[CarPlace], conflicts: &BTreeSet<(TaskId, TaskId)>) -> Vec<usize> {
     let conflict = |a: &TaskId, b: &TaskId| {
         conflicts.contains(&(a.clone(), b.clone())) || conflicts.contains(&(b.clone(), a.clone()))
     };

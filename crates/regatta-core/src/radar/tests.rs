@@ -107,13 +107,13 @@ fn what_is_stored_reads_back() {
     assert_eq!(serde_json::from_str::<Finding>(&json).unwrap(), finding);
 }
 
-fn place(task: &str, priority: i32, deps: &[&str]) -> Place {
-    Place { task: id(task), priority, deps: deps.iter().map(|dep| id(dep)).collect() }
+fn place(task: &str, priority: i32, deps: &[&str]) -> CarPlace {
+    CarPlace { task: id(task), priority, deps: deps.iter().map(|dep| id(dep)).collect() }
 }
 
 #[test]
 fn cars_that_conflict_are_moved_apart() {
-    let check = |cars: &[Place], pairs: &[(&str, &str)], expected: &str| {
+    let check = |cars: &[CarPlace], pairs: &[(&str, &str)], expected: &str| {
         let conflicts = pairs.iter().map(|(a, b)| (id(a), id(b))).collect();
         let order = spread(cars, &conflicts);
         let names: Vec<&str> = order.iter().map(|n| cars[*n].task.as_str()).collect();
@@ -172,10 +172,10 @@ proptest! {
     ) {
         let n = priorities.len();
         let name = |n: usize| id(&format!("t{n}"));
-        let mut cars: Vec<Place> = priorities
+        let mut cars: Vec<CarPlace> = priorities
             .iter()
             .enumerate()
-            .map(|(at, priority)| Place { task: name(at), priority: *priority, deps: Vec::new() })
+            .map(|(at, priority)| CarPlace { task: name(at), priority: *priority, deps: Vec::new() })
             .collect();
         for (from, to) in edges.into_iter().filter(|(from, to)| from < to && *to < n) {
             cars[to].deps.push(name(from));

@@ -11,7 +11,7 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// No quota is reset later than that; a larger number is not a wait.
-const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+const LONGEST_RESET: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 /// Phrases before a time of day or a date.
 const BEFORE: [&str; 6] =
@@ -90,7 +90,7 @@ pub(super) fn wait(text: &str) -> Option<Duration> {
         seconds = Some(seconds.unwrap_or(0.0) + amount * unit);
         rest = &rest[letters..];
     }
-    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|wait| *wait < LONGEST)
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|wait| *wait < LONGEST_RESET)
 }
 
 /// An instant from `resetsAt`: seconds since the epoch, or milliseconds if the number could be nothing else.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regatta_core::id::TaskId;
 
-use crate::landing::train::Memory as TrainMemory;
+use crate::landing::train::TrainMemory;
 
 /// The memory of one engine.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use regatta_core::attempt::Attempt;
-use regatta_core::chain::{self, Action, At, Build, Edition, Picture, SPEAKER, Seen};
+use regatta_core::chain::{self, Action, At, Build, Edition, LinkStatus, Picture, SPEAKER};
 use regatta_core::commit_message::commit_message;
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
@@ -21,8 +21,8 @@ use crate::persist::until_answered;
 use crate::templates::Text;
 use crate::{clock, failpoint};
 
-/// So much of what a builder is told is in the event log.
-const BEGINNING: usize = 80;
+/// Characters of the feedback to a builder that the event log keeps.
+const EVENT_EXCERPT: usize = 80;
 
 /// Chains that this engine knows of, by their builds.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Chains {
 }
 
 /// A chain as the store has it.
-struct Found {
+struct ChainRecord {
     build: TaskRecord,
     links: Vec<(Link, TaskRecord, Vec<Attempt>)>,
     edition: Edition,
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// The chain of a build; `None` where it is no chain, or none of ours.
-    async fn find_chain(&self, chain: &TaskId) -> Result<Option<Found>, EngineError> {
+    async fn find_chain(&self, chain: &TaskId) -> Result<Option<ChainRecord>, EngineError> {
         let store = &self.ctx.services.store;
         let build = match until_answered(|| store.task(chain)).await {
             Ok(build) => build,
@@ -122,10 +122,10 @@ impl Engine {
             lands,
             links: links.iter().map(|(link, record, attempts)| seen(*link, record, attempts)).collect(),
         };
-        Ok(Some(Found { build, links, edition, rounds: chain::rounds(&prompts), picture }))
+        Ok(Some(ChainRecord { build, links, edition, rounds: chain::rounds(&prompts), picture }))
     }
 
-    async fn act(&self, found: &Found, action: Action) -> Result<(), EngineError> {
+    async fn act(&self, found: &ChainRecord, action: Action) -> Result<(), EngineError> {
         let (chain, at) = (&found.build.spec.id, clock::now());
         let Edition { head, told } = &found.edition;
         let request = |what: &str| {
@@ -145,7 +145,8 @@ impl Engine {
                     said.and_then(|(_, _, attempts)| attempts.iter().rev().find(|attempt| is_block(attempt)));
                 let Some(last) = last else { return Ok(()) };
                 let text = self.feedback(found, link, &last.summary);
-                let beginning: String = format!("{link}: {}", last.summary).chars().take(BEGINNING).collect();
+                let beginning: String =
+                    format!("{link}: {}", last.summary).chars().take(EVENT_EXCERPT).collect();
                 let prompt = NewPrompt {
                     urgent: false,
                     beginning: beginning.replace(char::is_control, " "),
@@ -190,7 +191,7 @@ impl Engine {
     }
 
     /// What a builder is told, in the words of the project.
-    fn feedback(&self, found: &Found, link: Link, said: &str) -> String {
+    fn feedback(&self, found: &ChainRecord, link: Link, said: &str) -> String {
         let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; the builder is told in the usual words"));
             Text::Feedback.standard()
@@ -210,7 +211,7 @@ fn is_block(attempt: &Attempt) -> bool {
     attempt.verdict == Some(Verdict::Block) && attempt.judged.is_some()
 }
 
-fn seen(link: Link, record: &TaskRecord, attempts: &[Attempt]) -> Seen {
+fn seen(link: Link, record: &TaskRecord, attempts: &[Attempt]) -> LinkStatus {
     let judged = attempts.iter().rev().find_map(|attempt| attempt.judged.clone());
     let at = match &record.state {
         TaskState::Done { .. } | TaskState::Landed { .. } => At::Passed,
@@ -219,5 +220,5 @@ fn seen(link: Link, record: &TaskRecord, attempts: &[Attempt]) -> Seen {
         TaskState::Cancelled { .. } | TaskState::Skipped { .. } => At::Gone,
         _ => At::Open,
     };
-    Seen { link, at, judged }
+    LinkStatus { link, at, judged }
 }

@@ -18,7 +18,7 @@ use crate::machine::Reading;
 use crate::meter::Allowance;
 use crate::notice::Notice;
 use crate::persist::until_answered;
-use crate::process::{Found, find, hold};
+use crate::process::{FoundRun, find, hold};
 use crate::profiles::Rota;
 use crate::radar::last_sighting;
 use crate::session::is_over;
@@ -183,7 +183,7 @@ impl Engine {
             }
             for claim in until_answered(|| self.ctx.services.store.claims_of(&info.session)).await? {
                 let shim = find(&self.ctx.repository.run_dir(&claim.task, claim.attempt));
-                let works = matches!(shim, Ok(Found::Alive(_)) | Err(_));
+                let works = matches!(shim, Ok(FoundRun::Alive(_)) | Err(_));
                 if !works && !hold::is_held(&self.ctx.repository.hold_of(&claim.task)) {
                     left.push(claim.task);
                 }

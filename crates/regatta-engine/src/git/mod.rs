@@ -63,7 +63,7 @@ pub use trust::{Difference, TrustSnapshot};
 pub use trusted_hooks::{COMMIT_HOOKS, HookSource};
 pub(crate) use trusted_hooks::{fingerprint as hook_fingerprint, hex, is_executable};
 pub use version::{GitVersion, MIN_GIT};
-pub(crate) use work::Place;
+pub(crate) use work::CommandPlace;
 pub use work::Work;
 pub use worktrees::{Checkout, Operation};
 pub(crate) use worktrees::{LANE_PREFIX, checkout_path, git_dir_of, normal as normal_path};

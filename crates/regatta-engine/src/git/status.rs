@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{GitError, LANE_PREFIX, Oid, Place, Work};
+use super::{CommandPlace, GitError, LANE_PREFIX, Oid, Work};
 
 /// How a path differs from HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +58,11 @@ impl Work {
     /// separately, because git would use the submodule's own (agent-writable) configuration for that.
     pub(crate) fn status(&self, worktree: &Path, git_dir: &Path, head: &Oid) -> Result<Status, GitError> {
         let (index, objects) = (git_dir.join("index"), self.objects_dir());
-        self.status_at(&Place { worktree, index: &index, objects: &objects, head: Some(head) })
+        self.status_at(&CommandPlace { worktree, index: &index, objects: &objects, head: Some(head) })
     }
 
     /// The same with a given index.
-    pub(crate) fn status_at(&self, place: &Place<'_>) -> Result<Status, GitError> {
+    pub(crate) fn status_at(&self, place: &CommandPlace<'_>) -> Result<Status, GitError> {
         let flags = ["--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames"];
         // In a user's checkout not even the index is touched; in a lane, a refreshed index speeds up the next call.
         let lane = place.index.parent().and_then(Path::file_name);

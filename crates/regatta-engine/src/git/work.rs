@@ -31,7 +31,7 @@ const MAX_TREES: usize = 4096;
 
 /// Where a content command works.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CommandPlace<'a> {
     pub(crate) worktree: &'a Path,
     pub(crate) index: &'a Path,
     pub(crate) objects: &'a Path,
@@ -89,11 +89,11 @@ impl Work {
         head: Option<&Oid>,
     ) -> Result<GitCommand, GitError> {
         let (index, objects) = (git_dir.join("index"), self.objects_dir());
-        self.at_place(&Place { worktree, index: &index, objects: &objects, head })
+        self.at_place(&CommandPlace { worktree, index: &index, objects: &objects, head })
     }
 
     /// A command in a worktree with a given index.
-    pub(crate) fn at_place(&self, place: &Place<'_>) -> Result<GitCommand, GitError> {
+    pub(crate) fn at_place(&self, place: &CommandPlace<'_>) -> Result<GitCommand, GitError> {
         let shadow = self.shadow(place)?;
         let command = self
             .private(&shadow, place.objects)
@@ -124,7 +124,8 @@ impl Work {
         head: &Oid,
     ) -> Result<Vec<(String, PathBuf)>, GitError> {
         let (index, objects) = (git_dir.join("index"), self.objects_dir());
-        let shadow = self.shadow(&Place { worktree, index: &index, objects: &objects, head: Some(head) })?;
+        let shadow =
+            self.shadow(&CommandPlace { worktree, index: &index, objects: &objects, head: Some(head) })?;
         Ok(vec![
             ("GIT_DIR".into(), shadow),
             ("GIT_WORK_TREE".into(), worktree.to_owned()),
@@ -141,7 +142,7 @@ impl Work {
         self.trust.private_dir().join("shadows").join(name)
     }
 
-    fn shadow(&self, place: &Place<'_>) -> Result<PathBuf, GitError> {
+    fn shadow(&self, place: &CommandPlace<'_>) -> Result<PathBuf, GitError> {
         let shadow = self.shadow_path(place.worktree);
         let head = shadow.join("HEAD");
         let wanted = place.head.map(|head| format!("{head}\n").into_bytes());

@@ -22,7 +22,7 @@ pub(super) fn approval(car: &Car) -> Approval {
 }
 
 /// Maximum number of remembered links, after which all are dropped: a train that never empties must not grow.
-const MOST: usize = 20_000;
+const MAX_LINKS: usize = 20_000;
 
 /// What has been built, so that no list is built twice.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ impl Chains {
         if let Some(link) = self.links.get(&key) {
             return Ok(link.clone());
         }
-        if self.links.len() >= MOST {
+        if self.links.len() >= MAX_LINKS {
             self.links.clear();
             self.surveys.clear();
         }

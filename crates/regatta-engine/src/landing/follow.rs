@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::failpoint;
-use crate::git::{Checkout, GitError, Oid, Place, Repo, Work, absent_is_none, copy_index, io, unique_suffix};
+use crate::git::{
+    Checkout, CommandPlace, GitError, Oid, Repo, Work, absent_is_none, copy_index, io, unique_suffix,
+};
 use crate::process::{Identity, carrying};
 
 const MARK: &str = "regatta landing";
@@ -22,7 +24,7 @@ const SCRATCH: &str = "index.regatta-";
 /// How long to wait for a git process left by a killed landing: checkouts may be large.
 const ORPHANS: Duration = Duration::from_secs(60);
 /// Interval between two checks for it.
-const LOOK: Duration = Duration::from_millis(20);
+const ORPHAN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A checkout with its index locked by us.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl<'a> Follower<'a> {
         index: &Path,
         head: Option<&Oid>,
     ) -> Result<crate::git::GitCommand, GitError> {
-        let place = Place { worktree: &self.checkout.path, index, objects: &self.objects, head };
+        let place = CommandPlace { worktree: &self.checkout.path, index, objects: &self.objects, head };
         let command = self.work.at_place(&place)?;
         Ok(match self.sparse {
             Some(cone) => {
@@ -180,7 +182,7 @@ impl<'a> Follower<'a> {
 
     fn dirty_and_touched(&self, old: &Oid, new: &Oid) -> Result<Vec<PathBuf>, GitError> {
         let touched: BTreeSet<PathBuf> = self.work.paths_between(old, new)?.into_iter().collect();
-        let place = Place {
+        let place = CommandPlace {
             worktree: &self.checkout.path,
             index: &self.scratch,
             objects: &self.objects,
@@ -312,7 +314,7 @@ fn wait_for_orphans(checkout: &Checkout) {
     ours.extend(checkout.git_dir.join(SCRATCH).as_os_str().as_bytes());
     let begun = Instant::now();
     while begun.elapsed() < ORPHANS && !carrying(|entry| entry.starts_with(&ours)).is_empty() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(ORPHAN_INTERVAL);
     }
 }
 

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::git::GitError;
 
 /// Longest wait for a running `git gc`.
-const PATIENCE: Duration = Duration::from_secs(10);
+const GC_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between two checks for it.
-const LOOK: Duration = Duration::from_millis(1);
+const GC_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The guards that this process holds: all its tasks share one per repository.
 static TAKEN: Mutex<Vec<(PathBuf, Weak<Taken>)>> = Mutex::new(Vec::new());
@@ -33,7 +33,7 @@ impl GcGuard {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let content = format!("{} {}", std::process::id(), host.trim());
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < GC_PATIENCE {
             let mut taken = TAKEN.lock().expect("held for a moment only");
             taken.retain(|(_, taken)| taken.strong_count() > 0);
             let shared = taken.iter().find(|(at, _)| *at == path).and_then(|(_, taken)| taken.upgrade());
@@ -46,7 +46,7 @@ impl GcGuard {
                 return Some(Self { _taken: held });
             }
             drop(taken);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(GC_INTERVAL);
         }
         None
     }
@@ -95,8 +95,8 @@ fn is_running(path: &Path) -> bool {
 pub(crate) fn wait_for_gc(common_dir: &Path) {
     let (begun, path) = (Instant::now(), common_dir.join("gc.pid"));
     let others = || pid(&path) != Some(std::process::id()) && is_running(&path);
-    while begun.elapsed() < PATIENCE && others() {
-        std::thread::sleep(LOOK);
+    while begun.elapsed() < GC_PATIENCE && others() {
+        std::thread::sleep(GC_INTERVAL);
     }
 }
 

@@ -23,11 +23,11 @@ const RED_TIP: Duration = Duration::from_secs(60);
 
 /// What one process remembers about its trains, from round to round.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct TrainMemory {
     ledger: Mutex<Ledger>,
 }
 
-impl Memory {
+impl TrainMemory {
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }

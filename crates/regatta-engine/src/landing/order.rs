@@ -1,11 +1,11 @@
-//! The order of the train: the same for landing and for display.
+//! The order of the train, defined once: landing, `land status`, the MCP server and `top` all use `in_order`.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use regatta_core::id::TaskId;
-use regatta_core::radar::{Place, conflicts, spread};
+use regatta_core::radar::{CarPlace, conflicts, spread};
 use regatta_core::state::TaskState;
 use regatta_core::train::{Car, order};
 use regatta_store::{Store, StoreError};
@@ -92,7 +92,7 @@ pub async fn in_order(
         return Ok(cars);
     }
     let place =
-        |car: &Car| Place { task: car.task.clone(), priority: car.priority, deps: deps.of(car).to_vec() };
-    let places: Vec<Place> = cars.iter().map(place).collect();
+        |car: &Car| CarPlace { task: car.task.clone(), priority: car.priority, deps: deps.of(car).to_vec() };
+    let places: Vec<CarPlace> = cars.iter().map(place).collect();
     Ok(spread(&places, &conflicts).into_iter().map(|n| cars[n].clone()).collect())
 }

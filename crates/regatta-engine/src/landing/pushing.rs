@@ -6,7 +6,7 @@ use regatta_core::train::CarStep;
 
 use super::merge::{Author, Merged, git_date, merge_trees, write_commit};
 use super::publish::{PublishRequest, Published, publish};
-use super::remote::{self, Pushed, Standing};
+use super::remote::{self, Pushed, RemoteStanding};
 use super::train::{Ground, LandError, Train, Went};
 use crate::context::Context;
 use crate::git::{GitError, Oid};
@@ -44,7 +44,7 @@ impl Train {
         self.remote = Some((name.clone(), at.clone()));
         let here = ground.tip.clone();
         match self.ctx.blocking(move |ctx| remote::standing(ctx, here, at)).await? {
-            Standing::On(tip) => {
+            RemoteStanding::On(tip) => {
                 let ground = Ground { tip, ..ground };
                 // Pushed before a crash: the remote has it, and only the local record is missing.
                 if ground.tip != ground.local && self.was_pushed(ground.tip.as_ref()).await? {
@@ -52,7 +52,7 @@ impl Train {
                 }
                 Ok(Ok(ground))
             }
-            Standing::Diverged { remote } => {
+            RemoteStanding::Diverged { remote } => {
                 if let (Some(local), true) = (&ground.local, self.was_pushed(Some(&remote)).await?) {
                     return self.join(local.clone(), remote, &name).await.map(Err);
                 }

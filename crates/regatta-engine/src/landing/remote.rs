@@ -19,7 +19,7 @@ const HOOK_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Where to build, and from where to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RemoteStanding {
     /// Build on this commit: the remote has it, or is behind.
     On(Option<Oid>),
     /// Each side has commits that the other lacks.
@@ -73,16 +73,20 @@ pub(super) fn fetch(ctx: &Context, remote: &str) -> Result<Option<Oid>, GitError
 }
 
 /// Which of the two sides to build on.
-pub(super) fn standing(ctx: &Context, local: Option<Oid>, remote: Option<Oid>) -> Result<Standing, GitError> {
+pub(super) fn standing(
+    ctx: &Context,
+    local: Option<Oid>,
+    remote: Option<Oid>,
+) -> Result<RemoteStanding, GitError> {
     Ok(match (local, remote) {
-        (local, None) => Standing::On(local),
-        (None, Some(remote)) => Standing::On(Some(remote)),
+        (local, None) => RemoteStanding::On(local),
+        (None, Some(remote)) => RemoteStanding::On(Some(remote)),
         (Some(local), Some(remote)) if ctx.repository.work.is_ancestor(&remote, &local)? => {
-            Standing::On(Some(local))
+            RemoteStanding::On(Some(local))
         }
         (Some(local), Some(remote)) => match ctx.repository.work.is_ancestor(&local, &remote)? {
-            true => Standing::On(Some(remote)),
-            false => Standing::Diverged { remote },
+            true => RemoteStanding::On(Some(remote)),
+            false => RemoteStanding::Diverged { remote },
         },
     })
 }

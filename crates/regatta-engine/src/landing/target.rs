@@ -14,7 +14,7 @@ use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, replace
 
 /// What is remembered about a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Memory {
+struct TargetRecord {
     /// Its tip after the last landing.
     tip: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ pub struct Stopped {
 
 /// The result of checking the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TargetStanding {
     /// It contains everything that landed.
     Sound,
     /// It has lost some of it, or is gone. `is_news` is true for the first check.
@@ -50,11 +50,11 @@ fn path(state_dir: &Path, target: &str) -> PathBuf {
     state_dir.join("targets").join(format!("{}.json", target.replace('%', "%25").replace('/', "%2F")))
 }
 
-fn load(state_dir: &Path, target: &str) -> Option<Memory> {
+fn load(state_dir: &Path, target: &str) -> Option<TargetRecord> {
     serde_json::from_slice(&std::fs::read(path(state_dir, target)).ok()?).ok()
 }
 
-fn save(state_dir: &Path, target: &str, memory: &Memory) -> Result<(), GitError> {
+fn save(state_dir: &Path, target: &str, memory: &TargetRecord) -> Result<(), GitError> {
     let path = path(state_dir, target);
     let dir = path.parent().unwrap_or(state_dir);
     std::fs::create_dir_all(dir).map_err(crate::git::io("create", dir))?;
@@ -68,7 +68,7 @@ pub fn stopped(state_dir: &Path, target: &str) -> Option<Stopped> {
 
 /// Records the target's tip after a landing.
 pub(super) fn remember(repo: &Repo, target: &str, tip: &Oid) -> Result<(), GitError> {
-    save(&repo.state_dir, target, &Memory { tip: tip.to_string(), stopped: None })
+    save(&repo.state_dir, target, &TargetRecord { tip: tip.to_string(), stopped: None })
 }
 
 /// Checks whether the target, which is at `local`, still contains what landed on it.
@@ -77,26 +77,26 @@ pub(super) fn look(
     work: &Work,
     target: &str,
     local: Option<&Oid>,
-) -> Result<Standing, GitError> {
-    let Some(memory) = load(&repo.state_dir, target) else { return Ok(Standing::Sound) };
+) -> Result<TargetStanding, GitError> {
+    let Some(memory) = load(&repo.state_dir, target) else { return Ok(TargetStanding::Sound) };
     let last = Oid::parse(&memory.tip)?;
     if local == Some(&last) && memory.stopped.is_none() {
-        return Ok(Standing::Sound);
+        return Ok(TargetStanding::Sound);
     }
     let there = work.exists(&last)?;
     let (why, lost) = match local {
         Some(tip) if there && work.is_ancestor(&last, tip)? => {
             if memory.stopped.is_some() {
-                save(&repo.state_dir, target, &Memory { stopped: None, ..memory })?;
+                save(&repo.state_dir, target, &TargetRecord { stopped: None, ..memory })?;
             }
-            return Ok(Standing::Sound);
+            return Ok(TargetStanding::Sound);
         }
         Some(tip) => {
             let lost = if there { lost_tasks(work, &last, tip)? } else { Vec::new() };
             if there && lost.is_empty() {
                 // The same work in other commits: they were amended or rebased.
                 remember(repo, target, tip)?;
-                return Ok(Standing::Sound);
+                return Ok(TargetStanding::Sound);
             }
             let without = if lost.is_empty() { String::new() } else { format!(" without {}", some(&lost)) };
             let why = format!(
@@ -116,14 +116,14 @@ pub(super) fn look(
         }
     };
     if let Some(stopped) = memory.stopped.clone().filter(|stopped| stopped.why == why) {
-        return Ok(Standing::Lost { stopped, is_news: false });
+        return Ok(TargetStanding::Lost { stopped, is_news: false });
     }
     if there {
         keep(repo, target, &last)?;
     }
     let stopped = Stopped { at: clock::now(), why, lost };
-    save(&repo.state_dir, target, &Memory { stopped: Some(stopped.clone()), ..memory })?;
-    Ok(Standing::Lost { stopped, is_news: true })
+    save(&repo.state_dir, target, &TargetRecord { stopped: Some(stopped.clone()), ..memory })?;
+    Ok(TargetStanding::Lost { stopped, is_news: true })
 }
 
 /// Keeps landed work under our own ref: with its branch gone, nothing else might hold it.

@@ -20,7 +20,7 @@ use crate::worker::Stop;
 use crate::{clock, failpoint};
 
 /// A candidate under test.
-pub(super) struct Test {
+pub(super) struct CandidateTest {
     id: tokio::task::Id,
     pub(super) cars: Vec<Approval>,
     /// Its base, and the tree of that.
@@ -84,7 +84,7 @@ impl Train {
             let commit = commit.clone();
             async move { gate::gate(&ctx, &commit, stopped).await }
         });
-        self.tests.push(Test {
+        self.tests.push(CandidateTest {
             id: handle.id(),
             cars: chain.links.iter().map(|(n, _)| approval(&self.cars[*n])).collect(),
             base: chain.base.clone(),

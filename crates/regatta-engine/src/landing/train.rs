@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 use super::chain::{Approval, Refusal};
 use super::gate::{self, Gate};
 use super::gc::{self, Gc, GcGuard};
-pub(crate) use super::ledger::Memory;
+pub(crate) use super::ledger::TrainMemory;
 use super::ledger::{Decision, Situation};
 use super::order::{Deps, in_order};
 use super::picture::{Picture, TestNow};
-use super::target::{self, Standing};
-use super::testing::Test;
+use super::target::{self, TargetStanding};
+use super::testing::CandidateTest;
 use super::unfinished;
 use crate::clock;
 use crate::context::Context;
@@ -105,7 +105,7 @@ pub(crate) async fn round(
 }
 
 /// A car that cannot move, for a reason outside of it.
-pub(super) struct Wait {
+pub(super) struct WaitingCar {
     pub(super) why: String,
     since: Instant,
 }
@@ -121,10 +121,10 @@ pub(super) struct Train {
     pub(super) begun: Vec<Car>,
     /// The dependencies of each car.
     deps: Deps,
-    pub(super) tests: Vec<Test>,
+    pub(super) tests: Vec<CandidateTest>,
     pub(super) gates: JoinSet<Result<Gate, LandError>>,
     retiring: JoinSet<()>,
-    pub(super) waiting: BTreeMap<TaskId, Wait>,
+    pub(super) waiting: BTreeMap<TaskId, WaitingCar>,
     picture: Picture,
     /// With `land.push`: the remote, and its target when last fetched.
     pub(super) remote: Option<(String, Option<Oid>)>,
@@ -338,7 +338,7 @@ impl Train {
                 target::look(&ctx.repository.repo, &ctx.repository.work, &target, local.as_ref())
             })
             .await?;
-        let Standing::Lost { stopped, is_news } = standing else { return Ok(None) };
+        let TargetStanding::Lost { stopped, is_news } = standing else { return Ok(None) };
         if is_news {
             self.ctx.say(stopped.why.clone());
             let text = format!("taken back: it is no longer on {}", self.ctx.repository.target);
@@ -551,7 +551,7 @@ impl Train {
         let steps: Vec<_> = cars.iter().map(|car| (car.task.clone(), step.clone())).collect();
         self.take_steps(&steps).await?;
         for car in cars {
-            let wait = Wait { why: why.to_owned(), since: Instant::now() };
+            let wait = WaitingCar { why: why.to_owned(), since: Instant::now() };
             self.waiting.insert(car.task.clone(), wait);
         }
         self.cars.retain(|car| !self.waiting.contains_key(&car.task));

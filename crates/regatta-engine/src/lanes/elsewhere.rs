@@ -7,8 +7,8 @@ use super::{Lane, Lanes};
 use crate::git::{Checkout, GitError, HeadRef, load_head};
 
 /// Maximum number of branches examined, and of places reported.
-const MOST: usize = 100;
-const TOLD: usize = 3;
+const MAX_BRANCHES: usize = 100;
+const PLACES_NAMED: usize = 3;
 
 impl Lanes {
     /// Branches, and worktrees on no branch, with commits made since then that `lane` does not have. Regatta's own
@@ -19,7 +19,7 @@ impl Lanes {
         target: &str,
         since: Timestamp,
     ) -> Result<Vec<String>, GitError> {
-        let (count, merged) = (format!("--count={MOST}"), format!("--no-merged={}", lane.head()?));
+        let (count, merged) = (format!("--count={MAX_BRANCHES}"), format!("--no-merged={}", lane.head()?));
         let flags = ["--sort=-committerdate", &count, &merged, "--format=%(refname) %(committerdate:unix)"];
         let listed = self.repo.real().arg("for-each-ref").args(flags).args(["--", "refs/heads/"]).text()?;
         let checkouts = self.repo.checkouts()?;
@@ -44,7 +44,7 @@ impl Lanes {
                 found.push(format!("no branch, at {}", checkout.path.display()));
             }
         }
-        found.truncate(TOLD);
+        found.truncate(PLACES_NAMED);
         Ok(found)
     }
 

@@ -13,7 +13,7 @@ use regatta_core::time::Timestamp;
 
 use super::staging::is_below;
 use super::{Lane, Lanes, SalvageRef};
-use crate::git::{ChangeKind, GitError, Oid, Place, copy_index, io, unique_suffix};
+use crate::git::{ChangeKind, CommandPlace, GitError, Oid, copy_index, io, unique_suffix};
 
 /// Files that were restored because they differed from the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Lanes {
 
     fn build_index(&self, lane: &Lane, head: &Oid, scratch: &Path) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
-        let place = Place { worktree: &lane.path, index: scratch, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index: scratch, objects: &objects, head: None };
         let git = || self.work.at_place(&place);
         // What Regatta's own git saw before any agent started: files untouched since need not be read.
         let manifest = self.load_record(&lane.task)?.is_some_and(|record| record.filled.is_some());

@@ -13,7 +13,7 @@ use crate::git::{GitError, Identity, Oid, Repo, clear_in_lane, head_oid, io, loc
 /// How long to wait for a lock in a lane while a process still has its working directory there.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Interval of the checks.
-const LOOK: Duration = Duration::from_millis(50);
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) fn load(repo: &Repo, git_dir: &Path) -> Result<Option<Oid>, GitError> {
     head_oid(repo, git_dir)
@@ -79,7 +79,7 @@ impl Lanes {
                     let stderr = String::new();
                     return Err(GitError::locked("git".to_owned(), Some(&lock), stderr));
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(LOCK_INTERVAL);
             }
         }
         Ok(())

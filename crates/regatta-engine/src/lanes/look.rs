@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::staging::{is_below, is_marker};
 use super::{Lane, Lanes};
-use crate::git::{DiffStyle, GitCommand, GitError, Oid, Place, copy_index, io, oid_line, quoted};
+use crate::git::{CommandPlace, DiffStyle, GitCommand, GitError, Oid, copy_index, io, oid_line, quoted};
 
 impl Lanes {
     /// How the lane's files differ from `against` now: committed, staged, unstaged and untracked work together.
@@ -62,7 +62,7 @@ impl Lanes {
     /// A command on the lane's files with the copied index; new objects go to the temporary directory.
     fn command(&self, lane: &Lane, scratch: &Path) -> Result<GitCommand, GitError> {
         let (index, objects) = (scratch.join("index"), scratch.join("objects"));
-        let place = Place { worktree: &lane.path, index: &index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index: &index, objects: &objects, head: None };
         Ok(self
             .work
             .at_place(&place)?

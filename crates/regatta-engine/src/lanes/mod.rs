@@ -104,12 +104,12 @@ pub struct LaneInfo {
     /// Why [`Lanes::prepare`] would have to heal it.
     pub broken: Option<&'static str>,
     /// Its purpose.
-    pub purpose: Purpose,
+    pub purpose: LanePurpose,
 }
 
 /// The purpose of a checkout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum LanePurpose {
     /// One task's work.
     Task,
     /// A task that only reads.
@@ -213,9 +213,9 @@ impl Lanes {
                 ready: record.ready,
                 broken,
                 purpose: match &record.reader {
-                    None => Purpose::Task,
-                    Some(_) if reader::is_gate(&record) => Purpose::Gate,
-                    Some(_) => Purpose::Reader,
+                    None => LanePurpose::Task,
+                    Some(_) if reader::is_gate(&record) => LanePurpose::Gate,
+                    Some(_) => LanePurpose::Reader,
                 },
             });
         }

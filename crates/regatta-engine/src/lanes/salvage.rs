@@ -8,7 +8,9 @@ use std::fs;
 use regatta_core::time::Timestamp;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, Identity, KEEP, Oid, Place, SALVAGE, Status, copy_index, oid_line, save_commit};
+use crate::git::{
+    CommandPlace, GitError, Identity, KEEP, Oid, SALVAGE, Status, copy_index, oid_line, save_commit,
+};
 use crate::landing::gc::GcGuard;
 
 /// The ref of saved work.
@@ -152,14 +154,14 @@ impl Lanes {
         index: &std::path::Path,
     ) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
-        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index, objects: &objects, head: None };
         self.work.at_place(&place)?.arg("read-tree").arg(commit).bytes().map(drop)
     }
 
     /// The tree of an index; `None` while it has conflicts.
     pub(super) fn write_tree(&self, lane: &Lane, index: &std::path::Path) -> Result<Option<Oid>, GitError> {
         let objects = self.work.objects_dir();
-        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index, objects: &objects, head: None };
         let ran = self.work.at_place(&place)?.durable().arg("write-tree").run()?;
         match ran.code {
             Some(0) => oid_line(&ran.stdout).map(Some),

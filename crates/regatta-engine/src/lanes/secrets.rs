@@ -9,7 +9,7 @@ use super::Lanes;
 use crate::redact::env_file;
 
 /// Longest `.env` that is read.
-const LONGEST: u64 = 1024 * 1024;
+const MAX_ENV_BYTES: u64 = 1024 * 1024;
 
 impl Lanes {
     /// The variables of the `.env` files that were brought into the task's lane, read from the user's checkout: an
@@ -20,7 +20,7 @@ impl Lanes {
         for path in brought_in.iter().filter(|path| env_file::is_env_file(path)) {
             let mut bytes = Vec::new();
             let file = File::open(self.checkout_root().join(path));
-            if file.and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)).is_ok() {
+            if file.and_then(|file| file.take(MAX_ENV_BYTES).read_to_end(&mut bytes)).is_ok() {
                 found.extend(env_file::variables(&String::from_utf8_lossy(&bytes)));
             }
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Lane, Lanes};
-use crate::git::{ChangeKind, GitError, Oid, Place, Status, is_state};
+use crate::git::{ChangeKind, CommandPlace, GitError, Oid, Status, is_state};
 use crate::landing::gc::GcGuard;
 
 /// Files at the root of a lane in which an agent reports to Regatta: they are read as evidence and belong to no commit.
@@ -56,7 +56,7 @@ impl Lanes {
 
     fn stage_once(&self, lane: &Lane, index: &Path, status: &Status) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
-        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index, objects: &objects, head: None };
         let list = |gone: bool| {
             let wanted = status.changes.iter().filter(|change| (change.kind == ChangeKind::Deleted) == gone);
             wanted

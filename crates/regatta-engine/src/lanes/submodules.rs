@@ -15,7 +15,8 @@ use regatta_core::time::Timestamp;
 use super::lane_head::{Move, log_move};
 use super::{Lane, Lanes};
 use crate::git::{
-    Expect, GitError, Identity, Oid, Place, RefEdit, RefOutcome, git_dir_of, io, read_head_in, replace_file,
+    CommandPlace, Expect, GitError, Identity, Oid, RefEdit, RefOutcome, git_dir_of, io, read_head_in,
+    replace_file,
 };
 
 /// A submodule as named by one superproject.
@@ -112,7 +113,7 @@ impl Lanes {
     fn is_dirty_inside(&self, lane: &Lane, submodule: &Submodule) -> Result<bool, GitError> {
         let Some(head) = read_head_in(&submodule.git_dir)? else { return Ok(true) };
         let (worktree, index, objects) = places(lane, submodule);
-        let place = Place { worktree: &worktree, index: &index, objects: &objects, head: Some(&head) };
+        let place = CommandPlace { worktree: &worktree, index: &index, objects: &objects, head: Some(&head) };
         Ok(!self.work.status_at(&place)?.is_clean())
     }
 
@@ -126,7 +127,7 @@ impl Lanes {
         if !modules.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             return Ok(Vec::new());
         }
-        let place = Place { worktree: &worktree, index: &index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &worktree, index: &index, objects: &objects, head: None };
         let listed = self.work.at_place(&place)?.args(["ls-files", "-s", "-z"]).bytes()?;
         let links =
             listed.split(|b| *b == 0).filter(|line| line.starts_with(b"160000 ")).filter_map(|line| {
@@ -201,7 +202,7 @@ impl Lanes {
         let dot_git = worktree.join(".git");
         fs::write(&dot_git, super::register::dot_git_content(&submodule.git_dir))
             .map_err(io("write", &dot_git))?;
-        let place = Place { worktree: &worktree, index: &index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &worktree, index: &index, objects: &objects, head: None };
         self.work.at_place(&place)?.args(["read-tree", "-m", "-u"]).arg(&submodule.wanted).bytes()?;
         Ok(None)
     }
@@ -219,7 +220,7 @@ impl Lanes {
             )));
         };
         let (worktree, index, objects) = places(lane, submodule);
-        let place = Place { worktree: &worktree, index: &index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &worktree, index: &index, objects: &objects, head: None };
         let two_way = self.work.at_place(&place)?.args(["read-tree", "-m", "-u"]);
         two_way.arg(&head).arg(&submodule.wanted).bytes()?;
         let (who, at) = (Identity::fallback(), Timestamp::from_millis(0));

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{Lane, Lanes};
-use crate::git::{GitError, Oid, Place, copy_index};
+use crate::git::{CommandPlace, GitError, Oid, copy_index};
 
 /// Files whose first word is a commit.
 const HEADS: [&str; 5] =
@@ -73,7 +73,7 @@ impl Lanes {
     /// Resolves every conflict of an index to one side, or to whichever exists.
     fn take_side(&self, lane: &Lane, index: &Path, side: u8) -> Result<(), GitError> {
         let objects = self.work.objects_dir();
-        let place = Place { worktree: &lane.path, index, objects: &objects, head: None };
+        let place = CommandPlace { worktree: &lane.path, index, objects: &objects, head: None };
         let listed = self.work.at_place(&place)?.args(["ls-files", "--unmerged", "-z"]).bytes()?;
         let mut chosen: BTreeMap<&[u8], (u8, &[u8])> = BTreeMap::new();
         for entry in listed.split(|byte| *byte == 0) {

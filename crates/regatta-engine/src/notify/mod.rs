@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::clock;
 use crate::context::Context;
-use place::Place;
+use place::SinkPlace;
 use teller::Teller;
 
 /// How long the end of a run waits for pending notifications.
@@ -111,7 +111,7 @@ impl Notifier {
                 post.inbox().settings = settings;
                 continue;
             }
-            let place = Place::new(&settings.ctx.repository.state_dir, &key);
+            let place = SinkPlace::new(&settings.ctx.repository.state_dir, &key);
             let inbox = Inbox { settings, upto: seq, working: false, idle: None, closing: false };
             let post = Arc::new(Post { inbox: Mutex::new(inbox), bell: Bell::new() });
             post.bell.notify_one();

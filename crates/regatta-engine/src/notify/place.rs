@@ -15,14 +15,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Where the position of one sink is stored.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct SinkPlace {
     file: PathBuf,
     lock: PathBuf,
 }
 
 /// The stored position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct SinkPosition {
     /// All events up to this one were sent, given up, or of no interest.
     pub(super) seq: u64,
     /// A daemon has worked and has not reported yet that nothing is left to do.
@@ -32,11 +32,11 @@ pub(super) struct Told {
 
 /// The right to notify, released when dropped, also by a crash.
 pub(super) struct Turn<'a> {
-    place: &'a Place,
+    place: &'a SinkPlace,
     _lock: File,
 }
 
-impl Place {
+impl SinkPlace {
     pub(super) fn new(state_dir: &Path, key: &str) -> Self {
         let dir = state_dir.join("notify");
         Self { file: dir.join(format!("{key}.json")), lock: dir.join(format!("{key}.lock")) }
@@ -59,7 +59,7 @@ impl Place {
 
 impl Turn<'_> {
     /// The stored position; `None` for a sink that is new, or whose file is unreadable.
-    pub(super) fn told(&self) -> io::Result<Option<Told>> {
+    pub(super) fn told(&self) -> io::Result<Option<SinkPosition>> {
         match std::fs::read(&self.place.file) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -68,7 +68,7 @@ impl Turn<'_> {
     }
 
     /// Stores it durably.
-    pub(super) fn remember(&self, told: Told) -> io::Result<()> {
+    pub(super) fn remember(&self, told: SinkPosition) -> io::Result<()> {
         let fresh = self.place.file.with_extension("json.new");
         let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
         file.write_all(&serde_json::to_vec(&told)?)?;
@@ -84,12 +84,12 @@ mod tests {
     #[tokio::test]
     async fn a_place_is_remembered_and_only_one_at_a_time_may_tell() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::new(dir.path(), "log-1");
+        let place = SinkPlace::new(dir.path(), "log-1");
         let turn = place.turn().await.unwrap();
         assert_eq!(turn.told().unwrap(), None);
-        let told = Told { seq: 7, owes_idle: true };
+        let told = SinkPosition { seq: 7, owes_idle: true };
         turn.remember(told).unwrap();
-        let other = Place::new(dir.path(), "log-1");
+        let other = SinkPlace::new(dir.path(), "log-1");
         assert!(tokio::time::timeout(LOOK_AGAIN * 3, other.turn()).await.is_err());
         drop(turn);
         assert_eq!(other.turn().await.unwrap().told().unwrap(), Some(told));

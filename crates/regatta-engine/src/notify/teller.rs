@@ -9,19 +9,19 @@ use regatta_core::notify::{Notification, NotifyKind};
 use regatta_store::StoreError;
 use tokio::sync::watch;
 
-use super::place::{Place, Told};
+use super::place::{SinkPlace, SinkPosition};
 use super::{Inbox, Post, Settings, command, webhook};
 use crate::persist::until_answered;
 
 /// Number of events read at once.
-const PAGE: usize = 512;
+const EVENTS_AT_ONCE: usize = 512;
 /// Maximum number of waiting notifications per sink. Older ones are dropped, with a warning.
 const WAITING: usize = 256;
 
 /// Notifies one sink.
 pub(super) struct Teller {
     post: Arc<Post>,
-    place: Place,
+    place: SinkPlace,
     cut: watch::Receiver<bool>,
     for_good: bool,
     /// Events up to here need not be read again.
@@ -70,7 +70,7 @@ pub(super) async fn over(mut cut: watch::Receiver<bool>) {
 }
 
 impl Teller {
-    pub(super) fn new(post: Arc<Post>, place: Place, cut: watch::Receiver<bool>, for_good: bool) -> Self {
+    pub(super) fn new(post: Arc<Post>, place: SinkPlace, cut: watch::Receiver<bool>, for_good: bool) -> Self {
         Self { post, place, cut, for_good, read: 0, warned: false }
     }
 
@@ -129,7 +129,7 @@ impl Teller {
         self.read = match turn.told()? {
             Some(told) if told.seq <= last => told.seq,
             _ => {
-                turn.remember(Told { seq: first, owes_idle: false })?;
+                turn.remember(SinkPosition { seq: first, owes_idle: false })?;
                 first
             }
         };
@@ -141,7 +141,8 @@ impl Teller {
         let mut waiting: VecDeque<Notification> = VecDeque::new();
         let (mut read, mut dropped) = (self.read, 0u32);
         while read < upto {
-            let events = until_answered(|| settings.ctx.services.store.events(read, None, PAGE)).await?;
+            let events =
+                until_answered(|| settings.ctx.services.store.events(read, None, EVENTS_AT_ONCE)).await?;
             let Some(last) = events.last() else { break };
             let seen = last.seq.min(upto);
             for event in events.iter().filter(|event| event.seq <= upto) {
@@ -176,7 +177,7 @@ impl Teller {
 
     async fn tell_event(&mut self, settings: &Settings, told: Notification, left: usize) -> Result<(), Stop> {
         let seq = told.seq.unwrap_or_default();
-        let place = Place::clone(&self.place);
+        let place = SinkPlace::clone(&self.place);
         let turn = tokio::select! {
             turn = place.turn() => turn?,
             () = over(self.cut.clone()) => return Err(Stop::Cut(left)),
@@ -187,7 +188,7 @@ impl Teller {
             return Ok(());
         }
         match self.deliver(settings, told).await {
-            true => turn.remember(Told { seq, ..before })?,
+            true => turn.remember(SinkPosition { seq, ..before })?,
             false => return Err(Stop::Cut(left)),
         }
         self.read = self.read.max(seq);
@@ -200,7 +201,7 @@ impl Teller {
             let turn = self.place.turn().await?;
             let told = turn.told()?.unwrap_or_default();
             if !told.owes_idle {
-                turn.remember(Told { owes_idle: true, ..told })?;
+                turn.remember(SinkPosition { owes_idle: true, ..told })?;
             }
         }
         Ok(())
@@ -210,7 +211,7 @@ impl Teller {
         if !NotifyKind::Idle.is_wanted(&settings.on) {
             return Ok(());
         }
-        let place = Place::clone(&self.place);
+        let place = SinkPlace::clone(&self.place);
         let turn = tokio::select! {
             turn = place.turn() => turn?,
             () = over(self.cut.clone()) => return Err(Stop::Cut(1)),
@@ -223,7 +224,7 @@ impl Teller {
             return Err(Stop::Cut(1));
         }
         if self.for_good {
-            turn.remember(Told { owes_idle: false, ..before })?;
+            turn.remember(SinkPosition { owes_idle: false, ..before })?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::{Identity, Shim, tree};
 
 /// The state of a run.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundRun {
     /// The tree has ended.
     Ended(Exit),
     /// The shim is alive: adopted.
@@ -39,29 +39,29 @@ pub enum Found {
 /// Determines the state of the run in this directory.
 ///
 /// An error of kind `WouldBlock` means that a shim is taking the directory at this moment: ask again.
-pub fn find(run_dir: &Path) -> io::Result<Found> {
+pub fn find(run_dir: &Path) -> io::Result<FoundRun> {
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
         return Ok(ended(record));
     }
-    let Some(lock) = load_lock(run_dir)? else { return Ok(Found::NeverStarted) };
+    let Some(lock) = load_lock(run_dir)? else { return Ok(FoundRun::NeverStarted) };
     let agent = record::load::<ShimRecord>(run_dir, record::SHIM)?.map(|record| record.agent);
     if lock.shim.is_alive()
         && let Ok(pidfd) = tree::pidfd(lock.shim.pid, lock.shim.starttime)
     {
-        return Ok(Found::Alive(Shim::new(pidfd, run_dir, &lock.run_id, lock.shim, agent, false)));
+        return Ok(FoundRun::Alive(Shim::new(pidfd, run_dir, &lock.run_id, lock.shim, agent, false)));
     }
     // It may have written its record and ended between the two reads.
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {
         return Ok(ended(record));
     }
-    Ok(Found::Lost { run_id: lock.run_id, shim: lock.shim, agent })
+    Ok(FoundRun::Lost { run_id: lock.run_id, shim: lock.shim, agent })
 }
 
 /// A shim that recorded itself as lost had seen its launcher die before it started anything.
-fn ended(record: ExitRecord) -> Found {
+fn ended(record: ExitRecord) -> FoundRun {
     match record.exit {
-        Exit::Lost => Found::NeverStarted,
-        exit => Found::Ended(exit),
+        Exit::Lost => FoundRun::NeverStarted,
+        exit => FoundRun::Ended(exit),
     }
 }
 

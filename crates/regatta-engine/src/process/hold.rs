@@ -25,7 +25,7 @@ const LOOKED_AT: Duration = Duration::from_secs(2);
 /// How long a killed process may take to disappear.
 const GOING: Duration = Duration::from_secs(15);
 /// Interval between two checks.
-const PAUSE: Duration = Duration::from_millis(20);
+const HOLD_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The result of clearing a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn take(path: &Path) -> Result<File, String> {
         if begun.elapsed() > LOOKED_AT {
             return Err(format!("another process tree works in this lane ({} is locked)", path.display()));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(HOLD_INTERVAL);
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn vacate(
         if begun.elapsed() > GOING {
             return Ok(Vacated::Held);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(HOLD_INTERVAL);
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
             (start("/lanes/t", "t.3.run-1"), start("/other/t", "t.3.run-1"), start("/lanes/t", "u.1.run-1"));
         // Its environment is visible only once it has become `sleep`.
         while !carries_name(ours.id()) || !carries_name(elsewhere.id()) || !carries_name(other.id()) {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(HOLD_INTERVAL);
         }
         assert_eq!(vacate(&path, "t", Some(Path::new("/lanes/t")), true).unwrap(), Vacated::Free(1));
         ours.wait().unwrap();

@@ -32,7 +32,7 @@ pub mod tail;
 pub(crate) mod tree;
 mod wakeup;
 
-pub use find::{Found, find};
+pub use find::{FoundRun, find};
 pub use handle::Shim;
 pub(crate) use handle::kill_every_tree;
 pub(crate) use holes::Bound;

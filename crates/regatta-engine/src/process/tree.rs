@@ -130,7 +130,7 @@ pub(crate) fn everybody_else() -> impl Iterator<Item = Member> {
 
 /// Kills every live process that carries the run's marker, and returns their number.
 ///
-/// For a run whose shim is [`Lost`](super::Found::Lost). It never signals the calling process. It blocks (usually for
+/// For a run whose shim is [`Lost`](super::FoundRun::Lost). It never signals the calling process. It blocks (usually for
 /// milliseconds, ten seconds if the kernel does not let a process die). A process that cleared its environment is not
 /// found this way: only a living shim finds it.
 pub fn sweep(run_id: &str) -> usize {

@@ -15,7 +15,7 @@ use crate::agents::is_session_id;
 /// How deep below its directory an agent stores conversations: codex has year, month, day.
 const DEPTH: usize = 4;
 /// Maximum size of a conversation in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_CONVERSATION_BYTES: u64 = 1 << 30;
 
 /// The result for a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn find(dir: &Path, is_it: &dyn Fn(&str) -> bool, depth: usize) -> Op
 /// Copies `source` to `place` below `to`, or extends an existing copy.
 fn copy(source: &Path, to: &Path, place: &Path) -> io::Result<()> {
     let mut source = open_plain(OpenOptions::new().read(true), source)?;
-    if source.metadata()?.len() > MOST {
+    if source.metadata()?.len() > MAX_CONVERSATION_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut dir = to.to_owned();

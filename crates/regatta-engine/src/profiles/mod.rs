@@ -25,9 +25,9 @@ pub(crate) use carry::{Carried, carry};
 pub(crate) use notebook::Notebook;
 
 /// When to retry a quota whose end was not stated.
-const UNSTATED: Duration = Duration::from_secs(30 * 60);
+const QUOTA_RETRY: Duration = Duration::from_secs(30 * 60);
 /// Extra time for a limit whose stated end has passed, or is now: its clock and ours differ.
-const SHORTEST: Duration = Duration::from_secs(60);
+const SHORTEST_QUOTA: Duration = Duration::from_secs(60);
 
 /// The configured profiles with `~` in their values expanded.
 pub(crate) fn resolved(profiles: &[Profile], environment: &Environment) -> Vec<Profile> {
@@ -181,7 +181,7 @@ impl Context {
 
 /// Until when a spent quota is not tried again.
 pub(crate) fn end_of_quota(stated: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    stated.map_or_else(|| now.plus(UNSTATED), |until| until.max(now.plus(SHORTEST)))
+    stated.map_or_else(|| now.plus(QUOTA_RETRY), |until| until.max(now.plus(SHORTEST_QUOTA)))
 }
 
 /// The attempt whose conversation the next attempt of `agent` would resume.

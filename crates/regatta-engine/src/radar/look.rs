@@ -13,7 +13,7 @@ use regatta_core::time::Timestamp;
 use regatta_store::{Store, StoreError};
 
 use super::history::History;
-use super::memory::{Den, Memory};
+use super::memory::{Den, RadarMemory};
 use super::subjects::{Source, Subject, Traces, gather};
 use crate::clock;
 use crate::git::{GitError, Oid, Quarantine, merges, touched};
@@ -48,7 +48,7 @@ pub struct Look {
 }
 
 /// A subject whose work was found.
-struct Found {
+struct FoundWork {
     subject: Subject,
     head: Oid,
     /// The commit its lane was made from, if known.
@@ -59,7 +59,7 @@ struct Found {
 
 /// A subject whose own changes are known.
 struct Placed {
-    found: Found,
+    found: FoundWork,
     base: Oid,
     /// The subjects whose work it contains, as positions in the list.
     contains: BTreeSet<usize>,
@@ -138,9 +138,9 @@ impl Looking {
         &self,
         subjects: Vec<Subject>,
         quarantine: &Quarantine,
-        memory: &mut Memory,
+        memory: &mut RadarMemory,
         unread: &mut Vec<(TaskId, String)>,
-    ) -> Result<Vec<Found>, RadarError> {
+    ) -> Result<Vec<FoundWork>, RadarError> {
         let mut found = Vec::new();
         let mut captures: BTreeMap<TaskId, Capture> = BTreeMap::new();
         for subject in subjects {
@@ -173,14 +173,14 @@ impl Looking {
                     }
                 }
             };
-            found.push(Found { subject, head, made_from, beyond_reading });
+            found.push(FoundWork { subject, head, made_from, beyond_reading });
         }
         memory.keep_lanes(captures);
         Ok(found)
     }
 
     /// What each of them changed; subjects without changes are left out.
-    fn place_all(&self, found: Vec<Found>, quarantine: &Quarantine) -> Result<Vec<Placed>, RadarError> {
+    fn place_all(&self, found: Vec<FoundWork>, quarantine: &Quarantine) -> Result<Vec<Placed>, RadarError> {
         self.go_on()?;
         let work = self.lanes.work();
         let heads: BTreeSet<Oid> = found.iter().map(|found| found.head.clone()).collect();
@@ -232,7 +232,7 @@ impl Looking {
         &self,
         placed: &[Placed],
         quarantine: &Quarantine,
-        memory: &mut Memory,
+        memory: &mut RadarMemory,
     ) -> Result<(Vec<Finding>, usize), RadarError> {
         self.go_on()?;
         let work = self.lanes.work();
@@ -309,7 +309,7 @@ impl Looking {
     }
 }
 
-impl Found {
+impl FoundWork {
     /// Whether its agent may still write what it declared.
     fn means_to_write(&self) -> bool {
         matches!(self.subject.source, Source::Lane(..)) && !self.subject.writes.is_empty()

@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 
 /// How pairs of commits merge, and what lanes contained.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(super) struct RadarMemory {
     version: u32,
     /// Grows with every scan.
     look: u64,
@@ -57,11 +57,11 @@ impl Den {
     }
 
     /// What is remembered, and the quarantine for new objects.
-    pub(super) fn open(&self) -> Result<(Memory, Quarantine), GitError> {
+    pub(super) fn open(&self) -> Result<(RadarMemory, Quarantine), GitError> {
         let bytes = fs::read(self.dir.join("memory.json")).unwrap_or_default();
-        let mut memory: Memory = serde_json::from_slice(&bytes).unwrap_or_default();
+        let mut memory: RadarMemory = serde_json::from_slice(&bytes).unwrap_or_default();
         if memory.version != VERSION {
-            memory = Memory { version: VERSION, ..Memory::default() };
+            memory = RadarMemory { version: VERSION, ..RadarMemory::default() };
         }
         // Captured lanes are in there; how pairs merge is valid without it.
         if memory.made > MOST_MADE || !self.dir.join("objects").is_dir() {
@@ -74,7 +74,7 @@ impl Den {
     }
 
     /// Stores the results.
-    pub(super) fn close(self, mut memory: Memory, sighting: &Sighting) -> Result<(), GitError> {
+    pub(super) fn close(self, mut memory: RadarMemory, sighting: &Sighting) -> Result<(), GitError> {
         memory.forget_old();
         let json = serde_json::to_vec(&memory).expect("our own values serialise");
         replace_file(&self.dir.join("memory.json"), &json)?;
@@ -86,7 +86,7 @@ impl Den {
     }
 }
 
-impl Memory {
+impl RadarMemory {
     pub(super) fn lane(&self, task: &TaskId) -> Option<&Capture> {
         self.lanes.get(task)
     }

@@ -21,4 +21,4 @@ mod watch;
 pub(crate) use counsel::counsel;
 pub use look::{Look, RadarError, look};
 pub use memory::last_sighting;
-pub(crate) use watch::{Seen, Watch};
+pub(crate) use watch::{LookOutcome, RadarWatch};

@@ -20,17 +20,17 @@ use crate::context::Context;
 use crate::persist::until_answered;
 
 /// After a change, a scan waits for this fraction of the interval, so that one scan sees several changes.
-const SETTLING: u32 = 15;
+const SETTLING_SHARE: u32 = 15;
 /// The same without an interval.
 const SETTLING_AT_MOST: Duration = Duration::from_secs(2);
 /// The pause between two scans is at least this many times the duration of the last.
-const REST: u32 = 20;
+const REST_FACTOR: u32 = 20;
 /// Maximum number of files that an event names.
 const MOST_FILES: usize = 10;
 
 /// When the engine scanned, and what it has reported.
-pub(crate) struct Watch {
-    looking: Option<JoinHandle<Seen>>,
+pub(crate) struct RadarWatch {
+    looking: Option<JoinHandle<LookOutcome>>,
     give_up: Arc<AtomicBool>,
     /// Something changed that no scan has seen.
     stirred: bool,
@@ -40,12 +40,12 @@ pub(crate) struct Watch {
 }
 
 /// The result of a scan.
-pub(crate) struct Seen {
+pub(crate) struct LookOutcome {
     told: BTreeSet<String>,
     took: Duration,
 }
 
-impl Watch {
+impl RadarWatch {
     pub(crate) fn new() -> Self {
         Self {
             looking: None,
@@ -68,14 +68,15 @@ impl Watch {
         if !radar.enabled || self.looking.is_some() {
             return None;
         }
-        let settling =
-            radar.interval.map_or(SETTLING_AT_MOST, |interval| (interval / SETTLING).min(SETTLING_AT_MOST));
+        let settling = radar
+            .interval
+            .map_or(SETTLING_AT_MOST, |interval| (interval / SETTLING_SHARE).min(SETTLING_AT_MOST));
         let wait = match (self.stirred, radar.interval) {
             (true, _) => settling,
             (false, Some(interval)) if at_work > 1 => interval,
             (false, _) => return None,
         };
-        Some(wait.max(self.took * REST).saturating_sub(self.last.elapsed()))
+        Some(wait.max(self.took * REST_FACTOR).saturating_sub(self.last.elapsed()))
     }
 
     /// Starts a scan if it is due.
@@ -88,7 +89,7 @@ impl Watch {
     }
 
     /// Resolves when a scan has ended; never without one.
-    pub(crate) async fn ended(&mut self) -> Option<Seen> {
+    pub(crate) async fn ended(&mut self) -> Option<LookOutcome> {
         match &mut self.looking {
             // A defect in here must not end the engine: it continues without this scan.
             Some(looking) => looking.await.ok(),
@@ -97,7 +98,7 @@ impl Watch {
     }
 
     /// Takes in the result.
-    pub(crate) fn take(&mut self, seen: Option<Seen>) {
+    pub(crate) fn take(&mut self, seen: Option<LookOutcome>) {
         self.looking = None;
         self.last = Instant::now();
         if let Some(seen) = seen {
@@ -107,7 +108,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RadarWatch {
     fn drop(&mut self) {
         self.give_up.store(true, Ordering::Relaxed);
         if let Some(looking) = &self.looking {
@@ -116,7 +117,11 @@ impl Drop for Watch {
     }
 }
 
-async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BTreeSet<String>) -> Seen {
+async fn look_and_tell(
+    ctx: Arc<Context>,
+    give_up: Arc<AtomicBool>,
+    mut told: BTreeSet<String>,
+) -> LookOutcome {
     let begun = Instant::now();
     let looked =
         look(ctx.services.store.as_ref(), &ctx.repository.lanes, &ctx.repository.target, give_up).await;
@@ -139,7 +144,7 @@ async fn look_and_tell(ctx: Arc<Context>, give_up: Arc<AtomicBool>, mut told: BT
             }
         }
     }
-    Seen { told, took }
+    LookOutcome { told, took }
 }
 
 /// The name under which a finding is reported once: these two tasks, in these attempts. Agents change files all the

@@ -2,7 +2,7 @@
 
 /// What is found at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum PasswordSeen {
     No,
     /// More text could make an address of it.
     Perhaps,
@@ -13,29 +13,32 @@ pub(super) enum Seen {
 /// What stands between the scheme and the user. JSON may escape its slashes.
 pub(super) const SIGNS: [&str; 2] = ["://", ":\\/\\/"];
 /// Longer parts of an address are none.
-const LONGEST: usize = 1024;
+const MAX_AUTHORITY: usize = 1024;
 
 /// Is there a password behind the sign at the beginning of `rest`?
-pub(super) fn find(rest: &[u8], at_end: bool) -> Seen {
+pub(super) fn find(rest: &[u8], at_end: bool) -> PasswordSeen {
     for sign in SIGNS.map(str::as_bytes) {
         let common = rest.len().min(sign.len());
         if rest[..common] != sign[..common] {
             continue;
         }
         if common < sign.len() {
-            return if at_end { Seen::No } else { Seen::Perhaps };
+            return if at_end { PasswordSeen::No } else { PasswordSeen::Perhaps };
         }
-        let authority = rest[common..].iter().take(LONGEST).take_while(|byte| is_authority(**byte)).count();
-        if !at_end && authority < LONGEST && common + authority == rest.len() {
-            return Seen::Perhaps;
+        let authority =
+            rest[common..].iter().take(MAX_AUTHORITY).take_while(|byte| is_authority(**byte)).count();
+        if !at_end && authority < MAX_AUTHORITY && common + authority == rest.len() {
+            return PasswordSeen::Perhaps;
         }
         let authority = &rest[common..common + authority];
-        let Some(at) = authority.iter().rposition(|byte| *byte == b'@') else { return Seen::No };
-        let Some(colon) = authority[..at].iter().position(|byte| *byte == b':') else { return Seen::No };
+        let Some(at) = authority.iter().rposition(|byte| *byte == b'@') else { return PasswordSeen::No };
+        let Some(colon) = authority[..at].iter().position(|byte| *byte == b':') else {
+            return PasswordSeen::No;
+        };
         let length = at - colon - 1;
-        return if length == 0 { Seen::No } else { Seen::Yes(common + colon + 1, length) };
+        return if length == 0 { PasswordSeen::No } else { PasswordSeen::Yes(common + colon + 1, length) };
     }
-    Seen::No
+    PasswordSeen::No
 }
 
 /// What may stand between `//` and the path.

@@ -1,6 +1,6 @@
 //! Tokens known by their looks.
 
-use super::Found;
+use super::FoundSecret;
 
 /// A prefix and a run of characters behind it.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Shape {
     }
 
     /// Is there such a token at the beginning of `rest`?
-    pub(super) fn find(&'static self, rest: &[u8], at_end: bool) -> Found {
+    pub(super) fn find(&'static self, rest: &[u8], at_end: bool) -> FoundSecret {
         let prefix = self.prefix.as_bytes();
         let common = rest.len().min(prefix.len());
         let same = match self.keep_prefix {
@@ -89,20 +89,20 @@ impl Shape {
             false => rest[..common] == prefix[..common],
         };
         if !same {
-            return Found::Nothing;
+            return FoundSecret::Nothing;
         }
         let run = rest[common..].iter().take(self.min).take_while(|byte| self.takes(**byte)).count();
         if run == self.min && self.inner.is_some_and(|inner| !self.holds(inner, rest)) {
             let open = rest.len() < HEADER && rest.iter().all(|byte| self.takes(*byte));
-            return if open && !at_end { Found::Undecided } else { Found::Nothing };
+            return if open && !at_end { FoundSecret::Undecided } else { FoundSecret::Nothing };
         }
         if run == self.min {
             let (kept, masked) = if self.keep_prefix { (common, run) } else { (0, common + run) };
-            Found::Token(kept, masked, self)
+            FoundSecret::Token(kept, masked, self)
         } else if !at_end && common + run == rest.len() {
-            Found::Undecided
+            FoundSecret::Undecided
         } else {
-            Found::Nothing
+            FoundSecret::Nothing
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Value {
 }
 
 /// Whether a value is there.
-pub(super) enum Seen {
+pub(super) enum ValueSeen {
     No,
     /// More text could make it so.
     Perhaps,
@@ -88,22 +88,22 @@ impl Value {
     }
 
     /// Is it at the beginning of `rest`?
-    pub(super) fn find(&self, rest: &[u8], at_end: bool, before: &Before) -> Seen {
+    pub(super) fn find(&self, rest: &[u8], at_end: bool, before: &Before) -> ValueSeen {
         if !rest.starts_with(&self.bytes) {
             let could_be = !at_end && rest.len() < self.bytes.len() && self.bytes.starts_with(rest);
-            return if could_be { Seen::Perhaps } else { Seen::No };
+            return if could_be { ValueSeen::Perhaps } else { ValueSeen::No };
         }
         if !self.is_number {
-            return Seen::Yes { quoted: false };
+            return ValueSeen::Yes { quoted: false };
         }
         if matches!(before, [.., b'0'..=b'9' | b'.']) {
-            return Seen::No;
+            return ValueSeen::No;
         }
         match &rest[self.bytes.len()..] {
-            [] | [b'.'] if !at_end => Seen::Perhaps,
-            [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => Seen::No,
+            [] | [b'.'] if !at_end => ValueSeen::Perhaps,
+            [b'0'..=b'9', ..] | [b'.', b'0'..=b'9', ..] => ValueSeen::No,
             // Behind a key, and that key not itself inside a text.
-            _ => Seen::Yes {
+            _ => ValueSeen::Yes {
                 quoted: matches!(before, [.., quoting, b'"', b':'] | [quoting, b'"', b':', b' '] if *quoting != b'\\'),
             },
         }

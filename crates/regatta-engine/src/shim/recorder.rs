@@ -22,7 +22,7 @@ const CHUNK: usize = 64 * 1024;
 /// they exit: what does not fit is lost, including their last message.
 const ROOM: usize = 512 * 1024;
 /// Interval of retries on a full disk, and of checks once the tree has ended.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const FULL_DISK_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const LAST_TRIES: usize = 50;
 
 /// Pipes from an agent, each with its file.
@@ -176,7 +176,7 @@ impl Stream<'_> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_full(&error) && tries > 0 => {
                     let mut watched = [PollFd::new(over, PollFlags::IN)];
-                    if poll(&mut watched, Some(&PATIENCE)).is_ok_and(|n| n > 0) {
+                    if poll(&mut watched, Some(&FULL_DISK_RETRY)).is_ok_and(|n| n > 0) {
                         std::thread::sleep(Duration::from_millis(200));
                         tries -= 1;
                     }

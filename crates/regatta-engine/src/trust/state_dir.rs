@@ -13,7 +13,7 @@ use crate::git::{Repo, absent_is_none, hex, io, replace_file};
 
 /// What there is.
 #[derive(Debug)]
-pub enum Standing {
+pub enum StateDirStanding {
     /// Nothing.
     Absent,
     /// A directory that this user's Regatta made.
@@ -28,42 +28,42 @@ pub enum Standing {
 const ID: &str = "id";
 
 /// Looks without changing anything and without running git.
-pub fn standing(repo: &Repo) -> Result<Standing, TrustError> {
+pub fn standing(repo: &Repo) -> Result<StateDirStanding, TrustError> {
     let dir = &repo.state_dir;
     let Some(meta) = absent_is_none(fs::symlink_metadata(dir)).map_err(io("look at", dir))? else {
-        return Ok(Standing::Absent);
+        return Ok(StateDirStanding::Absent);
     };
     let shown = dir.display();
     if meta.is_symlink() {
-        return Ok(Standing::Refused(format!("{shown} is a symbolic link")));
+        return Ok(StateDirStanding::Refused(format!("{shown} is a symbolic link")));
     }
     if !meta.is_dir() {
-        return Ok(Standing::Refused(format!("{shown} is not a directory")));
+        return Ok(StateDirStanding::Refused(format!("{shown} is not a directory")));
     }
     if meta.uid() != rustix::process::geteuid().as_raw() {
-        return Ok(Standing::Refused(format!("{shown} belongs to another user")));
+        return Ok(StateDirStanding::Refused(format!("{shown} belongs to another user")));
     }
     let book = Book::open(repo)?;
     let id = id_in(dir);
     let known = book.states().iter().any(|mark| mark.inode == meta.ino() && Some(&mark.id) == id.as_ref());
     if known {
-        return Ok(Standing::Ours);
+        return Ok(StateDirStanding::Ours);
     }
     // A process that died while it made the directory leaves it empty; nobody gains anything by that.
     let entries = fs::read_dir(dir).map_err(io("list", dir))?;
     let is_empty = entries.flatten().all(|entry| entry.file_name() == ID);
-    Ok(if is_empty { Standing::Absent } else { Standing::Foreign })
+    Ok(if is_empty { StateDirStanding::Absent } else { StateDirStanding::Foreign })
 }
 
 /// Makes the directory, or checks that it may be used. Paths below it that git tracks are refused.
 pub fn make(repo: &Repo) -> Result<(), TrustError> {
     refuse_tracked(repo)?;
-    if let Standing::Ours = standing(repo)? {
+    if let StateDirStanding::Ours = standing(repo)? {
         return protect(&repo.state_dir);
     }
     Book::open(repo)?.update(repo, |book| match standing(repo)? {
-        Standing::Ours => protect(&repo.state_dir),
-        Standing::Absent => claim(repo, book),
+        StateDirStanding::Ours => protect(&repo.state_dir),
+        StateDirStanding::Absent => claim(repo, book),
         other => Err(refusal(repo, &other)),
     })
 }
@@ -71,7 +71,7 @@ pub fn make(repo: &Repo) -> Result<(), TrustError> {
 /// Refuses a directory that may not be used, for commands that only read it.
 pub fn check(repo: &Repo) -> Result<(), TrustError> {
     match standing(repo)? {
-        Standing::Ours | Standing::Absent => Ok(()),
+        StateDirStanding::Ours | StateDirStanding::Absent => Ok(()),
         other => Err(refusal(repo, &other)),
     }
 }
@@ -80,15 +80,15 @@ pub fn check(repo: &Repo) -> Result<(), TrustError> {
 pub fn adopt(repo: &Repo) -> Result<(), TrustError> {
     refuse_tracked(repo)?;
     match standing(repo)? {
-        refused @ Standing::Refused(_) => Err(refusal(repo, &refused)),
+        refused @ StateDirStanding::Refused(_) => Err(refusal(repo, &refused)),
         _ => Book::open(repo)?.update(repo, |book| claim(repo, book)),
     }
 }
 
-fn refusal(repo: &Repo, standing: &Standing) -> TrustError {
+fn refusal(repo: &Repo, standing: &StateDirStanding) -> TrustError {
     let shown = repo.state_dir.display();
     match standing {
-        Standing::Refused(why) => TrustError::Refused {
+        StateDirStanding::Refused(why) => TrustError::Refused {
             message: format!("{why}, so Regatta does not use it"),
             hint: format!("look at {shown}, and remove it if you do not need it"),
         },

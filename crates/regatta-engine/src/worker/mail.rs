@@ -13,8 +13,8 @@ use crate::clock;
 use crate::persist::until_answered;
 use crate::templates::{self, Text};
 
-/// So many are told at once; the others with the next attempt.
-const MOST: usize = 50;
+/// Messages that one attempt gets at most; the others come with the next attempt.
+const MESSAGES_PER_ATTEMPT: usize = 50;
 
 /// Messages, and the words in which they are put.
 pub(super) struct Mail {
@@ -29,7 +29,7 @@ impl Worker {
             return Mail { messages: Vec::new(), text: None };
         }
         let name = MemberName::from(self.claim.task.clone());
-        let query = InboxQuery { unread: true, limit: MOST, ..InboxQuery::default() };
+        let query = InboxQuery { unread: true, limit: MESSAGES_PER_ATTEMPT, ..InboxQuery::default() };
         let messages = match until_answered(|| self.ctx.services.store.inbox(&name, &query)).await {
             Ok(messages) => messages,
             Err(error) => {

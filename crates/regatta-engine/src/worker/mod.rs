@@ -44,7 +44,7 @@ use crate::lanes::Lane;
 use crate::meter::Meter;
 use crate::persist::until_answered;
 use crate::process::hold::{self, Vacated};
-use crate::process::{Found, LaunchError, OVERDUE, Shim, StopRequest, find, sweep};
+use crate::process::{FoundRun, LaunchError, OVERDUE, Shim, StopRequest, find, sweep};
 use crate::redact::Redactor;
 use crate::{clock, failpoint, leftovers};
 use patience::Patience;
@@ -273,25 +273,25 @@ impl Worker {
             return self.judge(&site, exit).await;
         }
         match found {
-            Found::Alive(shim) => {
+            FoundRun::Alive(shim) => {
                 if matches!(state, TaskState::Claimed { .. }) {
                     self.record.started_at = Some(clock::now());
                     self.started(&shim).await?;
                 }
                 self.attend(&site, shim, true).await
             }
-            Found::Ended(exit) => self.after_exit(&site, exit).await,
-            Found::Lost { run_id, .. } => {
+            FoundRun::Ended(exit) => self.after_exit(&site, exit).await,
+            FoundRun::Lost { run_id, .. } => {
                 sweep_all(run_id).await;
                 self.vacate(Some(&site.lane.path)).await?;
                 self.after_exit(&site, Exit::Lost).await
             }
             // It was started, and what tells of it is gone: somebody removed it.
-            Found::NeverStarted if matches!(state, TaskState::Running { .. }) => {
+            FoundRun::NeverStarted if matches!(state, TaskState::Running { .. }) => {
                 self.vacate(Some(&site.lane.path)).await?;
                 self.after_exit(&site, Exit::Lost).await
             }
-            Found::NeverStarted => {
+            FoundRun::NeverStarted => {
                 self.never_began("the run that claimed it ended before its agent was started").await
             }
         }
@@ -402,15 +402,15 @@ impl Worker {
     /// Whatever the attempt started is over before its task says so: the next one works in the same lane.
     async fn end_tree(&self) {
         match find_settled(&self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt)).await {
-            Ok(Found::Alive(shim)) => {
+            Ok(FoundRun::Alive(shim)) => {
                 let request = StopRequest::Asked("nobody can go on with it".to_owned());
                 let _ = shim.kill_now(&request);
                 if shim.wait_at_most(OVERDUE, request.into()).await == Exit::Lost {
                     sweep_all(shim.run_id().to_owned()).await;
                 }
             }
-            Ok(Found::Lost { run_id, .. }) => sweep_all(run_id).await,
-            Ok(Found::Ended(_) | Found::NeverStarted) | Err(_) => {}
+            Ok(FoundRun::Lost { run_id, .. }) => sweep_all(run_id).await,
+            Ok(FoundRun::Ended(_) | FoundRun::NeverStarted) | Err(_) => {}
         }
     }
 
@@ -490,7 +490,7 @@ impl Worker {
 }
 
 /// Looks for the attempt's shim; one that is just starting is asked for again.
-async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<Found> {
+async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<FoundRun> {
     loop {
         match find(run_dir) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {

@@ -10,7 +10,7 @@ const TRIES: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// No new try begins after this: a lock that stays has been waited for long enough by then.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST_SETTLING: Duration = Duration::from_secs(30);
 
 /// How often one step of a worker has been tried.
 pub(super) struct Patience {
@@ -26,7 +26,7 @@ impl Patience {
 
     /// Whether to try again, after a pause. Whoever stops the worker ends the pause.
     pub(super) async fn allows(&mut self, worker: &Worker, error: &WorkerError) -> bool {
-        if self.tries >= TRIES || self.since.elapsed() > LONGEST || !worker.may_pass(error) {
+        if self.tries >= TRIES || self.since.elapsed() > LONGEST_SETTLING || !worker.may_pass(error) {
             return false;
         }
         let mut stop = worker.stop.clone();

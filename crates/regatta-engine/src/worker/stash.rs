@@ -7,8 +7,8 @@ use regatta_core::event::EventBody;
 use super::{Site, Worker, WorkerError};
 use crate::git::{Oid, Stash, parse_stashes};
 
-/// So many are looked for in an agent's work, the newest.
-const MOST: usize = 20;
+/// Stashes that are looked for in an agent's work at most, the newest.
+const MAX_STASHES: usize = 20;
 
 fn list_of(run_dir: &Path) -> PathBuf {
     run_dir.join("stashes")
@@ -69,7 +69,7 @@ impl Worker {
         let taken = self
             .git(site, move |ctx, lane| {
                 let now = ctx.repository.repo.stashes()?;
-                for stash in before.into_iter().rev().take(MOST) {
+                for stash in before.into_iter().rev().take(MAX_STASHES) {
                     let is_gone = !now.contains(&stash);
                     if ctx.repository.work.has_commit(&stash.commit)?
                         && ctx.repository.work.has_stash(&stash, is_gone, &lane.base, &head)?

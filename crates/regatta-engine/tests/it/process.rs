@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use regatta_engine::process::{ExitRecord, Found, Identity, Launch, Shim, Stdin, Supervisor, find, sweep};
+use regatta_engine::process::{ExitRecord, FoundRun, Identity, Launch, Shim, Stdin, Supervisor, find, sweep};
 
 const SHIM_EXE: &str = env!("CARGO_BIN_EXE_regatta-test-shim");
 
@@ -117,7 +117,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 async fn adopted(run_dir: &Path) -> Shim {
     match find(run_dir).unwrap() {
-        Found::Alive(shim) => shim,
+        FoundRun::Alive(shim) => shim,
         other => panic!("expected a living shim, found {other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regatta_core::crew::{Asker, Fit, fit};
 use regatta_core::id::TaskId;
 use regatta_engine::clock;
-use regatta_engine::crew::Watch;
+use regatta_engine::crew::MemberWatch;
 use regatta_engine::tokens::{fresh_token, token_hash};
 use regatta_store::{self as store, BOARD_QUEUE, Claim, Member, ReadyKey, RequestId, Store, StoreError};
 use tokio::time::Instant;
@@ -158,7 +158,7 @@ async fn suiting(store: &dyn Store, member: &Member) -> Result<Vec<TaskId>, Refu
 async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) -> Result<Taken, Refusal> {
     let deadline = patience.map(|patience| Instant::now() + patience);
     let mut changes = store.subscribe().await?;
-    let mut watch = Watch::default();
+    let mut watch = MemberWatch::default();
     loop {
         changes.borrow_and_update();
         watch.look(store).await?;

@@ -6,7 +6,7 @@ use regatta_core::crew::{MemberName, Role};
 use regatta_core::session::SessionKind;
 use regatta_core::state::TaskState;
 use regatta_engine::clock;
-use regatta_engine::crew::Watch;
+use regatta_engine::crew::MemberWatch;
 use regatta_engine::process::Identity;
 use regatta_engine::session::{node_name, node_of};
 use regatta_store::{
@@ -192,7 +192,7 @@ pub fn leader() -> Role {
 /// Registers a leader as soon as there is none.
 async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refusal> {
     let mut changes = store.subscribe().await?;
-    let mut watch = Watch::default();
+    let mut watch = MemberWatch::default();
     loop {
         changes.borrow_and_update();
         watch.look(store).await?;

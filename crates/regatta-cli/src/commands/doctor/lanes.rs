@@ -3,7 +3,7 @@
 use regatta_core::state::TaskState;
 use regatta_engine::git::StaleLock;
 use regatta_engine::lanes::Lanes;
-use regatta_engine::process::{Found, find};
+use regatta_engine::process::{FoundRun, find};
 use regatta_engine::session::is_certainly_dead;
 use regatta_engine::trust::{self, Aside, state_dir};
 use regatta_store::Store;
@@ -26,7 +26,9 @@ pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec
         let run_dir = |task: &str, n: u32| project.repo.state_dir.join("runs").join(task).join(n.to_string());
         let live = claims
             .iter()
-            .filter(|claim| matches!(find(&run_dir(claim.task.as_str(), claim.attempt)), Ok(Found::Alive(_))))
+            .filter(|claim| {
+                matches!(find(&run_dir(claim.task.as_str(), claim.attempt)), Ok(FoundRun::Alive(_)))
+            })
             .count();
         let tasks: Vec<&str> = claims.iter().map(|claim| claim.task.as_str()).collect();
         let held = if tasks.is_empty() { "nothing".to_owned() } else { tasks.join(", ") };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use regatta_core::id::TaskId;
-use regatta_engine::crew::Watch;
+use regatta_engine::crew::MemberWatch;
 use regatta_ops::documents::crew::BoardTaskDocument;
 
 use super::list::board;
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let store = open(global).await?.store;
     let store = store.as_ref();
     let mut changes = store.subscribe().await?;
-    let mut watch = Watch::default();
+    let mut watch = MemberWatch::default();
     let mut seen: HashMap<TaskId, BoardTaskDocument> = HashMap::new();
     let mut first = true;
     loop {

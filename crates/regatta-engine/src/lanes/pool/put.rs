@@ -18,7 +18,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::process::Identity;
 
 /// How long processes in a lane may take to leave it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LEAVING_PATIENCE: Duration = Duration::from_millis(500);
 /// Longer than a tick of any kernel.
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 
@@ -159,7 +159,7 @@ impl Lanes {
 fn is_still_held(dir: &Path) -> bool {
     let started = Instant::now();
     while holder(dir).is_some() {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > LEAVING_PATIENCE {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use regatta_core::exit::Exit;
-use regatta_engine::process::{Found, Identity, Launch, StopRequest, find, sweep};
+use regatta_engine::process::{FoundRun, Identity, Launch, StopRequest, find, sweep};
 
 use super::{Engine, SHIM_EXE, Scratch, adopted, eventually, kill, supervisor};
 
@@ -24,7 +24,7 @@ async fn the_next_engine_adopts_what_a_killed_one_launched() {
     fs::write(scratch.path("run/go"), "").unwrap();
     assert_eq!(shim.wait().await, Exit::Exited { code: 5 });
     assert_eq!(scratch.read("run/stdout"), "done\n");
-    assert!(matches!(find(&scratch.run_dir()).unwrap(), Found::Ended(Exit::Exited { code: 5 })));
+    assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::Ended(Exit::Exited { code: 5 })));
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_killed_shim_is_lost_and_the_sweep_removes_its_agent() {
     let tool = scratch.process("tool").await;
     kill(shim.identity().pid, "-KILL");
     assert_eq!(shim.wait().await, Exit::Lost);
-    let Found::Lost { run_id, agent: recorded, .. } = find(&scratch.run_dir()).unwrap() else {
+    let FoundRun::Lost { run_id, agent: recorded, .. } = find(&scratch.run_dir()).unwrap() else {
         panic!("there is no record, so it must be lost")
     };
     assert_eq!((run_id.as_str(), recorded.as_ref()), (scratch.run_id.as_str(), Some(&agent)));

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::os::unix::fs::PermissionsExt;
 
 use regatta_core::exit::Exit;
-use regatta_engine::process::{Found, Identity, Launch, find};
+use regatta_engine::process::{FoundRun, Identity, Launch, find};
 
 use super::{HIDE, Scratch, supervisor};
 
@@ -38,7 +38,7 @@ async fn a_missing_binary_never_started() {
     assert_eq!(shim.agent_pid(), None);
     let Exit::NeverStarted { error } = shim.wait().await else { panic!("it cannot have started") };
     assert!(error.contains("no-such-agent"), "{error}");
-    assert!(matches!(find(&scratch.run_dir()).unwrap(), Found::Ended(Exit::NeverStarted { .. })));
+    assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::Ended(Exit::NeverStarted { .. })));
 }
 
 #[tokio::test]

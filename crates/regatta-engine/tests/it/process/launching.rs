@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::task::Poll;
 
 use regatta_core::exit::Exit;
-use regatta_engine::process::{Found, Launch, LaunchError, Stdin, StopRequest, Supervisor, find};
+use regatta_engine::process::{FoundRun, Launch, LaunchError, Stdin, StopRequest, Supervisor, find};
 
 use super::{SHIM_EXE, Scratch, eventually, supervisor};
 
@@ -15,7 +15,7 @@ async fn a_missing_shim_is_a_launch_error() {
     let scratch = Scratch::new();
     let error = Supervisor::new("/no/such/regatta").launch(&scratch.shell("true")).await.unwrap_err();
     assert!(matches!(error, LaunchError::Spawn { .. }), "{error}");
-    assert!(matches!(find(&scratch.run_dir()).unwrap(), Found::NeverStarted));
+    assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::NeverStarted));
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_launch_that_is_given_up_half_way_starts_nothing() {
     // The shim opens the fifo and waits there for a writer, so the launch cannot be acknowledged.
     let polled = std::future::poll_fn(|context| Poll::Ready(starting.as_mut().poll(context))).await;
     assert!(polled.is_pending());
-    eventually("the shim is there", || matches!(find(&scratch.run_dir()), Ok(Found::Alive(_)))).await;
+    eventually("the shim is there", || matches!(find(&scratch.run_dir()), Ok(FoundRun::Alive(_)))).await;
     drop(starting);
     drop(File::options().write(true).open(&fifo).unwrap());
     eventually("the record", || scratch.path("run/exit.json").exists()).await;
@@ -86,7 +86,7 @@ async fn a_run_directory_has_one_shim_once() {
     let refused = supervisor().launch(&scratch.shell("echo > second")).await.unwrap_err();
     assert!(refused.to_string().contains("used before"), "{refused}");
     assert!(!scratch.path("second").exists());
-    assert!(matches!(find(&scratch.run_dir()).unwrap(), Found::Ended(Exit::Exited { code: 3 })));
+    assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::Ended(Exit::Exited { code: 3 })));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_shim_whose_launcher_is_gone_starts_nothing() {
         .unwrap();
     assert!(!status.success());
     assert!(!scratch.path("stdout").exists());
-    assert!(matches!(find(&scratch.run_dir()).unwrap(), Found::NeverStarted), "nobody's failure");
+    assert!(matches!(find(&scratch.run_dir()).unwrap(), FoundRun::NeverStarted), "nobody's failure");
 }
 
 #[tokio::test]
