@@ -74,7 +74,7 @@ fn every_field_that_the_page_names_is_printed() {
     }
 
     // An attempt has the same form wherever it is printed.
-    let line = page.lines().find(|line| line.starts_with("**An attempt is the same")).unwrap();
+    let line = page.lines().find(|line| line.starts_with("**An attempt has the same fields")).unwrap();
     let fields = lists(line).pop().unwrap();
     for id in ["good", "broken"] {
         let of = |document: &Value| {
