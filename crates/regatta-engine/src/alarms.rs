@@ -1,4 +1,4 @@
-//! Times that tasks wait for. A wall clock that is set back must not make a pause of a minute one of an hour.
+//! Times that tasks wait for. Setting the wall clock back must not turn a pause of a minute into one of an hour.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 
-/// Pauses up to this long are counted as well as dated. A task that waits longer waits for the wall clock: until
-/// tomorrow at seven means what it says.
+/// Pauses up to this length are also measured by a monotonic clock. A longer wait uses the wall clock only: until
+/// tomorrow at seven means exactly that.
 const COUNTED: Duration = Duration::from_secs(31 * 60);
 
-/// For each task that waits: until when, and when that is by a clock that nobody sets.
+/// For each waiting task: its due time, and the same by a clock that cannot be set.
 #[derive(Default)]
 pub(crate) struct Alarms {
     seen: HashMap<TaskId, (Timestamp, Instant)>,
@@ -23,7 +23,7 @@ impl Alarms {
     }
 
     /// How long `task` still has to wait for `due`, by whichever clock gets there first: `now`, or `tick`. The first
-    /// time, `pause` is how long it was to wait when that was written down.
+    /// time, `pause` is the length of the wait when it was recorded.
     pub(crate) fn left(
         &mut self,
         task: &TaskId,
@@ -45,7 +45,7 @@ impl Alarms {
         counted.map_or(dated, |at| dated.min(at.saturating_duration_since(tick)))
     }
 
-    /// Nobody but these waits any more.
+    /// Drops the alarms of all other tasks.
     pub(crate) fn keep(&mut self, waiting: &[(TaskId, Timestamp)]) {
         if self.seen.len() > waiting.len() {
             self.seen.retain(|task, (due, _)| waiting.iter().any(|(other, at)| other == task && at == due));
@@ -74,9 +74,9 @@ mod tests {
         assert_eq!(left(60, 60, 3600, 10), 0);
         // Another pause is another alarm.
         assert_eq!(left(120, 120, 10, 10), 110);
-        // Seen for the first time when the clock had been set back already.
+        // First seen when the clock had already been set back.
         assert_eq!(left(180, 60, 120 - 3600, 20), 60);
-        // A long one is the wall clock's.
+        // A long wait uses the wall clock.
         assert_eq!(left(24 * 3600, 24 * 3600, 0, 10), 24 * 3600);
         assert_eq!(left(24 * 3600, 24 * 3600, -3600, 10), 25 * 3600);
         alarms.keep(&[]);

@@ -1,8 +1,7 @@
-//! The books: what was spent under every budget, from the store, and from the agents at work that have not said so
-//! there yet.
+//! The books: what was spent under every budget, from the store, and from running agents whose usage is not there yet.
 //!
-//! Invariant: no sum is kept. Each look adds up the settled attempts in the store and the meters of this engine's live
-//! ones, so that a crash forgets nothing and nothing is counted twice.
+//! Invariant: no sum is kept. Each check adds up the settled attempts in the store and the meters of this engine's live
+//! ones, so that a crash loses nothing and nothing is counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,30 +22,30 @@ use crate::engine::Duty;
 use crate::meter::{Allowance, Halt, Meter};
 use crate::persist::until_answered;
 
-/// Between two looks at agents at work.
+/// Interval between two checks of running agents.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An attempt at work.
+/// A running attempt.
 pub(crate) struct AtWork<'a> {
     pub(crate) spec: &'a TaskSpec,
     pub(crate) attempt: u32,
     pub(crate) meter: &'a Meter,
 }
 
-/// What the engine remembers of budgets, none of which matters after a crash.
+/// What the engine remembers about budgets, none of which matters after a crash.
 pub(crate) struct Budgets {
-    /// Told whenever an agent used something.
+    /// Notified whenever an agent used something.
     pub(crate) ticked: Arc<Notify>,
-    /// What was said already, so that the store is not asked again.
+    /// What was already reported, so that the store is not asked again.
     told: BTreeSet<String>,
     /// Budgets for which something was held back.
     said: BTreeSet<String>,
     looked_at: Option<Instant>,
-    /// A look was put off.
+    /// A check was postponed.
     is_due: bool,
-    /// Whoever has ended since the last look: what they used last may be what is worth telling.
+    /// Tasks that ended since the last check: their last usage may be worth reporting.
     ended: Vec<TaskSpec>,
-    /// Ready tasks that no waiting brings under their budget.
+    /// Ready tasks whose budget no waiting restores.
     pub(crate) spent: BTreeSet<TaskId>,
     /// Nothing more of this run starts.
     pub(crate) run_is_spent: bool,
@@ -54,7 +53,7 @@ pub(crate) struct Budgets {
     lifts_at: Option<Timestamp>,
 }
 
-/// Every account that a look concerns.
+/// Every account that a check concerns.
 #[derive(Default)]
 pub(crate) struct Books {
     day: Option<Account>,
@@ -79,7 +78,7 @@ impl Books {
     }
 }
 
-/// The ceiling over everything that a day holds.
+/// The ceiling over everything in one day.
 fn day_ceiling(config: &Config, duty: Duty) -> Ceiling {
     config.budget.day.at_most_usd(config.limits.budget_usd.filter(|_| duty == Duty::Queue))
 }
@@ -162,14 +161,14 @@ impl Budgets {
         Ok(books)
     }
 
-    /// Forgets what was held back before; a look at what is ready begins.
+    /// Starts a check of the ready tasks; drops what was held back before.
     pub(crate) fn begin(&mut self) {
         self.spent.clear();
         self.run_is_spent = false;
         self.lifts_at = None;
     }
 
-    /// Why `spec` is not started, if a budget it is under is spent.
+    /// Why `spec` is not started, if one of its budgets is spent.
     pub(crate) fn hold(&mut self, books: &Books, ctx: &Context, spec: &TaskSpec) -> Option<String> {
         let (standing, account) = decisive(books.of(spec), &ctx.settings.config.budget.shares)?;
         if standing < Standing::Hold {
@@ -187,8 +186,8 @@ impl Budgets {
         Some(why)
     }
 
-    /// Stops agents whose budgets are overrun, and tells of budgets that are close to it. Looked at ten times a second at
-    /// most.
+    /// Stops agents whose budgets are overrun, and reports budgets that are nearly spent. Checks at most ten times a
+    /// second.
     pub(crate) async fn watch(
         &mut self,
         ctx: &Context,
@@ -196,7 +195,7 @@ impl Budgets {
         duty: Duty,
         live: &[AtWork<'_>],
     ) -> Result<(), StoreError> {
-        // When nobody is at work the run may be about to end: then a look is not put off.
+        // Without running agents the run may be about to end: then a check is not postponed.
         self.is_due = !live.is_empty() && self.looked_at.is_some_and(|at| at.elapsed() < LOOK_INTERVAL);
         if self.is_due {
             return Ok(());
@@ -220,7 +219,7 @@ impl Budgets {
         Ok(())
     }
 
-    /// Says of each account that is close to its ceiling, or at it, that it is: once a day, whoever says it.
+    /// Reports each account that is close to or at its ceiling, once a day over all engines.
     pub(crate) async fn tell(&mut self, ctx: &Context, queue: &str, books: &Books) -> Result<(), StoreError> {
         let today = Day::of(clock::now()).begins.millis();
         for account in books.all() {

@@ -1,23 +1,25 @@
-//! The wall clock, asked in one place. It dates records; it decides no lease. And the clock that does.
+//! The wall clock, read in one place: it dates records and decides waits, never a session's fence. For fences there is
+//! the time since boot.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use regatta_core::time::Timestamp;
 
-/// How long this machine has been up, the time it was suspended included.
+/// How long this machine has been up, including the time it was suspended.
 pub(crate) fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Now.
+/// The current time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.saturating_add(set_by()))
 }
 
-/// By how many milliseconds a test has set this process's clock: what `REGATTA_CLOCK` names a file of. Debug builds only.
+/// The milliseconds by which a test has set this process's clock, from the file named in `REGATTA_CLOCK`. Debug builds
+/// only.
 fn set_by() -> i64 {
     if !cfg!(debug_assertions) {
         return 0;
@@ -36,7 +38,7 @@ pub struct Day {
 }
 
 impl Day {
-    /// The day that `at` is in. Where the calendar ends, a day of 24 hours in UTC.
+    /// The day that contains `at`. Outside the calendar, a day of 24 hours in UTC.
     pub fn of(at: Timestamp) -> Self {
         Self::in_zone(at, &jiff::tz::TimeZone::system())
     }
@@ -57,7 +59,7 @@ impl Day {
     }
 }
 
-/// The date that an instant has on this machine, as `2026-11-15`.
+/// The date of an instant on this machine, as `2026-11-15`.
 pub fn date_of(at: Timestamp) -> String {
     let local = jiff::Timestamp::from_millisecond(at.millis())
         .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).date().to_string());

@@ -17,9 +17,9 @@ use crate::lanes::{HookCall, HookResult};
 use crate::process::{Launch, Stdin};
 use crate::worker::Stop;
 
-/// How long a commit hook may take.
+/// Time limit of a commit hook.
 const HOOK_LIMIT: Duration = Duration::from_secs(10 * 60);
-/// Where the user wants no limit: a year.
+/// Stands for no limit: a year.
 pub(crate) const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How much output is read back.
 const OUTPUT: u64 = 256 * 1024;
@@ -30,21 +30,21 @@ pub(crate) struct Shell {
     dir: PathBuf,
     environment: Environment,
     run_id: String,
-    /// What its output may hold and its environment does not.
+    /// Secrets that its output may contain and its environment does not.
     secrets: Vec<(String, String)>,
-    /// The lane's lock, where it is in one.
+    /// The lane's lock, if it is in one.
     hold: Option<PathBuf>,
 }
 
-/// How a command ended, and the end of what it said on both streams.
+/// How a command ended, and the end of its output on both streams.
 pub(crate) struct Ran {
     pub(crate) exit: Exit,
     pub(crate) output: String,
 }
 
 impl Ran {
-    /// Why it said nothing at all: it was never started, or was lost with its supervisor. That is nobody's work. `None`
-    /// where it ran to an end of its own.
+    /// Why it has no result: it was never started, or was lost with its supervisor. That is not the work's fault.
+    /// `None` if it ran to its end.
     pub(crate) fn never_ran(&self) -> Option<&str> {
         match &self.exit {
             Exit::NeverStarted { error } => Some(error),
@@ -71,11 +71,11 @@ impl Shell {
         Self { cwd: lane.to_owned(), dir: dir.to_owned(), environment, run_id, secrets, hold }
     }
 
-    /// A name for the environment that commands get here: another one may make the same command say something else.
+    /// A fingerprint of the environment of commands here: with another one, the same command may have another result.
     pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for (name, value) in self.environment.clone().into_vars() {
-            // What differs from attempt to attempt, and says nothing about the outcome.
+            // These differ between attempts and do not affect the result.
             if name == "REGATTA_ATTEMPT" || name == "REGATTA_LANE" {
                 continue;
             }
@@ -112,7 +112,7 @@ impl Shell {
         self.launch(ctx, argv, self.environment.clone(), None, limit, stop).await
     }
 
-    /// Runs one program of the user's with this on its standard input.
+    /// Runs one of the user's programs with this standard input.
     pub(crate) async fn program(
         &self,
         ctx: &Context,
@@ -153,7 +153,7 @@ impl Shell {
         limit: Duration,
         mut stop: watch::Receiver<Option<Stop>>,
     ) -> Ran {
-        // Whatever judges sees the objects that would land, not what somebody put in their place.
+        // Commands that judge see the objects that would land, not replacements.
         for (name, value) in AS_STORED {
             environment.set(name, value);
         }
@@ -223,7 +223,7 @@ fn name_of(dir: &Path) -> String {
     dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// `dir/1`, `dir/2`, …: the first that is not there yet.
+/// `dir/1`, `dir/2`, …: the first that does not exist yet.
 fn fresh_dir(dir: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     for n in 1.. {

@@ -1,10 +1,10 @@
-//! Who of the crew is still there.
+//! Which crew members are still present.
 //!
-//! A member hangs on a process or on heartbeats. A process is looked up: whoever is on its machine sees at once that it is
-//! gone, and its start time tells it from another that has its pid by now. Heartbeats are watched: who shows the same
-//! beat for longer than its lease, by the watcher's own clock, has left; a watcher that has just started gives everybody
-//! the full time. Either way the session is ended by compare-and-swap on the beat, so that nobody is sent away who has
-//! just been heard. A process on another machine is nobody's to judge but that machine's.
+//! A member belongs to a process or to heartbeats. A process is looked up: on its machine its end is visible at once,
+//! and its start time distinguishes it from another with its pid. Heartbeats are watched: a member with the same beat
+//! for longer than its lease, by the watcher's own clock, has left; a watcher that has just started gives all members
+//! the full time. Either way the session is ended by compare-and-swap on the beat, so that no member is removed that
+//! has just been renewed. A process on another machine is judged only by that machine.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::process::Identity;
 use crate::process::identity::Stat;
 use crate::session::{identity_of, is_certainly_dead};
 
-/// So many processes above this one are looked at.
+/// Maximum number of ancestor processes to check.
 const DEEPEST: usize = 64;
 
-/// Ends the sessions of members whose processes are certainly gone. Their tasks are back in their queues afterwards.
+/// Ends the sessions of members whose processes have certainly ended. Their tasks are back in their queues afterwards.
 pub async fn bury(store: &dyn Store) -> Result<Vec<MemberName>> {
     let mut buried = Vec::new();
     for member in store.members().await? {
@@ -34,20 +34,20 @@ pub async fn bury(store: &dyn Store) -> Result<Vec<MemberName>> {
 async fn end(store: &dyn Store, member: &Member) -> Result<bool> {
     match store.expire_session(&member.session, member.beat, None, clock::now()).await {
         Ok(_) => Ok(true),
-        // It was heard just now.
+        // It was renewed just now.
         Err(StoreError::Conflict(_)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Watches heartbeats, for as long as whoever watches is there.
+/// Watches heartbeats, for as long as the watching process lives.
 #[derive(Debug, Default)]
 pub struct MemberWatch {
     seen: HashMap<SessionId, (Beat, Instant)>,
 }
 
 impl MemberWatch {
-    /// Ends the sessions of members who have left, by their processes or by their heartbeats, and says who.
+    /// Ends the sessions of members who have left, by their processes or by their heartbeats, and returns their names.
     pub async fn look(&mut self, store: &dyn Store) -> Result<Vec<MemberName>> {
         let mut left = Vec::new();
         let members = store.members().await?;
@@ -74,7 +74,7 @@ impl MemberWatch {
     }
 }
 
-/// The members that this process speaks for: those of its nearest ancestor that any member hangs on.
+/// The members that this process acts for: those of its nearest ancestor that any member belongs to.
 pub fn of_this_process(members: &[Member]) -> Vec<&Member> {
     for ancestor in ancestors() {
         let is_its = |member: &&Member| member.is_there && identity_of(&member.node).is_same(&ancestor);
@@ -139,7 +139,7 @@ mod tests {
         assert!(at(9, &[a.clone(), b.clone(), c.clone()]).is_empty());
         assert!(at(9, &[a.clone(), Member { beat: 2, ..b.clone() }, c.clone()]).is_empty());
         assert_eq!(at(20, &[a.clone(), Member { beat: 2, ..b }, c.clone()]), ["b"]);
-        // A process on another machine is not judged from here, and who is not looked at is forgotten.
+        // A process on another machine is not judged from here, and one that is not checked is dropped.
         assert_eq!(at(1000, std::slice::from_ref(&c)), Vec::<String>::new());
         assert_eq!(at(2000, &[a, c]), Vec::<String>::new());
     }

@@ -1,8 +1,8 @@
-//! The engine for good: one per project, by a file lock; it serves the main queue until it is told to end.
+//! The permanent engine: one per project, by a file lock; it serves the main queue until it is stopped.
 //!
-//! Invariant: the lock decides, not the file beside it. `daemon.json` only tells people who holds the lock and when it
-//! was last awake. The lock is in the repository's own git directory, where nobody removes it; there is a second one in
-//! `.regatta`, by which older versions tell.
+//! Invariant: the lock decides, not the file beside it. `daemon.json` only shows users who holds the lock and when it
+//! was last awake. The lock is in the repository's own git directory, where it is not removed; a second one is in
+//! `.regatta`, for older versions.
 
 use regatta_core::session::SessionKind;
 use regatta_core::state::StateName;
@@ -27,55 +27,55 @@ use crate::process::Identity;
 use crate::run::{end_dead_gates, in_session, inherit, retire_settled, tidy_up};
 use crate::{clock, keeping};
 
-/// How often a daemon says that it is awake.
+/// How often a daemon records that it is awake.
 const BEAT: Duration = Duration::from_secs(5);
-/// A lock whose holder nobody knows is looked at again for so long. A daemon that starts says who it is; what a
-/// killed one had just begun to start, and somebody who only looks, let go of it in no time.
+/// How long to wait for a lock with an unknown holder. A starting daemon writes its identity; the children of a killed
+/// one, and processes that only check, release it quickly.
 const UNKNOWN_HOLDER: Duration = Duration::from_secs(10);
-/// Where a git directory has what is held by Regatta.
+/// The directory of Regatta's locks in a git directory.
 const HOLDS: &str = "regatta";
 /// Between two looks at the lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
-/// Silent for so long, and it is stalled.
+/// A daemon that is silent for this long is stalled.
 pub const STALLED: Duration = Duration::from_secs(20);
 
-/// The right to be the daemon of a project; given back when dropped, also by a crash.
+/// The right to be the daemon of a project; released when dropped, also by a crash.
 pub struct DaemonLock {
     _files: [File; 2],
     dirs: [PathBuf; 2],
 }
 
-/// What a daemon says about itself.
+/// What a daemon records about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonInfo {
-    /// The process.
+    /// Its process.
     pub identity: Identity,
-    /// Since when.
+    /// When it started.
     pub started_at: Timestamp,
     /// When it was last awake.
     pub awake_at: Timestamp,
-    /// Of which version.
+    /// Its version.
     pub version: String,
-    /// The branch that it lands on; older versions do not say.
+    /// The branch that it lands on; missing in older versions.
     #[serde(default)]
     pub target: Option<String>,
 }
 
-/// What there is of a daemon.
+/// Whether a daemon is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// None.
+    /// No daemon.
     None,
-    /// One that is awake.
+    /// A daemon that is awake.
     Alive(DaemonInfo),
-    /// One that holds its lock and has not been awake for a while.
+    /// A daemon that holds its lock and has not been awake for a while.
     Stalled(DaemonInfo),
-    /// One that holds its lock and has not said who it is yet.
+    /// A daemon that holds its lock and has not written its identity yet.
     Starting,
 }
 
 impl DaemonLock {
-    /// Takes the lock; [`Presence`] of the one who has it otherwise. Blocks for a moment where nobody knows who that is.
+    /// Takes the lock, or returns the [`Presence`] of its holder. Blocks for a moment if the holder is unknown.
     pub fn take(repo: &Repo) -> io::Result<Result<Self, Presence>> {
         let dirs = places(repo);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dirs[0])?;
@@ -99,7 +99,7 @@ impl DaemonLock {
         Ok(Ok(Self { _files: files, dirs }))
     }
 
-    /// Says who it is, until it is dropped.
+    /// Writes its identity.
     fn introduce(&self, version: &str, target: &str, started_at: Timestamp) -> io::Result<()> {
         let info = DaemonInfo {
             identity: Identity::current()?,
@@ -143,7 +143,7 @@ pub fn presence(repo: &Repo) -> io::Result<Presence> {
     Ok(Presence::None)
 }
 
-/// The same, and looks again for a moment where somebody holds the lock and nobody knows who.
+/// The same, but checks again for a moment if the lock has an unknown holder.
 pub fn settled_presence(repo: &Repo) -> io::Result<Presence> {
     let begun = Instant::now();
     loop {
@@ -154,7 +154,7 @@ pub fn settled_presence(repo: &Repo) -> io::Result<Presence> {
     }
 }
 
-/// Where the locks are: first the one that decides, then the one for older versions.
+/// The lock directories: first the one that decides, then the one for older versions.
 fn places(repo: &Repo) -> [PathBuf; 2] {
     [repo.common_dir.join(HOLDS), repo.state_dir.clone()]
 }
@@ -164,7 +164,7 @@ fn held(dirs: &[PathBuf]) -> Presence {
         let text = std::fs::read_to_string(info_path(dir)).ok()?;
         serde_json::from_str::<DaemonInfo>(&text).ok()
     });
-    // One whose process cannot be seen from here holds the lock all the same.
+    // A process that cannot be seen from here holds the lock all the same.
     match told {
         None => Presence::Starting,
         Some(info) if info.identity.seems_gone() => Presence::Starting,
@@ -174,7 +174,7 @@ fn held(dirs: &[PathBuf]) -> Presence {
 }
 
 fn lock_path(dir: &Path) -> PathBuf {
-    // A file of that name in a git directory would be taken for a lock that git has left.
+    // A file with that name in a git directory would be mistaken for a lock left by git.
     dir.join(if dir.ends_with(HOLDS) { "daemon.hold" } else { "daemon.lock" })
 }
 
@@ -182,7 +182,7 @@ fn info_path(state_dir: &Path) -> PathBuf {
     state_dir.join("daemon.json")
 }
 
-/// Serves the main queue until an order ends it. Workers of a daemon that died are adopted first.
+/// Serves the main queue until it is stopped. Workers of a dead daemon are adopted first.
 pub async fn serve(
     ctx: Arc<Context>,
     lock: DaemonLock,
@@ -224,7 +224,7 @@ async fn stay_awake(
             () = tokio::time::sleep(BEAT) => {}
             _ = over.changed() => return,
         }
-        // A full disk must not end a daemon; it is then told to be stalled, which it may well be.
+        // A full disk must not end a daemon; it is then shown as stalled, which it may well be.
         let _ = lock.introduce(&version, &target, started_at);
     }
 }

@@ -1,6 +1,6 @@
-//! The environment that agents, checks and hooks are started with: built anew, never simply inherited.
+//! The environment of agents, checks and hooks: built from scratch, never simply inherited.
 //!
-//! Invariant: nothing that hijacks a loader, redirects git or speaks for another attempt gets through.
+//! Invariant: nothing that hijacks a loader, redirects git or impersonates another attempt gets through.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ const REFUSED_NAMES: [&str; 5] = ["BASH_ENV", "ENV", "PYTHONSTARTUP", "PERL5OPT"
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// What may be passed on of `inherited`, with `bin` first on the path so that workers find this `regatta`.
+    /// The part of `inherited` that may be passed on, with `bin` first on the path so that agents find this `regatta`.
     pub fn passed_on(inherited: impl IntoIterator<Item = (OsString, OsString)>, bin: &Path) -> Self {
         let kept = inherited.into_iter().filter(|(name, _)| {
             let name = name.to_string_lossy();
@@ -33,8 +33,8 @@ impl Environment {
         Self(vars)
     }
 
-    /// Takes out what names a server of state and the way in. Checks and gates may need it; an agent that does is given
-    /// it by the `env` of its entry or its task.
+    /// Removes the address and the credentials of a state server. Checks and gates may need them; an agent that does
+    /// gets them from the `env` of its entry or its task.
     pub fn drop_store_credentials(&mut self) {
         self.0.retain(|name, _| {
             let name = name.to_string_lossy();
@@ -51,7 +51,7 @@ impl Environment {
         self
     }
 
-    /// Takes a variable out.
+    /// Removes a variable.
     pub fn remove(&mut self, name: &str) -> &mut Self {
         self.0.remove(OsStr::new(name));
         self

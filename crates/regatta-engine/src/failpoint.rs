@@ -1,9 +1,9 @@
-//! Named places at which a test can make this process die as `kill -9` would: no destructor runs.
+//! Named places at which a test can make this process die as by `kill -9`: no destructor runs.
 //!
-//! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time. `panic@name` is a defect
-//! there instead, which ends only the worker that comes to it.
-//! `REGATTA_PAUSEPOINT=name:PATH` waits there instead: it writes a line into the pipe `PATH.arrive` and reads one from
-//! `PATH.leave`, each time the place is reached. Debug builds only.
+//! `REGATTA_FAILPOINT=name` dies the first time the place is reached, `name:3` the third time. `panic@name` panics
+//! there instead, which ends only the worker that reaches it. `REGATTA_PAUSEPOINT=name:PATH` pauses there instead: it
+//! writes a line into the pipe `PATH.arrive` and reads one from `PATH.leave`, each time the place is reached. Debug
+//! builds only.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,7 +39,7 @@ pub const ALL: &[&str] = &[
     "pool-reset",
 ];
 
-/// Places that only a chain comes to.
+/// Places that only a chain reaches.
 pub const IN_CHAINS: &[&str] = &["chain-decided", "chain-acted"];
 
 static REACHED: AtomicU32 = AtomicU32::new(0);

@@ -1,9 +1,9 @@
-//! Small things with files that more than one part needs.
+//! Small file helpers used by several modules.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The last `len` bytes of a file as text; empty where it cannot be read.
+/// The last `len` bytes of a file as text; empty if it cannot be read.
 pub(crate) fn end_of(path: &Path, len: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(path)?;

@@ -1,4 +1,5 @@
-//! Why ready tasks are not started: no state, but people ask. Told in a file per engine, so that `status` can show it.
+//! Why ready tasks are not started: not state, but users ask for it. Written to a file per engine, so that `status` can
+//! show it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regatta_core::id::TaskId;
 use regatta_store::SessionId;
 
-/// One engine's list of what it holds back.
+/// One engine's list of held tasks.
 pub(crate) struct Holds {
     path: PathBuf,
     told: BTreeMap<TaskId, String>,
@@ -17,12 +18,12 @@ impl Holds {
         Self { path: directory(state_dir).join(format!("{session}.json")), told: BTreeMap::new() }
     }
 
-    /// Takes the list in; gives back what is new in it.
+    /// Takes in the list; returns what is new in it.
     pub(crate) fn tell(&mut self, held: BTreeMap<TaskId, String>) -> Vec<(TaskId, String)> {
         if held == self.told {
             return Vec::new();
         }
-        // Losing this file loses an answer to a question, nothing more.
+        // Losing this file only loses an answer to a question.
         let _ = self.write(&held);
         let news = held.iter().filter(|(task, why)| self.told.get(*task) != Some(*why));
         let news = news.map(|(task, why)| (task.clone(), why.clone())).collect();
@@ -53,7 +54,7 @@ fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("holds")
 }
 
-/// Why live engines do not start what they hold back, by task. `is_alive` tells whether a session still is.
+/// Why live engines do not start the tasks they hold, by task. `is_alive` says whether a session is open.
 pub fn all_held(state_dir: &Path, is_alive: impl Fn(&str) -> bool) -> BTreeMap<TaskId, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory(state_dir)).into_iter().flatten().flatten() {
@@ -68,7 +69,7 @@ pub fn all_held(state_dir: &Path, is_alive: impl Fn(&str) -> bool) -> BTreeMap<T
     found
 }
 
-/// Why a live engine does not start `task`, if it holds it back.
+/// Why a live engine does not start `task`, if it holds it.
 pub fn why_held(state_dir: &Path, task: &TaskId, is_alive: impl Fn(&str) -> bool) -> Option<String> {
     all_held(state_dir, is_alive).remove(task)
 }

@@ -1,7 +1,8 @@
-//! Kept lanes do not pile up: past a number, or when the disk runs low, the oldest lanes of settled tasks go. Before
-//! them go those in the pool, in which there is no work.
+//! Keeps lanes from piling up: beyond a number, or when the disk runs low, the oldest lanes of settled tasks are
+//! removed. Pooled trees, which contain no work, are removed before them.
 //!
-//! Invariant: only lanes of tasks that nobody works on, and never unsaved work: what is in them is salvaged first.
+//! Invariant: only lanes of tasks that no engine works on are removed, and never unsaved work: their content is
+//! salvaged first.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::lanes::{RetireMode, Retired};
 use crate::machine::Reading;
 use crate::persist::until_answered;
 
-/// Takes away what is too much, oldest first, and what could not go when it was time.
+/// Removes excess lanes, oldest first, and those that could not be removed earlier.
 pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
     if ctx.settings.options.keep_lanes {
         return Ok(());
@@ -31,7 +32,7 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
         .max_kept
         .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     if disk_is_low() {
-        // What holds no work goes first.
+        // Trees without work are removed first.
         let trimmed = ctx.blocking(|ctx| ctx.repository.lanes.trim_pool(0)).await?;
         if trimmed > 0 {
             ctx.say(format!("{trimmed} pooled lanes were thrown away to make room"));
@@ -61,7 +62,7 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Tries again to take away lanes that a full disk, say, has kept. A task that was started again meanwhile keeps its own.
+/// Retries the removal of lanes, for example after a full disk. A task that was started again meanwhile keeps its lane.
 pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let left = ctx.memory.lanes_to_retire().clone();
     if left.is_empty() {
@@ -76,7 +77,7 @@ pub(crate) async fn retire_again(ctx: &Arc<Context>) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// How the lane of a task goes that is settled for good; `None` where it stays.
+/// How to remove the lane of a finally settled task; `None` if it stays.
 pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option<RetireMode>, EngineError> {
     match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
         Ok(TaskState::Landed { .. }) => Ok(Some(RetireMode::Landed)),
@@ -86,7 +87,7 @@ pub(crate) async fn how_to_retire(ctx: &Context, task: &TaskId) -> Result<Option
     }
 }
 
-/// Lanes of tasks that are settled or wait for a person, the one that was left alone longest first.
+/// Lanes of tasks that are settled or wait for a user, the least recently used first.
 async fn settled_lanes(ctx: &Arc<Context>) -> Result<Vec<(Timestamp, TaskId)>, EngineError> {
     let mut found = Vec::new();
     for info in ctx.blocking(|ctx| ctx.repository.lanes.list()).await? {

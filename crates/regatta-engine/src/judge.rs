@@ -1,7 +1,7 @@
-//! The verdict on an attempt: from what is known to what follows. Pure; the worker gathers the facts and carries
-//! out the outcome.
+//! The verdict on an attempt: from facts to consequences. Pure; the worker gathers the facts and executes the outcome.
 //!
-//! Invariant: it fails closed. Only an agent that ended well *and* whose adapter found a good statement is good.
+//! Invariant: it fails closed. An attempt is good only if the agent ended well *and* its adapter found a good
+//! statement.
 
 use std::time::Duration;
 
@@ -16,77 +16,78 @@ use regatta_store::{Outcome, Reported};
 
 use crate::agents::AgentEnd;
 
-/// An agent that something outside ended so many times in a row is not started again.
+/// The number of interruptions from outside in a row after which an agent is not started again.
 const INTERRUPTED_LIMIT: u32 = 5;
 
-/// Everything a judgement rests on before the work is committed and checked.
+/// Everything a judgement is based on before the work is committed and checked.
 pub(crate) struct Facts<'a> {
-    /// What was ordered.
+    /// The task as ordered.
     pub(crate) spec: &'a TaskSpec,
-    /// The attempt.
+    /// The attempt's number.
     pub(crate) attempt: u32,
     /// How the process ended.
     pub(crate) exit: &'a Exit,
-    /// How the agent ended, by its own words.
+    /// How the agent ended, by its own report.
     pub(crate) end: &'a AgentEnd,
-    /// What the worker said with `regatta done` and `regatta stuck`.
+    /// What the agent reported with `regatta done` and `regatta stuck`.
     pub(crate) reported: &'a Reported,
     /// The marker file it left in its lane.
     pub(crate) marker: Option<&'a str>,
     /// The end of its output.
     pub(crate) last_words: &'a str,
-    /// It talks to a model: how its process ends may be the world's doing. Of a plain command it is the command's own.
+    /// Whether it talks to a model: then the end of its process may be the environment's fault. For a plain command it
+    /// is the command's own.
     pub(crate) has_model: bool,
-    /// It was sent a command of its own, such as `/compact`: nothing is to be reported of that.
+    /// Whether it was sent one of its own commands, such as `/compact`: that needs no report.
     pub(crate) own_command: bool,
 }
 
-/// What is to be thought of the attempt so far.
+/// The judgement on the attempt so far.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Judgement {
     /// Good, if it can be committed and its checks pass.
     Good {
-        /// Which adapter found it.
+        /// The adapter that found it.
         by: &'static str,
-        /// What it found.
+        /// The statement it found.
         statement: Statement,
     },
     /// The work failed.
     Bad {
-        /// `block`, or `unknown` where nobody said anything.
+        /// `block`, or `unknown` without a report.
         verdict: Verdict,
-        /// Which adapter found it, if one did.
+        /// The adapter that found it, if any.
         by: &'static str,
-        /// What is wrong, for people and as guidance for the next attempt.
+        /// What is wrong, for the user and as guidance for the next attempt.
         why: String,
     },
-    /// The worker waits for a person.
+    /// The agent waits for a user.
     NeedsInput(String),
     /// A usage limit.
     RateLimited {
         /// Its end, if stated.
         until: Option<Timestamp>,
-        /// What is used up.
+        /// What the limit counts.
         limit: RateLimit,
         /// In the agent's words.
         why: String,
     },
-    /// It may use no more.
+    /// Its budget is spent.
     Budget(String),
-    /// The world around it failed.
+    /// The environment failed.
     Environment(String),
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     Permanent(String),
-    /// Trying again with this account cannot help.
+    /// Retrying with this account cannot help.
     AccountRefused(String),
-    /// Something outside ended it in the middle of its work: a signal, silence.
+    /// It was ended from outside in the middle of its work: a signal, silence.
     Interrupted(String),
-    /// Nobody's fault and nothing to charge: stopped or lost.
+    /// Stopped or lost: not its fault, and not charged.
     Uncharged(String),
 }
 
 impl Judgement {
-    /// The same, with no more belief in the stated end of a limit than an agent's word deserves.
+    /// The same, with the stated end of a limit reduced to a plausible time.
     pub(crate) fn within_reason(self, now: Timestamp) -> Self {
         match self {
             Judgement::RateLimited { until: Some(until), limit, why } => {
@@ -106,16 +107,16 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         Exit::Lost => {
             return Judgement::Uncharged("the agent was lost with its machine or its shim".to_owned());
         }
-        // It had said its last word, and only its process went on: it has finished.
+        // It had sent its last message, and only its process continued: it has finished.
         Exit::TimedOut { limit: Limit::Lingering } => {}
         Exit::TimedOut { .. } if *facts.end == AgentEnd::Success => {}
-        // Silence is nobody's work: a server that does not answer, a machine that sleeps.
+        // Silence is not the work's fault: a server that does not answer, a machine that sleeps.
         Exit::TimedOut { limit: limit @ (Limit::Idle | Limit::FirstOutput) }
             if facts.has_model && !is_outside(facts.end) && facts.reported.stuck.is_none() =>
         {
             return Judgement::Interrupted(format!("it went silent, and ran into its {limit}"));
         }
-        // What an agent kept running into is the cause; that it was ended in the middle of it is not.
+        // The error that an agent kept running into is the cause, not that it was ended in the middle of it.
         Exit::TimedOut { limit } if !is_outside(facts.end) => {
             return Judgement::Bad {
                 verdict: Verdict::Block,
@@ -151,14 +152,14 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
     let ended_badly = match facts.end {
         AgentEnd::Success => None,
         AgentEnd::Failed { message } => {
-            // A command's message begins with how it ended.
+            // A command's message begins with its exit.
             let exit = facts.exit.to_string();
             let rest = message.strip_prefix(&exit).unwrap_or(message).trim_start_matches(':').trim();
             let rest = if rest.is_empty() { String::new() } else { format!(": {rest}") };
             Some(format!("the agent failed ({exit}){rest}"))
         }
         AgentEnd::Interrupted { message } => {
-            // Most messages begin with how it ended.
+            // Most messages begin with the exit.
             let exit = facts.exit.to_string();
             let rest = message.strip_prefix(&exit).map_or(format!(": {message}"), |_| String::new());
             Some(format!("the agent ended before it had finished ({exit}){rest}"))
@@ -166,7 +167,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         _ => None,
     };
     if let (AgentEnd::Interrupted { .. }, Some(end), true) = (facts.end, &ended_badly, facts.has_model) {
-        // Cut off from outside: what it reported of failure counts, and what it had finished is found again.
+        // Interrupted from outside: a reported failure counts, and finished work is found again.
         match &statement {
             Some(statement) if !statement.verdict.is_good() => {}
             Some(statement) => {
@@ -215,7 +216,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
     }
 }
 
-/// What is wrong, and what to do about it, as one sentence.
+/// The message with its hint, as one sentence.
 fn with_hint(message: &str, hint: &str, spec: &TaskSpec) -> String {
     format!(
         "{}; {}",
@@ -224,12 +225,12 @@ fn with_hint(message: &str, hint: &str, spec: &TaskSpec) -> String {
     )
 }
 
-/// Whether the worker has said that its work is good.
+/// Whether the agent has reported that its work is good.
 pub(crate) fn has_finished(reported: &Reported) -> bool {
     reported.stuck.is_none() && reported.statement.as_ref().is_some_and(|said| said.verdict.is_good())
 }
 
-/// Whether the agent says that it was not its work that failed.
+/// Whether the agent reports that something other than its work failed.
 fn is_outside(end: &AgentEnd) -> bool {
     match end {
         AgentEnd::RateLimited { .. }
@@ -262,7 +263,7 @@ fn read(facts: &Facts<'_>) -> (&'static str, Option<Statement>) {
     }
 }
 
-/// How the agent ended, as a statement. What the worker said of itself only adds words and warnings to it.
+/// The agent's end as a statement. Its own report only adds text and warnings to it.
 fn exit_statement(facts: &Facts<'_>) -> Option<Statement> {
     if !matches!(facts.end, AgentEnd::Success) {
         return None;
@@ -271,7 +272,7 @@ fn exit_statement(facts: &Facts<'_>) -> Option<Statement> {
     Some(facts.reported.statement.clone().unwrap_or(plain))
 }
 
-/// What follows from a failure, given what was charged so far. The flag says whether this attempt is charged.
+/// The outcome for a failure, given what was charged so far. The flag says whether this attempt is charged.
 pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outcome, FailureClass, bool) {
     let backoff = so_far.backoff;
     match judgement {
@@ -291,10 +292,10 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
         ),
         Judgement::RateLimited { until, limit, why } => {
             let class = FailureClass::RateLimited { until: *until, limit: *limit };
-            // An end that is past already was no end: without a pause the same would come again at once.
+            // An end in the past is ignored: without a pause the same failure would recur at once.
             let until = until.filter(|until| *until > so_far.now);
             let outcome = match (limit, elsewhere(why, &class, so_far), until) {
-                // What the account has left of this minute says nothing about another.
+                // A limit per minute says nothing about another account.
                 (RateLimit::Quota, Some(outcome), _) => outcome,
                 (_, _, Some(until)) => Outcome::Park {
                     until: until.plus(so_far.spread(until)),
@@ -355,30 +356,30 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
     }
 }
 
-/// What was known of the task before this attempt.
+/// What was known about the task before this attempt.
 pub(crate) struct SoFar<'a> {
-    /// What was ordered.
+    /// The task as ordered.
     pub(crate) spec: &'a TaskSpec,
     /// Work failures charged before.
     pub(crate) charged: u32,
     /// Environment failures in a row before.
     pub(crate) environment_failures: u32,
-    /// The waits.
+    /// The backoff settings.
     pub(crate) backoff: &'a Backoff,
-    /// The time.
+    /// The current time.
     pub(crate) now: Timestamp,
-    /// What the next attempt could run with, after what this one's account has run into.
+    /// What the next attempt could run with, given the limits of this one's account.
     pub(crate) next: &'a Choice,
 }
 
 impl SoFar<'_> {
-    /// What is added to a stated end, so that not all come back at once.
+    /// The extra wait beyond a stated end, so that not all tasks start at once.
     fn spread(&self, until: Timestamp) -> Duration {
         spread(&self.spec.id, until.since(self.now))
     }
 }
 
-/// What follows where there are other accounts; `None` where there are none.
+/// The outcome if there are other accounts; `None` if there are none.
 fn elsewhere(why: &str, class: &FailureClass, so_far: &SoFar<'_>) -> Option<Outcome> {
     match so_far.next {
         Choice::Unbound => None,

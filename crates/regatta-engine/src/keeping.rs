@@ -1,6 +1,6 @@
-//! Which commits of which tasks are held by refs of ours, by what the store says of the tasks.
+//! Which commits of which tasks Regatta's own refs keep, depending on the tasks' states in the store.
 //!
-//! Invariant: a commit is let go of only when its task has landed with it or after it, or when the target contains it.
+//! Invariant: a commit is released only when its task has landed with it or after it, or when the target contains it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::engine::EngineError;
 use crate::git::{GitError, Oid, save_commit};
 use crate::persist::until_answered;
 
-/// Lets go of what was held for a task that has landed, and of its branch if that has nothing else. Trouble is only told:
-/// the next start of an engine tries again.
+/// Releases what was kept for a landed task, and its branch if that has nothing else. Errors are only reported: the
+/// next start of an engine tries again.
 pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
     let result = async {
         let TaskState::Landed { attempt, .. } = until_answered(|| ctx.services.store.task(task)).await?.state
@@ -54,7 +54,7 @@ fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -
     ctx.repository.repo.let_go(&ctx.repository.work, task, &commits_of(attempts.iter()), &saved, tip.as_ref())
 }
 
-/// [`reconcile`], beside whatever else an engine does at its start.
+/// Runs [`reconcile`] in the background when an engine starts.
 pub(crate) fn begin(ctx: &Arc<Context>) {
     let ctx = ctx.clone();
     tokio::spawn(async move {
@@ -64,8 +64,8 @@ pub(crate) fn begin(ctx: &Arc<Context>) {
     });
 }
 
-/// At an engine's start: holds what an older version, or a process that was killed, did not hold yet, and lets go of
-/// what has landed meanwhile.
+/// When an engine starts: keeps what an older version, or a killed process, did not keep yet, and releases what has
+/// landed meanwhile.
 async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
     let held = ctx.blocking(|ctx| ctx.repository.repo.kept()).await?;
     let mut by_task: BTreeMap<TaskId, Vec<Oid>> = BTreeMap::new();
@@ -75,7 +75,7 @@ async fn reconcile(ctx: &Arc<Context>) -> Result<(), EngineError> {
     for (task, held) in &by_task {
         match until_answered(|| ctx.services.store.task(task)).await.map(|record| record.state) {
             Ok(TaskState::Landed { .. }) => let_go(ctx, task).await,
-            // Somebody removed it from the store: only what the target has may go.
+            // It was removed from the store: only what the target contains may be released.
             Err(StoreError::NotFound(_)) => {
                 let (task, held, target) = (task.clone(), held.clone(), ctx.repository.target.clone());
                 ctx.blocking(move |ctx| forget_landed(ctx, &task, &held, &target)).await?;

@@ -1,10 +1,10 @@
-//! Commands that a killed run left running (checks, hooks, setup, gates): ended before others run in their place.
+//! Ends commands that a killed run left running (checks, hooks, setup, gates) before others run in their place.
 
 use std::path::{Path, PathBuf};
 
 use crate::process::{FoundRun, OVERDUE, StopRequest, find, sweep};
 
-/// Ends what runs under `dir/*/*`, where each launch has a directory of its own, if `is_dead` says so of its marker.
+/// Ends what runs under `dir/*/*`, where each launch has its own directory, if `is_dead` is true for its marker.
 pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
     for place in subdirectories(dir).iter().flat_map(|dir| subdirectories(dir)) {
         match find(&place) {
@@ -19,7 +19,7 @@ pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
                 let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
                 swept.await.expect("sweeping does not panic");
             }
-            // What cannot be read cannot be ended; whoever needs the place will say so.
+            // What cannot be read cannot be ended; a later user of the place will report it.
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
-//! What runs: lanes and git, processes and their shims, agents, scheduling, judging, landing and recovery.
+//! Everything that runs: lanes and git, processes and their shims, agents, scheduling, judging, landing and recovery.
 //!
-//! Knows no SQL and no terminal, and serves no HTTP: it is told things as values and tells things as [`notice::Notice`]s.
+//! Knows no SQL and no terminal, and serves no HTTP: it takes values and reports through [`notice::Notice`]s.
 
 pub mod agents;
 mod alarms;

@@ -1,4 +1,4 @@
-//! Whether this machine has room for one more agent: memory, load and disk against the lines that the user drew.
+//! Whether this machine has room for one more agent: memory, load and disk against the user's limits.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use regatta_core::config::Limits as Lines;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// What is read off the machine. Absent where it cannot be read: then it holds nothing back.
+/// The machine's current values. A value that cannot be read is absent and holds nothing back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) memory_gb: Option<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Looks now; only at what a line was drawn for.
+    /// Reads the values for which a limit is set.
     pub(crate) fn take(lines: &Lines, lanes_root: &Path) -> Self {
         Self {
             memory_gb: lines.min_free_memory_gb.and_then(|_| available_memory()),
@@ -24,12 +24,12 @@ impl Reading {
         }
     }
 
-    /// Whether less disk is free than was asked for.
+    /// Whether less disk is free than required.
     pub(crate) fn disk_is_low(&self, lines: &Lines) -> bool {
         self.disk_gb.zip(lines.min_free_disk_gb).is_some_and(|(has, wants)| has < wants)
     }
 
-    /// Why nothing may start, if a line is crossed.
+    /// Why nothing may start, if a limit is exceeded.
     pub(crate) fn crossed(&self, lines: &Lines) -> Option<String> {
         let low = |what: &str, has: Option<f64>, wants: Option<f64>| match (has, wants) {
             (Some(has), Some(wants)) if has < wants => {
@@ -55,7 +55,7 @@ fn available_memory() -> Option<f64> {
     Some(kib * 1024.0 / GIB)
 }
 
-/// A test may name another file by `REGATTA_LOADAVG`. Debug builds only.
+/// A test may name another file in `REGATTA_LOADAVG`. Debug builds only.
 fn load() -> Option<f64> {
     let other = std::env::var_os("REGATTA_LOADAVG").filter(|_| cfg!(debug_assertions));
     std::fs::read_to_string(other.unwrap_or_else(|| "/proc/loadavg".into()))
@@ -68,7 +68,7 @@ fn load() -> Option<f64> {
 
 #[expect(clippy::cast_precision_loss, reason = "a disk is not measured to the byte here")]
 pub(crate) fn free_disk(lanes_root: &Path) -> Option<f64> {
-    // The lanes' directory may not be there yet; its nearest ancestor is on the same disk.
+    // The lanes' directory may not exist yet; its nearest ancestor is on the same disk.
     let there = lanes_root.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(there).ok()?;
     Some((stat.f_bavail * stat.f_frsize) as f64 / GIB)

@@ -1,6 +1,6 @@
-//! What the agent of one attempt has used so far, between the worker that hears it and the engine that adds it up.
+//! What the agent of one attempt has used so far, shared by the worker that observes it and the engine that adds it up.
 //!
-//! Nothing here outlives the process: the log of the agent says it all again, and whoever adopts the agent reads that
+//! Nothing here outlives the process: the agent's log contains it all, and an engine that adopts the agent reads that
 //! from its beginning.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,24 +12,24 @@ use regatta_core::time::Timestamp;
 use regatta_store::Outcome;
 use tokio::sync::{Notify, watch};
 
-/// Why an agent is stopped for its budget, and what becomes of its task.
+/// Why an agent is stopped for its budget, and what happens to its task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Halt {
-    /// In words, with what to do.
+    /// The reason in words, with what to do.
     pub(crate) detail: String,
     /// When the budget lifts by itself.
     pub(crate) until: Option<Timestamp>,
 }
 
 impl Halt {
-    /// That of an account whose ceiling was reached.
+    /// The halt for an account whose ceiling was reached.
     pub(crate) fn of(account: &Account) -> Self {
         let (scope, raise) = (&account.scope, account.how_to_raise());
         let detail = format!("the budget of {scope} is spent: {}; {raise}", account.figures());
         Self { detail, until: account.until() }
     }
 
-    /// Waiting helps, or a person has to.
+    /// The outcome: park if waiting helps, otherwise block for a user.
     pub(crate) fn outcome(self) -> Outcome {
         match self.until {
             Some(until) => Outcome::Park { until, why: ParkReason::Budget, detail: self.detail },
@@ -38,43 +38,43 @@ impl Halt {
     }
 }
 
-/// What an attempt may cost when it starts: what is left of the tightest budget it is under.
+/// What an attempt may cost when it starts: the rest of its tightest budget.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Allowance {
     /// Dollars.
     pub(crate) usd: f64,
-    /// That budget, as it was then.
+    /// That budget at the time.
     account: Account,
 }
 
 impl Allowance {
-    /// What is left of `account`, where dollars are limited.
+    /// The rest of `account`, if dollars are limited.
     pub(crate) fn of(account: &Account) -> Option<Self> {
         Some(Self { usd: account.usd_left()?, account: account.clone() })
     }
 
-    /// What follows when they are gone and this attempt has used that much.
+    /// The halt when they are spent and this attempt has used this much.
     pub(crate) fn halt(&self, used: Spent) -> Halt {
         Halt::of(&Account { spent: self.account.spent + used, ..self.account.clone() })
     }
 }
 
-/// Between one worker and its engine.
+/// Shared by one worker and its engine.
 pub(crate) struct Meter {
     used: Mutex<Spent>,
     halt: watch::Sender<Option<Halt>>,
     ticked: Arc<Notify>,
-    /// What it may cost, where dollars are limited.
+    /// What it may cost, if dollars are limited.
     pub(crate) allowance: Option<Allowance>,
 }
 
 impl Meter {
-    /// `ticked` is told whenever something was used.
+    /// `ticked` is notified whenever something was used.
     pub(crate) fn new(ticked: Arc<Notify>, allowance: Option<Allowance>) -> Arc<Self> {
         Arc::new(Self { used: Mutex::default(), halt: watch::channel(None).0, ticked, allowance })
     }
 
-    /// So much was used by now.
+    /// Sets the usage so far.
     pub(crate) fn set(&self, used: Spent) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = used;
         self.ticked.notify_one();
@@ -84,7 +84,7 @@ impl Meter {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the worker to stop its agent; the first reason stays. An agent that has ended by then is judged as ever.
+    /// Asks the worker to stop its agent; the first reason counts. An agent that has ended by then is judged as usual.
     pub(crate) fn stop(&self, halt: Halt) {
         self.halt.send_if_modified(|asked| {
             let is_new = asked.is_none();
@@ -93,7 +93,7 @@ impl Meter {
         });
     }
 
-    /// Why the agent is to be stopped, if it is.
+    /// Why the agent is to be stopped, if so.
     pub(crate) fn halted(&self) -> Option<Halt> {
         self.halt.borrow().clone()
     }
@@ -103,7 +103,7 @@ impl Meter {
     }
 }
 
-/// Dollars by `models.prices`, under the name the agent gave its model or the one it was asked for by.
+/// Dollars by `models.prices`, under the model's name as reported or as requested.
 pub(crate) fn priced(models: &Models, names: [Option<&str>; 2], used: Tokens) -> Option<f64> {
     let price = names.into_iter().flatten().find_map(|name| models.prices.get(name))?;
     (used.sum() > 0).then(|| price.of(used.read, used.cached, used.written))
@@ -113,7 +113,7 @@ pub(crate) fn priced(models: &Models, names: [Option<&str>; 2], used: Tokens) ->
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tokens {
     pub(crate) read: u64,
-    /// Those of `read` that came from a cache.
+    /// The part of `read` that came from a cache.
     pub(crate) cached: u64,
     pub(crate) written: u64,
 }
@@ -124,7 +124,7 @@ impl Tokens {
         self.read.saturating_add(self.written)
     }
 
-    /// Those that are not among `before`.
+    /// The tokens beyond those of `before`.
     pub(crate) fn beyond(self, before: Self) -> Self {
         Self {
             read: self.read.saturating_sub(before.read),

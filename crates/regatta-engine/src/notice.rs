@@ -1,7 +1,7 @@
-//! What the engine tells whoever watches it. On disk before out loud: events come from the store.
+//! What the engine reports to its observers. On disk before it is shown: events come from the store.
 //!
-//! Invariant: whoever watches may be slow, or stopped by Ctrl-S, and holds nothing up, nor does what it has not seen yet
-//! grow without end. What is only of the moment is dropped then; events wait in the store until there is room.
+//! Invariant: a slow observer, or one stopped by Ctrl-S, delays nothing, and its backlog is bounded. Momentary notices
+//! are then dropped; events wait in the store until there is room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,26 +10,26 @@ use regatta_core::event::Event;
 use regatta_core::id::TaskId;
 use tokio::sync::mpsc;
 
-/// More than this unseen, and what is of the moment is not told any more.
+/// Backlog beyond which momentary notices are dropped.
 const LIVE: usize = 1024;
-/// More than this unseen, and events are left in the store for now.
+/// Backlog beyond which events are left in the store for now.
 const EVENTS: usize = 4096;
 
-/// Tells whoever watches.
+/// The sending side.
 #[derive(Clone, Debug)]
 pub struct Notices {
     sender: mpsc::UnboundedSender<Notice>,
     unseen: Arc<AtomicUsize>,
 }
 
-/// Watches; ends when the last who could tell is gone.
+/// The receiving side; ends when the last sender is gone.
 #[derive(Debug)]
 pub struct Watching {
     receiver: mpsc::UnboundedReceiver<Notice>,
     unseen: Arc<AtomicUsize>,
 }
 
-/// A pair of those who tell and the one who watches.
+/// A sender and its receiver.
 pub fn notices() -> (Notices, Watching) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let unseen = Arc::new(AtomicUsize::new(0));
@@ -37,7 +37,7 @@ pub fn notices() -> (Notices, Watching) {
 }
 
 impl Notices {
-    /// Tells; nobody may be watching any more. Only what is of the moment may be dropped.
+    /// Sends a notice; there may be no receiver any more. Only momentary notices may be dropped.
     pub fn tell(&self, notice: Notice) {
         if matches!(notice, Notice::Live { .. }) && self.unseen.load(Ordering::Relaxed) >= LIVE {
             return;
@@ -46,19 +46,19 @@ impl Notices {
         let _ = self.sender.send(notice);
     }
 
-    /// A sentence for the person at the terminal.
+    /// Sends a sentence for the user at the terminal.
     pub fn say(&self, text: impl Into<String>) {
         self.tell(Notice::Say(text.into()));
     }
 
-    /// Whether an event may be told now; it can wait where it is recorded.
+    /// Whether an event may be sent now; otherwise it waits in the store.
     pub(crate) fn has_room(&self) -> bool {
         self.unseen.load(Ordering::Relaxed) < EVENTS || self.sender.is_closed()
     }
 }
 
 impl Watching {
-    /// The next one; `None` when nobody is left who could tell.
+    /// The next notice; `None` when no sender is left.
     pub async fn recv(&mut self) -> Option<Notice> {
         let notice = self.receiver.recv().await?;
         self.unseen.fetch_sub(1, Ordering::Relaxed);
@@ -69,37 +69,37 @@ impl Watching {
 /// One thing worth showing.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// Something happened, and is recorded.
+    /// A recorded event.
     Event(Event),
-    /// A live worker is at something; not recorded.
+    /// What a live agent is doing; not recorded.
     Live {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// What.
+        /// The activity.
         live: Live,
     },
-    /// A ready task waits for a reason that is no state.
+    /// A ready task waits for a reason that is not a state.
     Held {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A sentence for the person at the terminal.
+    /// A sentence for the user at the terminal.
     Say(String),
 }
 
-/// What a live worker is at.
+/// What a live agent is doing.
 #[derive(Clone, Debug)]
 pub enum Live {
-    /// It opened a tool.
+    /// It started a tool.
     Tool {
         /// Its name.
         name: String,
-        /// What with.
+        /// What it is used on.
         summary: String,
     },
-    /// It said something.
+    /// It sent a message.
     Text(String),
     /// What it has used so far.
     Usage {
@@ -136,7 +136,7 @@ mod tests {
         }
         assert!(seen[..LIVE].iter().all(|notice| matches!(notice, Notice::Live { .. })));
         assert!(matches!(&seen[LIVE], Notice::Say(text) if text == "a fact"));
-        // Once it has caught up, it is told again.
+        // Once it has caught up, it receives notices again.
         notices.tell(live(1));
         assert!(matches!(watching.recv().await, Some(Notice::Live { .. })));
         (0..EVENTS).for_each(|_| notices.say("a fact"));

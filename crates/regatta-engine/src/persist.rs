@@ -1,5 +1,5 @@
-//! Store calls that have to get an answer: repeated, unchanged, while the store is away, and for as long as somebody
-//! else on this machine has its lock.
+//! Store calls that need an answer: repeated, unchanged, while the store is unreachable, and for as long as another
+//! process on this machine has its lock.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A store that does not answer for this long is gone for the caller.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Calls until the store answers, or has been away for too long.
+/// Calls until the store answers, or has been unreachable for too long.
 pub(crate) async fn until_answered<T, F, Fut>(mut call: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -29,7 +29,7 @@ where
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            // Nothing is lost, and nobody else gets on meanwhile: it is waited for as long as it takes.
+            // Nothing is lost, and no other process gets ahead meanwhile: wait for as long as it takes.
             Err(StoreError::Busy(_)) => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);

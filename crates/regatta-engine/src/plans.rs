@@ -1,9 +1,7 @@
-//! Proposals on disk: `.regatta/plans/PLAN-001.md` is a plan that somebody may approve, and beside it is all that is
-//! known of it.
+//! Proposals on disk: `.regatta/plans/PLAN-001.md` is a plan to be approved, with its other files beside it.
 //!
-//! Invariant: a file is there whole or not at all, and what was approved is on disk, as it was, before any of it is
-//! enqueued. So approving twice, or once more after a crash, enqueues the same tasks, and those that are there already
-//! stay as they are.
+//! Invariant: a file exists completely or not at all, and what was approved is on disk unchanged before any of it is
+//! queued. So approving twice, or once more after a crash, queues the same tasks, and existing ones stay as they are.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
 
-/// The beginning of every proposal's id.
+/// The prefix of every proposal's id.
 pub const PREFIX: &str = "PLAN-";
 
 /// The proposals of a project.
@@ -21,12 +19,12 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// Those below a state directory.
+    /// The proposals below a state directory.
     pub fn of(state_dir: &Path) -> Self {
         Self { dir: state_dir.join("plans") }
     }
 
-    /// Takes the next number for a goal. Nobody else gets it, however many ask at once.
+    /// Takes the next number for a goal. No other caller gets it, however many ask at once.
     pub fn begin(&self, goal: &str) -> io::Result<TaskId> {
         fs::create_dir_all(&self.dir)?;
         let mut n = self.ids()?.iter().filter_map(number).max().unwrap_or(0) + 1;
@@ -44,7 +42,7 @@ impl Plans {
         }
     }
 
-    /// All that were ever begun, in order.
+    /// All proposals ever begun, in order.
     pub fn ids(&self) -> io::Result<Vec<TaskId>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -60,7 +58,7 @@ impl Plans {
         Ok(ids)
     }
 
-    /// What was asked for.
+    /// The goal of a proposal.
     pub fn goal(&self, id: &TaskId) -> io::Result<String> {
         fs::read_to_string(self.goal_file(id))
     }
@@ -74,12 +72,12 @@ impl Plans {
         self.dir.join(format!("{id}.md"))
     }
 
-    /// What was approved.
+    /// The approved plan.
     pub fn approved_file(&self, id: &TaskId) -> PathBuf {
         self.dir.join(format!("{id}.approved.md"))
     }
 
-    /// What was turned down.
+    /// The rejected plan.
     pub fn rejected_file(&self, id: &TaskId) -> PathBuf {
         self.dir.join(format!("{id}.rejected.md"))
     }
@@ -89,26 +87,26 @@ impl Plans {
         self.approved_file(id).exists()
     }
 
-    /// Whether it was turned down for good.
+    /// Whether it was rejected.
     pub fn is_rejected(&self, id: &TaskId) -> bool {
         self.rejected_file(id).exists()
     }
 
-    /// Writes a proposal down, in the place of an earlier one of the same planner.
+    /// Stores a proposal, replacing an earlier one of the same planner.
     pub fn propose(&self, id: &TaskId, plan: &str) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         put(&self.file(id), plan)
     }
 
-    /// Keeps what is approved, as it is now. What was approved before stays what was approved.
+    /// Stores the plan as approved. An earlier approval is not replaced.
     pub fn approve(&self, id: &TaskId, plan: &str) -> io::Result<()> {
         if self.is_approved(id) { Ok(()) } else { put(&self.approved_file(id), plan) }
     }
 
-    /// Puts a proposal away that nobody wants.
+    /// Rejects a proposal.
     pub fn reject(&self, id: &TaskId) -> io::Result<()> {
         match fs::rename(self.file(id), self.rejected_file(id)) {
-            // There was none yet, or it was put away before.
+            // There was none yet, or it was already rejected.
             Err(error) if error.kind() == ErrorKind::NotFound && !self.is_rejected(id) => {
                 put(&self.rejected_file(id), "")
             }
@@ -122,7 +120,7 @@ fn number(id: &TaskId) -> Option<u32> {
     id.as_str().strip_prefix(PREFIX)?.parse().ok()
 }
 
-/// Replaces a file whole.
+/// Replaces a file atomically.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("fresh");
     let mut file = File::create(&fresh)?;

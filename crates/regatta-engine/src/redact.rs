@@ -1,11 +1,11 @@
 //! Keeps secrets out of logs, events and screens.
 //!
-//! Two things are masked: the values of variables whose names look secret, wherever they appear, and tokens that
-//! are recognised by their shape. The search is one pass over bytes. [`Redactor::stream`] gives the same answer
-//! however the text is cut into chunks, and holds back no more than could still become a secret, however long it
-//! takes to come: a pause in the middle of a secret gives none of it away.
+//! Two things are masked: the values of variables whose names look secret, wherever they appear, and tokens that are
+//! recognised by their shape. The search is one pass over bytes. [`Redactor::stream`] gives the same result however the
+//! text is cut into chunks, and holds back no more than could still become a secret, for however long: a pause in the
+//! middle of a secret reveals none of it.
 //!
-//! Invariant: a line of JSON is still one when its secrets are masked, and the words it is understood by are there.
+//! Invariant: a line of JSON is still JSON when its secrets are masked, and the words needed to decode it are kept.
 
 mod address;
 mod begins;
@@ -24,12 +24,12 @@ use value::Value;
 /// Masks secrets as `[redacted:NAME]`.
 #[derive(Clone, Debug)]
 pub struct Redactor {
-    /// Longest first, so that a secret that contains another is masked whole.
+    /// Longest first, so that a secret that contains another is masked completely.
     values: Vec<Value>,
     begins: Begins,
 }
 
-/// One stream of text on its way through a [`Redactor`].
+/// One stream of text passing through a [`Redactor`].
 #[derive(Clone, Debug)]
 pub struct RedactStream<'r> {
     redactor: &'r Redactor,
@@ -39,22 +39,22 @@ pub struct RedactStream<'r> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The last bytes before the one looked at; zeros at the beginning.
+    /// The last bytes before the current one; zeros at the beginning.
     before: Before,
-    /// A masked token goes on: drop what still belongs to it.
+    /// Inside a masked token: drop what still belongs to it.
     inside: Option<&'static Shape>,
     masked: bool,
 }
 
-/// As much as is looked back: enough to tell `": ` from `\\": `.
+/// The length of the lookback: enough to distinguish `": ` from `\\": `.
 type Before = [u8; 4];
 
-/// What is found at one place.
+/// What is found at one position.
 enum FoundSecret {
     Nothing,
-    /// More text could make a secret of it.
+    /// More text could make it a secret.
     Undecided,
-    /// A whole secret of this length; where a bare number stood, a string stands instead.
+    /// A whole secret of this length; a bare number is replaced by a string.
     Value {
         length: usize,
         which: usize,
@@ -62,12 +62,12 @@ enum FoundSecret {
     },
     /// A password in an address: bytes before it, and its length.
     Password(usize, usize),
-    /// The first bytes of a token: some kept, some masked, the rest of it still to come.
+    /// The first bytes of a token: some kept, some masked, the rest still to come.
     Token(usize, usize, &'static Shape),
 }
 
 impl Redactor {
-    /// From an environment: takes the variables whose names look secret, and passwords inside URLs.
+    /// Takes from an environment the variables whose names look secret, and passwords inside URLs.
     pub fn new(variables: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
         let mut values = Vec::new();
         for (name, value) in variables {
@@ -82,7 +82,7 @@ impl Redactor {
         Self { values, begins }
     }
 
-    /// For whoever works in a lane: its environment, and the `.env` files of these directories.
+    /// For a worker in a lane: its environment, and the `.env` files of these directories.
     pub fn for_worker<'d>(
         environment: impl IntoIterator<Item = (String, String)>,
         dirs: impl IntoIterator<Item = &'d Path>,
@@ -108,7 +108,7 @@ impl Redactor {
         )
     }
 
-    /// For text that comes in pieces.
+    /// For text that arrives in pieces.
     pub fn stream(&self) -> RedactStream<'_> {
         RedactStream { redactor: self, held: Vec::new(), state: State::default() }
     }
@@ -207,7 +207,7 @@ impl RedactStream<'_> {
         out
     }
 
-    /// Takes a chunk and adds to `out` what can be shown by now.
+    /// Takes a chunk and appends to `out` what can be shown by now.
     pub fn push_to(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         if self.held.is_empty() {
             let decided = self.redactor.scan(chunk, false, &mut self.state, out);
@@ -219,7 +219,7 @@ impl RedactStream<'_> {
         }
     }
 
-    /// The text is over: returns what was held back, and begins anew.
+    /// The text is over: returns what was held back, and resets.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.redactor.scan(&self.held, true, &mut self.state, &mut out);

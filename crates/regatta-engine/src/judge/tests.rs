@@ -137,7 +137,7 @@ fn what_is_nobodys_fault_is_not_charged() {
     assert_eq!(Case { end: limited, ..Case::of(VerdictAdapter::Db) }.summary(), "rate limited");
     let spent = AgentEnd::Budget { message: "Reached maximum budget ($1)".into() };
     assert_eq!(Case { end: spent, ..Case::of(VerdictAdapter::Db) }.summary(), "budget");
-    // What it had reported is judged before its budget is.
+    // Its report is judged before its budget.
     let spent = AgentEnd::Budget { message: "Reached maximum budget ($1)".into() };
     let reported = Case { end: spent, said: Some("pass"), ..Case::of(VerdictAdapter::Db) };
     assert_eq!(reported.summary(), "good pass by db");
@@ -153,7 +153,7 @@ fn what_is_nobodys_fault_is_not_charged() {
     assert_eq!(Case { has_model: false, ..timed_out }.summary(), "bad block by exit-code");
     let timed_out = Case { exit: Exit::TimedOut { limit: Limit::Total }, end: silent, ..timed_out };
     assert_eq!(timed_out.summary(), "bad block by exit-code");
-    // What it kept running into until it was ended is the cause.
+    // The error it kept running into until it was ended is the cause.
     let overloaded = AgentEnd::Environment { message: "idle timeout while it kept retrying".into() };
     assert_eq!(Case { end: overloaded, ..timed_out }.summary(), "environment");
     let locked_out = AgentEnd::Permanent { message: "401".into(), hint: "sign in".into() };
@@ -203,7 +203,7 @@ fn nobody_is_parked_until_the_year_5138() {
     }
 }
 
-/// What follows from a failure at time zero, in a few words.
+/// The outcome of a failure at time zero, in a few words.
 fn followed(judgement: &Judgement, charged: u32, environment_failures: u32, next: &Choice) -> String {
     let so_far = SoFar {
         spec: &spec("t"),
@@ -240,7 +240,7 @@ fn what_an_account_runs_into_leads_to_another_where_there_is_one() {
         (&quota, &Choice::Unbound, "park until 7218, rate-limited, free"),
         (&quota, &another, "retry, rate-limited, free"),
         (&quota, &wait, "park until 600, rate-limited, free"),
-        // The requests of a minute are waited for, whoever else there is.
+        // A limit per minute is waited for, even if there are other accounts.
         (&busy, &another, "park until 7218, rate-limited, free"),
         (&refused, &Choice::Unbound, "blocked policy, permanent, free"),
         (&refused, &another, "retry, permanent, free"),
@@ -279,13 +279,13 @@ fn failures_lead_where_the_table_of_classes_says() {
         after(Judgement::RateLimited { until, limit: RateLimit::Quota, why: "x".into() }, 0, 0),
         "park until 3618, rate-limited, free"
     );
-    // One that is over already is no time to wait for.
+    // A time in the past is not waited for.
     let past = Some(Timestamp::from_millis(0));
     for limit in [RateLimit::Quota, RateLimit::Traffic] {
         let limited = Judgement::RateLimited { until: past, limit, why: "x".into() };
         assert_eq!(after(limited, 0, 0), "park until 60, rate-limited, free");
     }
-    // One without a time is still a limit to people, and no trouble of the machine's.
+    // A limit without a time is still shown as a limit, and not as an environment failure.
     let unstated = Judgement::RateLimited { until: None, limit: RateLimit::Quota, why: "daily quota".into() };
     let so_far = SoFar {
         spec: &spec("t"),

@@ -1,21 +1,21 @@
-//! Passwords in addresses: `scheme://user:password@host`, wherever one is written.
+//! Passwords in addresses: `scheme://user:password@host`, wherever they occur.
 
-/// What is found at one place.
+/// What is found at one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PasswordSeen {
     No,
-    /// More text could make an address of it.
+    /// More text could make it an address.
     Perhaps,
     /// The bytes before the password, and those of the password.
     Yes(usize, usize),
 }
 
-/// What stands between the scheme and the user. JSON may escape its slashes.
+/// What separates the scheme from the user. JSON may escape its slashes.
 pub(super) const SIGNS: [&str; 2] = ["://", ":\\/\\/"];
-/// Longer parts of an address are none.
+/// Maximum length of a part of an address.
 const MAX_AUTHORITY: usize = 1024;
 
-/// Is there a password behind the sign at the beginning of `rest`?
+/// Looks for a password behind the separator at the beginning of `rest`.
 pub(super) fn find(rest: &[u8], at_end: bool) -> PasswordSeen {
     for sign in SIGNS.map(str::as_bytes) {
         let common = rest.len().min(sign.len());
@@ -41,7 +41,7 @@ pub(super) fn find(rest: &[u8], at_end: bool) -> PasswordSeen {
     PasswordSeen::No
 }
 
-/// What may stand between `//` and the path.
+/// What may occur between `//` and the path.
 fn is_authority(byte: u8) -> bool {
     !byte.is_ascii_whitespace()
         && !byte.is_ascii_control()

@@ -1,4 +1,4 @@
-//! Where a secret could begin. Nearly all text is skipped by one look at every three bytes.
+//! Where a secret could begin. Nearly all text is skipped by checking only every third byte.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::value::Value;
 /// The first three bytes of every value and shape. All are at least as long.
 #[derive(Clone)]
 pub(super) struct Begins {
-    /// One bit for each number that three bytes come to; few come to the same.
+    /// One bit for each hash of three bytes; there are few collisions.
     threes: Box<[u64; 1024]>,
     /// The first of those bytes.
     first: [bool; 256],
@@ -47,7 +47,7 @@ impl Begins {
         self.first[usize::from(bytes[0])] = true;
     }
 
-    /// The first place from `at` on where something could begin; the end where there is none.
+    /// The first position from `at` on where something could begin; the end if there is none.
     pub(super) fn next_in(&self, data: &[u8], at: usize) -> usize {
         let rest = &data[at..];
         let found = rest.windows(3).position(|three| {
@@ -68,7 +68,7 @@ fn place(bytes: [u8; 3]) -> (usize, u64) {
 }
 
 impl fmt::Debug for Begins {
-    /// Nothing of what secrets begin with.
+    /// Shows nothing of what secrets begin with.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Begins")
     }

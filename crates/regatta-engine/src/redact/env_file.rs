@@ -1,4 +1,4 @@
-//! Variables as they stand in `.env` files.
+//! Variables in `.env` files.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ pub(crate) fn is_env_file(path: &Path) -> bool {
     name == ".envrc" || name.starts_with(".env.") || name.ends_with(".env")
 }
 
-/// Name and value of each `KEY=VALUE`. What is no such line is left out: this only looks for what to mask.
+/// Name and value of each `KEY=VALUE`. Other lines are ignored: this only collects what to mask.
 pub(crate) fn variables(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(variable).collect()
 }

@@ -19,7 +19,7 @@ const SECRET_WORDS: [&str; 16] = [
     "AUTHORIZATION",
     "DSN",
 ];
-/// Last words that say the value is a place and not the thing itself.
+/// Last words that mean the value is a location and not the secret itself.
 const PLACES: [&str; 6] = ["PATH", "FILE", "DIR", "SOCK", "HOME", "URL"];
 
 /// The parts of the variable's value that must not be shown.
@@ -28,7 +28,7 @@ pub(super) fn secrets<'v>(name: &str, value: &'v str) -> Vec<&'v str> {
     if is_secret(name) {
         let value = value.trim();
         found.push(value);
-        // A private key is printed a line at a time.
+        // A private key is printed line by line.
         if value.contains('\n') {
             found.extend(
                 value.lines().map(str::trim).filter(|line| line.len() >= 16 && !line.starts_with("-----")),

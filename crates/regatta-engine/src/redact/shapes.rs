@@ -1,36 +1,36 @@
-//! Tokens known by their looks.
+//! Tokens recognised by their shape.
 
 use super::FoundSecret;
 
-/// A prefix and a run of characters behind it.
+/// A prefix followed by a run of characters.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// What stands in the mask.
+    /// The name in the mask.
     pub(super) name: &'static str,
     pub(super) prefix: &'static str,
     /// The prefix stays readable and case does not matter: `Bearer `.
     pub(super) keep_prefix: bool,
-    /// Fewest characters behind the prefix.
+    /// Minimum number of characters behind the prefix.
     min: usize,
-    /// What else the token is made of than letters and digits.
+    /// The token's characters besides letters and digits.
     more: &'static [u8],
-    /// What has to stand in its first [`HEADER`] bytes for it to be one.
+    /// What must occur in its first [`HEADER`] bytes.
     inner: Option<&'static [u8]>,
 }
 
-/// A signed token says within so many bytes that it is one.
+/// A signed token identifies itself within this many bytes.
 const HEADER: usize = 1024;
 
 const fn token(name: &'static str, prefix: &'static str, min: usize) -> Shape {
     Shape { name, prefix, keep_prefix: false, min, more: b"-_", inner: None }
 }
 
-/// A private key as text; line ends may be escaped.
+/// A private key as text; line endings may be escaped.
 const fn private_key(prefix: &'static str) -> Shape {
     Shape { name: "private-key", prefix, keep_prefix: false, min: 16, more: b"+/=\\\r\n \t:,", inner: None }
 }
 
-/// Longer prefixes before those they begin with.
+/// Longer prefixes come before those they begin with.
 pub(super) static SHAPES: [Shape; 33] = [
     token("anthropic-key", "sk-ant-", 8),
     token("openai-key", "sk-proj-", 16),
@@ -80,7 +80,7 @@ impl Shape {
         byte.is_ascii_alphanumeric() || self.more.contains(&byte)
     }
 
-    /// Is there such a token at the beginning of `rest`?
+    /// Looks for such a token at the beginning of `rest`.
     pub(super) fn find(&'static self, rest: &[u8], at_end: bool) -> FoundSecret {
         let prefix = self.prefix.as_bytes();
         let common = rest.len().min(prefix.len());
@@ -106,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// Whether the token at the beginning of `rest` has `inner` in it.
+    /// Whether the token at the beginning of `rest` contains `inner`.
     fn holds(&self, inner: &[u8], rest: &[u8]) -> bool {
         let token = rest.iter().take(HEADER).take_while(|byte| self.takes(**byte)).count();
         rest[..token].windows(inner.len()).any(|window| window == inner)

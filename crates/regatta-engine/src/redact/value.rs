@@ -1,4 +1,4 @@
-//! One secret, as it stands in text.
+//! One secret, in the forms in which it occurs in text.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,9 +11,9 @@ const MIN_VALUE: usize = 6;
 const MIN_BASE64: usize = 8;
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// The longest name in a mask.
+/// Longest name in a mask.
 const MAX_NAME: usize = 64;
-/// Words that agents' output is understood by. Whoever has one of them for a password has none.
+/// Words that are needed to decode agents' output. They are never masked, even if one is a password.
 const COMMON: [&str; 22] = [
     "assistant",
     "command",
@@ -39,36 +39,36 @@ const COMMON: [&str; 22] = [
     "verdict",
 ];
 
-/// The bytes to look for, and what is said in their place.
+/// The bytes to look for, and their replacement.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) bytes: Vec<u8>,
     pub(super) name: String,
-    /// Nothing but digits: it is masked where it is a whole number, since any may stand inside a longer one.
+    /// Only digits: masked only as a whole number, since it may occur inside a longer one.
     is_number: bool,
 }
 
-/// Whether a value is there.
+/// Whether a value was found.
 pub(super) enum ValueSeen {
     No,
-    /// More text could make it so.
+    /// More text could complete it.
     Perhaps,
-    /// It is; `quoted` where it stands bare in JSON and only a string may stand in its place.
+    /// It was found; `quoted` if it is bare in JSON and only a string may replace it.
     Yes {
         quoted: bool,
     },
 }
 
 impl Value {
-    /// A secret in all the forms in which it is printed; none where it is too common to be one.
+    /// A secret in all the forms in which it is printed; empty if it is too common to be one.
     pub(super) fn forms_of(name: &str, secret: &str) -> Vec<Self> {
         if secret.len() < MIN_VALUE || COMMON.contains(&secret.to_ascii_lowercase().as_str()) {
             return Vec::new();
         }
         let fit = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
         let name: String = name.chars().take(MAX_NAME).map(fit).collect();
-        // Inside JSON a value looks different when it has quotes, backslashes or newlines; a text inside a text
-        // inside JSON, as tools print it, once more.
+        // Inside JSON a value looks different if it has quotes, backslashes or newlines; in a text inside a text inside
+        // JSON, as tools print it, once more.
         let mut forms = vec![secret.to_owned()];
         for _ in 0..2 {
             let last = forms.last().expect("one is there");
@@ -87,7 +87,7 @@ impl Value {
         values
     }
 
-    /// Is it at the beginning of `rest`?
+    /// Looks for it at the beginning of `rest`.
     pub(super) fn find(&self, rest: &[u8], at_end: bool, before: &Before) -> ValueSeen {
         if !rest.starts_with(&self.bytes) {
             let could_be = !at_end && rest.len() < self.bytes.len() && self.bytes.starts_with(rest);
@@ -110,8 +110,8 @@ impl Value {
     }
 }
 
-/// How a secret looks in base64: alone, or with anything before and after it. Only the characters that the secret alone
-/// decides: one at each end may be shared with its neighbours.
+/// The base64 forms of a secret: alone, or with anything before and after it. Only the characters that the secret alone
+/// determines: one at each end may be shared with its neighbours.
 fn in_base64(secret: &[u8]) -> Vec<String> {
     let mut forms = Vec::new();
     for alphabet in [STANDARD, URL_SAFE] {
@@ -148,7 +148,7 @@ impl PartialOrd for Value {
 }
 
 impl fmt::Debug for Value {
-    /// The name alone.
+    /// Shows only the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[redacted:{}]", self.name)
     }

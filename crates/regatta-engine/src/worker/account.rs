@@ -1,4 +1,4 @@
-//! The account of an attempt: chosen at its start, and what it ran into told at its end.
+//! The account of an attempt: chosen at its start, its limits recorded at its end.
 
 use std::path::Path;
 
@@ -15,25 +15,25 @@ use crate::clock;
 use crate::judge::Judgement;
 use crate::profiles::{Carried, carry, end_of_quota, last_begun, with_profile};
 
-/// The limit of an account that its provider refuses.
+/// The limit's name for an account that its provider refuses.
 const ACCOUNT: &str = "account";
-/// A quota that the agent has no name for.
+/// The name of a quota that the agent does not name.
 const QUOTA: &str = "quota";
 
 /// What an attempt runs with.
 pub(super) struct Account {
     /// The agent, with the variables of its profile.
     pub(super) agent: AgentProfile,
-    /// Its conversation.
+    /// Its conversation's id.
     pub(super) session: String,
-    /// Whether there is such a one already.
+    /// Whether that conversation already exists.
     pub(super) resume: bool,
-    /// What to know of a conversation that could not be brought along.
+    /// What to say about a conversation that could not be copied.
     pub(super) guidance: Option<String>,
 }
 
 impl Worker {
-    /// Chooses the account for this attempt. The conversation stays where it is, or goes along where that can be.
+    /// Chooses the account for this attempt. The conversation stays where it is, or is copied if possible.
     pub(super) async fn take_account(&mut self, workdir: &Path) -> Result<Account, WorkerError> {
         let ctx = self.ctx.clone();
         let spec = self.claim.spec.clone();
@@ -55,7 +55,7 @@ impl Worker {
         };
         self.record.profile = profile.map(|profile| profile.name.clone());
         if profile.is_some() {
-            // Before the agent is started: whoever adopts it has to know whose limits it tells of.
+            // Before the agent starts: an engine that adopts it must know whose limits it reports.
             self.advance(Step::Update(self.record.clone())).await?;
         }
         let agent = with_profile(plain, profile);
@@ -73,7 +73,7 @@ impl Worker {
         Ok(Account { agent, session, resume, guidance })
     }
 
-    /// Brings the conversation of `last` to where the agent looks for it now.
+    /// Copies the conversation of `last` to where the agent now looks for it.
     async fn bring_along(&self, last: &Attempt, plain: &AgentProfile, agent: &AgentProfile) -> Carried {
         let (variable, usual) = match agent.kind {
             AgentKind::Claude => ("CLAUDE_CONFIG_DIR", ".claude"),
@@ -83,7 +83,7 @@ impl Worker {
         let Some(session) = last.session.clone() else { return Carried::Not };
         let before = last.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
         if last.profile.is_some() && before.is_none() {
-            // The profile is configured no more, and nobody knows where it was.
+            // The profile is no longer configured, so its directory is unknown.
             return Carried::Not;
         }
         let dir =
@@ -97,7 +97,7 @@ impl Worker {
         carried.await.expect("copying does not panic")
     }
 
-    /// Writes down what the account has run into, and looks what else there is.
+    /// Records the limit that the account has reached, and checks what else can be used.
     pub(super) async fn heard_of_account(
         &mut self,
         judgement: &Judgement,
@@ -118,21 +118,21 @@ impl Worker {
         Ok(())
     }
 
-    /// The account's quota is nearly spent: new work rather goes to others. Only a preference, so nobody waits for it.
+    /// The account's quota is nearly spent: new work prefers others. Only a preference, so nothing waits for it.
     pub(super) fn strained(&self, limit: String, until: Timestamp) {
         let Some(profile) = self.record.profile.clone() else { return };
         let (until, _) = believed(until, clock::now());
         let (ctx, spec) = (self.ctx.clone(), self.claim.spec.clone());
         tokio::spawn(async move {
             let why = format!("{limit} is nearly spent");
-            // Apart from the limit itself: this may be written after that is spent.
+            // Kept separate from the limit itself: this may be written after that is spent.
             let limit = format!("near {limit}");
             let _ = ctx.cool(&profile, &spec, &limit, Limited::Strained { until }, &why).await;
         });
     }
 }
 
-/// What the next conversation has to know of the one that it takes the place of.
+/// What the next conversation has to know about the one it replaces.
 fn what_was_there((last, how): (&Attempt, &str)) -> String {
     let ended = if last.summary.is_empty() { String::new() } else { format!(" ({})", last.summary) };
     format!(

@@ -1,7 +1,7 @@
-//! A task that a member of the crew works on by hand, in a lane of its own.
+//! A task that a crew member works on by hand, in its own lane.
 //!
-//! What it hands in is proven as an agent's work is: committed, checked, and put into the train. Where that fails the
-//! member keeps the task, mends it and hands it in again.
+//! The work is proven like an agent's: committed, checked, and put into the train. If that fails the member keeps the
+//! task, corrects it and submits it again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::landing::boarding::Boarded;
 use crate::meter::Meter;
 use crate::process::hold;
 
-/// Makes the lane of a task that `member` holds, or takes up the one that was left, and says where it is.
+/// Creates the lane of a task that `member` holds, or reuses the existing one, and returns its path.
 pub async fn lane(ctx: Arc<Context>, claim: Claim, member: &str) -> Result<PathBuf, WorkerError> {
     let (_never, stop) = watch::channel(None);
     let record = Attempt::new(claim.attempt, member);
@@ -27,7 +27,7 @@ pub async fn lane(ctx: Arc<Context>, claim: Claim, member: &str) -> Result<PathB
     Ok(worker.prepare().await?.lane.path)
 }
 
-/// Hands in what is in the lane of an attempt. `Some` says why it is not good enough; then nothing has changed.
+/// Submits the work in the lane of an attempt. `Some` says why it is not good enough; then nothing has changed.
 pub async fn hand_in(
     ctx: Arc<Context>,
     claim: Claim,
@@ -63,25 +63,25 @@ pub async fn hand_in(
     }
 }
 
-/// What a person takes from a lane.
+/// What a user takes from a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
     /// Its commits.
     Work {
-        /// What the lane began from.
+        /// The commit the lane started from.
         base: String,
         /// The commit that may land.
         head: String,
     },
-    /// The lane has nothing that the target could get.
+    /// The lane has nothing to land.
     Nothing,
-    /// It cannot be taken as it is, and why.
+    /// It cannot be taken as it is, for this reason.
     Unfit(String),
 }
 
-/// Commits what an attempt left in its lane and looks whether it may land, for a person who takes it whatever its verdict
-/// was. The task's own checks are not run: they are part of that verdict. Nothing moves the task.
+/// Commits what an attempt left in its lane and checks whether it may land, for a user who accepts it whatever its
+/// verdict. The task's own checks are not run: they are part of that verdict. The task's state does not change.
 pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Result<Taken, WorkerError> {
     let (_never, stop) = watch::channel(None);
     let claim = Claim {
@@ -152,7 +152,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
     Ok(Taken::Work { base: site.lane.base.to_string(), head: head.to_string() })
 }
 
-/// Nobody counts what a person uses.
+/// A member's usage is not counted.
 fn unmetered() -> Arc<Meter> {
     Meter::new(Arc::new(Notify::new()), None)
 }

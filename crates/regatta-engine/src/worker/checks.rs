@@ -1,8 +1,8 @@
 //! The task's checks: run by Regatta itself, on a clean checkout of exactly the commit that would land.
 //!
-//! Invariant: nothing that an agent left in its lane and did not commit (ignored files, index flags, other branches)
-//! reaches a check. What a check needs besides the commit comes as it comes to a gate: brought-in files, `lane.setup`
-//! and `lane.build_dirs`.
+//! Invariant: nothing that an agent left in its lane without committing it (ignored files, index flags, other branches)
+//! reaches a check. What a check needs besides the commit is provided as for a gate: brought-in files, `lane.setup` and
+//! `lane.build_dirs`.
 
 use std::time::Instant;
 
@@ -18,11 +18,11 @@ use crate::git::Oid;
 use crate::lanes::Leased;
 use crate::persist::until_answered;
 
-/// How long a check may take where the task has no limit of its own.
+/// Time limit of a check if the task has none of its own.
 const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(30 * 60);
 
 impl Worker {
-    /// Runs each check; the first that fails is the reason.
+    /// Runs each check; the first failure is the reason.
     pub(super) async fn run_checks(
         &mut self,
         site: &Site,
@@ -83,7 +83,7 @@ impl Worker {
         Ok(None)
     }
 
-    /// A check that passed in an earlier attempt on this very tree, in the same environment, says the same again.
+    /// A check that passed in an earlier attempt on the same tree, in the same environment, would pass again.
     fn passed_before(&self, before: &[Attempt], wanted: &str, on: &str, there: &str) -> Option<Evidence> {
         let earlier = before.iter().filter(|attempt| attempt.n < self.claim.attempt);
         earlier.flat_map(|attempt| attempt.evidence.iter().map(|one| (attempt.n, one))).find_map(
@@ -102,7 +102,7 @@ impl Worker {
         )
     }
 
-    /// A checkout of `head` for the checks, made as the ones for gates are; or why it could not be set up.
+    /// A checkout of `head` for the checks, made like those for gates; or why it could not be set up.
     async fn clean_checkout(
         &mut self,
         site: &Site,

@@ -1,5 +1,5 @@
-//! The clocks that a worker keeps on its agent: how long it is silent, how long it lives after its last word, and how
-//! long its supervisor may take to end it.
+//! The time limits that a worker enforces on its agent: its silence, its life after its last message, and how long its
+//! supervisor may take to end it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use tokio::time::Instant;
 use crate::agents::AgentEvent;
 use crate::process::{OVERDUE, Shim, StopRequest, tree};
 
-/// From the last word of an agent that has reported to its end.
+/// From the last message of an agent that has reported to its end.
 const REPORTED: Duration = Duration::from_secs(5);
-/// The same where it has not.
+/// The same for an agent that has not reported.
 const UNREPORTED: Duration = Duration::from_secs(10);
 /// opencode has no event for its end: what looks like one may only be the end of a step.
 const STEPWISE: Duration = Duration::from_secs(60);
-/// What an agent gets for its last word that has reported and is over its budget.
+/// Time for the last message of an agent that has reported and exceeded its budget.
 const SPARED: Duration = Duration::from_secs(30);
-/// Between what a process writes and what it starts.
+/// Tolerance between the times of a process's output and of the processes it starts.
 const LEEWAY: Duration = Duration::from_secs(1);
 
-/// Whether the agent has said its last word, and what follows if it lives on: the work is done, and what lingers is a
-/// task that it left in the background, or a process that hangs.
+/// Whether the agent has sent its last message, and what follows if it stays alive: the work is done, and what remains
+/// is a task it left in the background, or a hanging process.
 pub(super) struct LastWord {
-    /// How long it may live after a last word without a report; for ever, where the word alone proves nothing.
+    /// How long it may live after a last message without a report; unlimited if the message alone proves nothing.
     patience: Option<Duration>,
     said: Option<Instant>,
     next_look: Instant,
@@ -36,7 +36,7 @@ pub(super) struct LastWord {
 impl LastWord {
     pub(super) fn new(kind: AgentKind) -> Self {
         let patience = match kind {
-            // Whatever it starts can write the line that ends its turn.
+            // Any program it starts can print the line that ends its turn.
             AgentKind::Codex => None,
             AgentKind::Opencode => Some(STEPWISE),
             _ => Some(UNREPORTED),
@@ -65,7 +65,7 @@ impl LastWord {
         self.said.is_some()
     }
 
-    /// It may say it still, although its budget is spent.
+    /// Lets it send its last message although its budget is spent.
     pub(super) fn spare(&mut self) {
         self.spared = Some(Instant::now() + SPARED);
     }
@@ -74,7 +74,7 @@ impl LastWord {
         self.spared.is_some_and(|until| until > Instant::now())
     }
 
-    /// Resolves when that is over; never where it does not matter.
+    /// Resolves when that time is over; never if it does not matter.
     pub(super) async fn no_longer_spared(&self) {
         match self.spared.filter(|_| !self.is_said()) {
             Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
@@ -82,7 +82,7 @@ impl LastWord {
         }
     }
 
-    /// Resolves when it is time to look whether it lingers.
+    /// Resolves when it is time to check whether it lingers.
     pub(super) async fn due(&self) {
         if self.said.is_none() || self.is_over {
             std::future::pending::<()>().await;
@@ -90,7 +90,7 @@ impl LastWord {
         tokio::time::sleep_until(self.next_look).await;
     }
 
-    /// Whether to end what is left of it. What waits in the background may wake one that has not reported.
+    /// Whether to end what is left of it. A background task may wake an agent that has not reported.
     pub(super) fn is_the_end(&mut self, reported: bool, in_background: bool) -> bool {
         let lives_on = self.said.map_or(Duration::ZERO, |said| said.elapsed());
         let is_late = self.patience.is_some_and(|patience| lives_on >= patience);
@@ -100,17 +100,17 @@ impl LastWord {
     }
 }
 
-/// The two clocks of silence: to the first output, and between outputs while no tool is open.
+/// The two limits on silence: to the first output, and between outputs while no tool is open.
 pub(super) struct Silence<'a> {
     first: Option<Duration>,
     idle: Option<Duration>,
     since: Instant,
     heard: bool,
     files: [&'a Path; 2],
-    /// How much was in them at the last look.
+    /// Their total size at the last check.
     size: u64,
     given_up: bool,
-    /// The agent's process, where only what runs below it says whether a tool is at work.
+    /// The agent's process, if only the processes below it show whether a tool is running.
     pub(super) tree: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Silence<'a> {
         self.size = self.look().0;
     }
 
-    /// How much there is, and how long ago the last of it came.
+    /// The total size, and the time since the last output.
     fn look(&self) -> (u64, Duration) {
         let found = self.files.iter().filter_map(|file| file.metadata().ok());
         found.fold((0, Duration::MAX), |(size, ago), meta| {
@@ -143,7 +143,7 @@ impl<'a> Silence<'a> {
         })
     }
 
-    /// Resolves when one of the clocks has run out; never while a tool is open, and never twice.
+    /// Resolves when one of the limits is exceeded; never while a tool is open, and never twice.
     pub(super) async fn run_out(&mut self, tool_is_open: bool) -> Limit {
         loop {
             let (limit, span) = match (self.heard, self.first, self.idle) {
@@ -156,7 +156,7 @@ impl<'a> Silence<'a> {
                 std::future::pending::<()>().await;
             }
             tokio::time::sleep_until(self.since + span).await;
-            // Half a line, or one on stderr, is talking too; only whole lines of stdout are followed.
+            // Half a line, or one on stderr, is output too; only whole lines of stdout are followed.
             let (size, ago) = self.look();
             if size > self.size {
                 self.size = size;
@@ -165,7 +165,7 @@ impl<'a> Silence<'a> {
                 self.since = self.since.max(last);
                 continue;
             }
-            // Something that began after the last output is a tool; what was there before is a server of the agent's.
+            // A process started after the last output is a tool; an older one is a server of the agent's.
             if self
                 .tree
                 .is_some_and(|agent| tool_is_open && tree::youngest(agent) < self.since.elapsed() + LEEWAY)
@@ -179,7 +179,7 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// What the shim was asked for, and when that should have happened: a shim that somebody keeps stopped does nothing.
+/// What was requested of the shim, and when it should be done: a shim that is kept stopped does nothing.
 pub(super) struct Ending {
     grace: Duration,
     asked: Option<StopRequest>,
@@ -187,16 +187,16 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Nothing was asked for yet; the shim ends the tree by itself after `limit`.
+    /// Nothing was requested yet; the shim ends the tree by itself after `limit`.
     pub(super) fn new(grace: Duration, limit: Option<Duration>) -> Self {
         let patience = grace.saturating_add(OVERDUE);
         let due = limit.and_then(|limit| Instant::now().checked_add(limit.saturating_add(patience)));
         Self { grace, asked: None, due }
     }
 
-    /// Asks for the end. The first reason is the one that counts, as for the shim.
+    /// Requests the end. The first reason counts, as for the shim.
     pub(super) fn ask(&mut self, shim: &Shim, request: StopRequest, now: bool) {
-        // A shim that is gone already has nothing left to stop; `wait` tells the end.
+        // A shim that is gone has nothing left to stop; `wait` returns the end.
         let _ = if now { shim.kill_now(&request) } else { shim.stop(&request) };
         let grace = if now { Duration::ZERO } else { self.grace };
         let due = Instant::now() + grace.saturating_add(OVERDUE);
@@ -205,7 +205,7 @@ impl Ending {
         self.asked.get_or_insert(request);
     }
 
-    /// Resolves when the tree should be gone for long.
+    /// Resolves when the tree should have ended long ago.
     pub(super) async fn due(&self) {
         match self.due {
             Some(due) => tokio::time::sleep_until(due).await,

@@ -1,4 +1,4 @@
-//! Attempts that only bring to its end what one before them had finished.
+//! Attempts that only complete what an earlier one had finished.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::failure::FailureClass;
@@ -11,8 +11,8 @@ use crate::agents::AgentEnd;
 use crate::persist::until_answered;
 
 impl Worker {
-    /// What the agent had reported in the same conversation, where a limit or a failing server then kept it from its end
-    /// and this attempt has only brought it there. It has no reason to say it twice.
+    /// What the agent had reported in the same conversation, if a limit or a failing server then kept it from ending
+    /// and this attempt has only completed it. It has no reason to report twice.
     pub(super) async fn said_before_it_was_cut_short(
         &self,
         heard: &Heard,

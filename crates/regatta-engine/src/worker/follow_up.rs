@@ -1,4 +1,4 @@
-//! An attempt that was started because somebody said more: what it works on, and what it must not lose.
+//! An attempt for a follow-up: what it works on, and what it must not lose.
 
 use regatta_core::attempt::Attempt;
 use regatta_core::prompt::PromptState;
@@ -11,15 +11,15 @@ use crate::git::Oid;
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 
-/// Good work of earlier attempts that has not landed: a follow-up goes on from it.
+/// Good work of earlier attempts that has not landed: a follow-up continues from it.
 pub(super) struct Unlanded {
     pub(super) base: Oid,
     pub(super) head: Oid,
 }
 
 impl Worker {
-    /// The attempt whose work is on the target, where this one follows it up: what came before it is over, and the
-    /// follow-up gets a lane of its own on what is there now.
+    /// The attempt whose work is on the target, if this one is a follow-up to it: the earlier work is complete, and the
+    /// follow-up gets a new lane on the current target.
     pub(super) fn landed_before(&self) -> Option<u32> {
         match self.claim.standing {
             Some(TaskState::Landed { attempt, .. }) => Some(attempt),
@@ -27,15 +27,15 @@ impl Worker {
         }
     }
 
-    /// Attempts since the last landing: only they can have left a lane to go on in.
+    /// Attempts since the last landing: only they can have left a lane to continue in.
     pub(super) fn since_landing<'a>(&self, history: &'a [Attempt]) -> &'a [Attempt] {
         let landed = self.landed_before().unwrap_or(0);
         let first = history.iter().position(|attempt| attempt.n > landed).unwrap_or(history.len());
         &history[first..]
     }
 
-    /// A lane that still has what landed goes, before a new one is made in its place. What somebody left uncommitted in
-    /// it is kept first.
+    /// Removes a lane with landed work before a new one is made in its place. Uncommitted changes in it are saved
+    /// first.
     pub(super) async fn clear_landed_lane(&self) -> Result<(), WorkerError> {
         let (task, at) = (self.claim.task.clone(), clock::now());
         let retired = self
@@ -56,7 +56,7 @@ impl Worker {
         Ok(prompts.iter().any(|prompt| prompt.state == PromptState::Queued))
     }
 
-    /// Good work whose lane is gone, where this attempt is to go on from it.
+    /// Good work whose lane is gone, if this attempt is to continue from it.
     pub(super) fn unlanded(&self, history: &[Attempt]) -> Result<Option<Unlanded>, WorkerError> {
         if self.claim.prompt.is_none() && self.claim.standing.is_none() {
             return Ok(None);
@@ -70,7 +70,7 @@ impl Worker {
         Ok(Some(Unlanded { base: Oid::parse(base)?, head: Oid::parse(head)? }))
     }
 
-    /// A lane with that work in it again; `None` where git has forgotten it.
+    /// A lane with that work in it again; `None` if git no longer has it.
     pub(super) async fn lane_again(&self, unlanded: Unlanded) -> Result<Option<Lane>, WorkerError> {
         let task = self.claim.task.clone();
         self.blocking(move |ctx| {

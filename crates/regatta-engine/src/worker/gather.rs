@@ -1,4 +1,4 @@
-//! Facts about an attempt that has ended: its log read whole, its marker, and what to tell the next attempt.
+//! Facts about an ended attempt: its whole log, its marker, and guidance for the next attempt.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,26 @@ use crate::files::end_of;
 use crate::process::tail::Tail;
 use crate::profiles::Notebook;
 
-/// How much of an agent's last words is kept for a JSON result or a plan.
+/// How much of an agent's last messages is kept for a JSON result or a plan.
 const LAST_WORDS: usize = 256 * 1024;
-/// How much of the last thing it said is shown with the task.
+/// How much of its last message is shown with the task.
 const CLOSING: usize = 400;
-/// How much of stderr is read for signs of what went wrong.
+/// How much of stderr is searched for causes.
 const STDERR_TAIL: u64 = 8 * 1024;
 
-/// An ended agent: how, and its last words.
+/// An ended agent: how it ended, and its last messages.
 pub(crate) struct Heard {
     pub(crate) ending: Ending,
     pub(crate) last_words: String,
-    /// The last thing that it said, on one line.
+    /// Its last message, on one line.
     pub(crate) closing: String,
-    /// The limit that its account ran into, by the agent's name for it.
+    /// The limit that its account reached, by the agent's name for it.
     pub(crate) rejected: Option<String>,
 }
 
 impl Worker {
-    /// Reads the attempt's log from its beginning, as a fresh decoder: the same whether it was followed live or not.
+    /// Decodes the attempt's log from its beginning with a fresh decoder: the result is the same whether it was
+    /// followed live or not.
     pub(crate) async fn decode_whole_log(&self, exit: &Exit) -> Result<Heard, WorkerError> {
         let kind = self.ctx.settings.agent(&self.claim.spec.agent)?.kind;
         let (stdout, stderr) = self.log_files();
@@ -74,7 +75,7 @@ impl Worker {
                 }
             }
             let mut ending = decoder.end(&exit, &end_of(&stderr, STDERR_TAIL), clock::now());
-            // What it wrote down of its use also tells of a turn that came to no end.
+            // Its conversation file also shows the usage of an unfinished turn.
             let notebook = place.zip(ending.session.as_deref());
             let notebook = notebook.and_then(|((dir, since), id)| Notebook::of(kind, dir, id, since));
             if let Some(used) = notebook.map(|mut notebook| notebook.look()) {
@@ -87,7 +88,7 @@ impl Worker {
         Ok(read.await.expect("decoding does not panic"))
     }
 
-    /// What the agent said of itself goes into the record.
+    /// Copies what the agent reported about itself into the record.
     pub(crate) fn take_over(&mut self, heard: &Heard) {
         let ending = &heard.ending;
         if ending.model.is_some() {
@@ -96,7 +97,7 @@ impl Worker {
         if ending.session.is_some() {
             self.record.session.clone_from(&ending.session);
         }
-        // Of a plain command it is a line of its output.
+        // For a plain command it is a line of its output.
         if self.ctx.settings.agent(&self.claim.spec.agent).is_ok_and(|agent| agent.kind.has_model()) {
             self.record.last_words = self.redact(&heard.closing);
         }
@@ -104,7 +105,7 @@ impl Worker {
     }
 }
 
-/// The end of what was said, on one line.
+/// The end of a text, on one line.
 fn in_short(words: &str) -> String {
     let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.ceil_char_boundary(line.len().saturating_sub(CLOSING)) {
@@ -122,12 +123,12 @@ fn remember(words: &mut String, text: &str) {
     }
 }
 
-/// The marker files a worker may leave at the root of its lane.
+/// The marker files that an agent may leave at the root of its lane.
 pub(crate) fn marker_files(lane: &Path, task: &str) -> [PathBuf; 2] {
     [lane.join(format!("PARCEL_DONE-{task}.md")), lane.join(format!("REGATTA_DONE-{task}.md"))]
 }
 
-/// The marker's text, if it is a plain file of sensible size. A link could show anything.
+/// The marker's text, if it is a plain file of reasonable size. A link could point anywhere.
 pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
     marker_files(lane, task)
         .iter()
@@ -138,8 +139,8 @@ pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last attempt whose work did not merge, and what it did not merge with; unless a later one has
-/// come to an end of its own.
+/// The last attempt whose work did not merge, and what it did not merge with; unless a later attempt has ended by
+/// itself.
 pub(crate) fn bounce(history: &[Attempt]) -> Option<(&Attempt, &str)> {
     history
         .iter()
@@ -160,7 +161,7 @@ fn bounced(attempt: &Attempt) -> Option<(&str, &[String], &str)> {
     })
 }
 
-/// What an agent has to know to bring its work together with what landed meanwhile.
+/// What an agent has to know to merge its work with what landed meanwhile.
 fn how_to_bring_together(attempt: &Attempt) -> Option<String> {
     let (onto, files, theirs) = bounced(attempt)?;
     let short = &onto[..onto.len().min(12)];
@@ -176,7 +177,7 @@ fn how_to_bring_together(attempt: &Attempt) -> Option<String> {
     ))
 }
 
-/// What the next attempt has to know of the last one, if that one failed at the work.
+/// What the next attempt has to know about the last one, if that was a work failure.
 pub(crate) fn guidance(history: &[Attempt]) -> Option<String> {
     if let Some((attempt, ..)) = bounce(history) {
         return how_to_bring_together(attempt);

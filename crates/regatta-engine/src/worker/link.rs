@@ -1,7 +1,7 @@
-//! An attempt that is a link of a chain: what it looks at, what it is told, and what follows where it is not content.
+//! An attempt that is a link of a chain: what it judges, its prompt, and what happens when it asks for changes.
 //!
-//! Invariant: what a link looks at is on record before its lane is made, and the lane is made of what is there then. If
-//! the build has moved on meanwhile, the record names what was there before, and the link looks again.
+//! Invariant: the edition that a link judges is on record before its lane is made, and the lane is made from the
+//! current work. If the build has moved on meanwhile, the record names the earlier edition, and the link judges again.
 
 use regatta_core::config::AgentKind;
 use regatta_core::time::counted;
@@ -20,13 +20,13 @@ use crate::judge::Judgement;
 use crate::persist::until_answered;
 use crate::templates::Text;
 
-/// Most of the work that is in the prompt itself.
+/// Maximum length of the diff in the prompt itself.
 const IN_PROMPT: usize = 32 * 1024;
-/// Most of it that is in the file beside it.
+/// Maximum length of the diff in the file beside it.
 const IN_FILE: usize = 4 * 1024 * 1024;
 
 impl Worker {
-    /// The build and the link, where this attempt is one.
+    /// The build and the link, if this attempt is one.
     fn link(&self) -> Option<(&regatta_core::id::TaskId, Link)> {
         match &self.claim.spec.part {
             Some(Part::Link { chain, link }) => Some((chain, *link)),
@@ -34,12 +34,12 @@ impl Worker {
         }
     }
 
-    /// Whether it is one.
+    /// Whether it is a link.
     pub(super) fn is_link(&self) -> bool {
         self.link().is_some()
     }
 
-    /// Writes down what it is about to look at.
+    /// Records the edition it is about to judge.
     pub(super) async fn look(&mut self) -> Result<(), WorkerError> {
         let Some((chain, _)) = self.link() else { return Ok(()) };
         let prompts = until_answered(|| self.ctx.services.store.prompts(chain)).await?;
@@ -48,7 +48,7 @@ impl Worker {
         Ok(())
     }
 
-    /// How often its work has come back from its chain, where it builds one.
+    /// How often its work was sent back by its chain, if it is a build.
     pub(super) async fn rounds(&self) -> Result<u32, WorkerError> {
         match self.claim.spec.part {
             Some(Part::Builder { .. }) => Ok(chain::rounds(
@@ -58,12 +58,12 @@ impl Worker {
         }
     }
 
-    /// What its agent is told: the task's own words, or those of its role around them.
+    /// The agent's prompt: the task's own text, or its role's text around it.
     pub(super) async fn order(&self, site: &Site) -> Result<String, WorkerError> {
         let spec = &self.claim.spec;
         let kind = self.ctx.settings.agent(&spec.agent)?.kind;
         match &spec.part {
-            // What is told a program that takes it for a script is never made of other people's words.
+            // A prompt that a program executes as a script never contains other people's text.
             Some(Part::Builder { .. }) if !matches!(kind, AgentKind::Command | AgentKind::Sim) => {
                 let template = self.template(Text::Build)?;
                 Ok(template.render(|name| match name {
@@ -130,7 +130,7 @@ impl Worker {
         }))
     }
 
-    /// What the checks of the build came to, in its own attempt and in the link that ran them again.
+    /// The results of the build's checks, in its own attempt and in the link that ran them again.
     async fn checks_of(&self, build: &TaskRecord, made: Option<&Attempt>) -> Result<String, WorkerError> {
         let mut lines: Vec<String> = made.into_iter().flat_map(|made| checks(made, "the build")).collect();
         if let Some(id) = Link::Verify.task(&build.spec.id)
@@ -146,8 +146,8 @@ impl Worker {
         })
     }
 
-    /// What follows where a link has found something: its builder is told, or a person. `None` where it has not, and
-    /// failed itself or said nothing.
+    /// What happens when a link asks for changes: the work goes back to its builder, or to a user. `None` if the link
+    /// failed itself or reported nothing.
     pub(super) async fn not_content(
         &mut self,
         judgement: &Judgement,
@@ -195,7 +195,7 @@ impl Worker {
     }
 }
 
-/// The commit of a build whose work can be had.
+/// The commit of a build whose work is available.
 fn head_of(build: &TaskRecord) -> Option<String> {
     match build.met() {
         Some(TaskState::Done { head, .. }) => head.clone(),

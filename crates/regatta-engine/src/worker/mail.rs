@@ -1,8 +1,8 @@
-//! What members of the crew wrote to the agent of a task: told when an attempt begins.
+//! Messages from crew members to the agent of a task, delivered when an attempt starts.
 //!
-//! Invariant: what somebody writes is never part of a prompt that is code. Programs whose prompt is a script are told
-//! nothing; they ask with `regatta msg inbox`. And a message is marked after the agent was started with it. A crash in between tells it again, in the next
-//! attempt, and none is lost.
+//! Invariant: a message is never part of a prompt that is code. Programs whose prompt is a script get none; they ask
+//! with `regatta msg inbox`. A message is marked after the agent was started with it: a crash in between delivers it
+//! again in the next attempt, and none is lost.
 
 use regatta_core::config::AgentKind;
 use regatta_core::crew::MemberName;
@@ -16,14 +16,14 @@ use crate::templates::{self, Text};
 /// Messages that one attempt gets at most; the others come with the next attempt.
 const MESSAGES_PER_ATTEMPT: usize = 50;
 
-/// Messages, and the words in which they are put.
+/// Messages, and the text that presents them.
 pub(super) struct Mail {
     messages: Vec<Message>,
     pub(super) text: Option<String>,
 }
 
 impl Worker {
-    /// What is new for the agent. Mail is no reason not to start it.
+    /// The new messages for the agent. A failure here does not keep it from starting.
     pub(super) async fn mail(&self, kind: AgentKind) -> Mail {
         if matches!(kind, AgentKind::Command | AgentKind::Sim) {
             return Mail { messages: Vec::new(), text: None };
@@ -52,7 +52,7 @@ impl Worker {
         Mail { messages, text }
     }
 
-    /// The agent has it.
+    /// Marks the messages as delivered.
     pub(super) async fn mail_told(&self, mail: &Mail) {
         let ids: Vec<u64> = mail.messages.iter().map(|message| message.id).collect();
         if ids.is_empty() {

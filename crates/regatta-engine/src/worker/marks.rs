@@ -1,4 +1,4 @@
-//! Conflict marks in what an agent made.
+//! Conflict markers in an agent's work.
 
 use super::prepare::listed;
 use super::{Site, Worker, WorkerError, gather};
@@ -9,13 +9,13 @@ pub(super) enum Marks {
     None,
     /// In files that it added: worth a warning.
     New(String),
-    /// In others.
+    /// In existing files.
     Left(String),
 }
 
 impl Worker {
-    /// Whether it left conflict marks. A new file may have them for a purpose; one that was there before, or that it
-    /// was to bring together with what had landed, has not.
+    /// Whether it left conflict markers. A new file may contain them on purpose; an existing file, or one that it had
+    /// to merge with landed work, must not.
     pub(super) async fn marks_left(&self, site: &Site, head: &Oid) -> Result<Marks, WorkerError> {
         let (files, head) = (gather::files_of_bounces(&self.history), head.clone());
         let (left, new) = self

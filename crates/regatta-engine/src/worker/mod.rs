@@ -1,7 +1,7 @@
 //! One attempt, from the claim to what follows from it: prepare, run, judge, settle.
 //!
-//! Invariant: every durable step is in the store before the next begins, so that whoever finds the attempt after a
-//! crash knows how far it came. A worker that learns that it was fenced out changes nothing more.
+//! Invariant: every durable step is in the store before the next begins, so that the next engine knows after a crash
+//! how far the attempt got. A worker that learns that it was fenced out changes nothing more.
 
 mod account;
 pub mod by_hand;
@@ -49,33 +49,33 @@ use crate::redact::Redactor;
 use crate::{clock, failpoint, leftovers};
 use patience::Patience;
 
-/// A task during whose preparation so many engines in a row have ended is blocked.
+/// The number of engines in a row that ended while preparing a task, after which it is blocked.
 const NEVER_BEGAN: usize = 20;
 
 /// Why a worker has to end now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Somebody cancelled the task.
+    /// The task was cancelled.
     Cancel {
-        /// Who.
+        /// Who cancelled it.
         by: String,
     },
     /// The run is being stopped; the task goes back to the queue.
     Interrupt {
-        /// Why, for people.
+        /// The reason for display.
         why: String,
         /// Skip the grace: the second Ctrl-C.
         now: bool,
     },
 }
 
-/// What goes wrong with Regatta's own part of an attempt.
+/// What can go wrong with Regatta's own part of an attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The store refused or is gone.
+    /// The store refused the call or is unreachable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Git could not do its part.
+    /// A git operation failed.
     #[error("could not {0}")]
     Git(#[from] crate::git::GitError),
     /// A file could not be read or written.
@@ -83,9 +83,9 @@ pub enum WorkerError {
     Io {
         /// What was attempted.
         doing: &'static str,
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -95,13 +95,13 @@ pub enum WorkerError {
     /// The lane cannot be made as ordered: a rule of the task, not of the machine.
     #[error("{0}")]
     Setup(String),
-    /// No attempt can succeed until somebody changes the task or the settings.
+    /// No attempt can succeed until the user changes the task or the settings.
     #[error("{0}")]
     Impossible(String),
-    /// What the task depends on does not fit together.
+    /// The task's dependencies do not merge with each other.
     #[error("its dependencies conflict in {0}")]
     BaseConflict(String),
-    /// A worker of this engine ended without having settled it.
+    /// A worker of this engine ended without settling it.
     #[error("its worker ended: {0}")]
     GivenUp(String),
     /// No account can be used now.
@@ -109,7 +109,7 @@ pub enum WorkerError {
     NoAccount {
         /// When, or what, to wait for.
         choice: Choice,
-        /// For this agent.
+        /// The agent without an account.
         agent: String,
     },
     /// Stopped before an agent was started.
@@ -121,9 +121,9 @@ pub enum WorkerError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Left {
-    /// Settled, or somebody else's by now.
+    /// Settled, or taken over by another engine.
     Settled,
-    /// Still claimed by this engine, with nobody at it: the store would not take what follows.
+    /// Still claimed by this engine, without a worker: the store did not accept the outcome.
     Unsettled(String),
 }
 
@@ -133,27 +133,27 @@ pub(crate) struct Worker {
     pub(crate) claim: Claim,
     pub(crate) record: Attempt,
     pub(crate) stop: watch::Receiver<Option<Stop>>,
-    /// What its agent uses, for the engine; and the engine's word that it is too much.
+    /// Reports the agent's usage to the engine, and carries the engine's request to stop it for its budget.
     pub(crate) meter: Arc<Meter>,
-    /// Earlier attempts whose lane and conversation this one goes on with.
+    /// The earlier attempts, if this one continues from them; empty if it starts fresh.
     pub(crate) history: Vec<Attempt>,
-    /// What the next attempt could run with, once this one's account has run into something.
+    /// What the next attempt could run with, once this one's account has reached a limit.
     pub(crate) next: Choice,
-    /// Takes the secrets of the task's own variables out of what is kept and shown.
+    /// Masks the secrets of the task's own variables in everything that is stored and shown.
     own_secrets: Redactor,
-    /// Whether a `git gc` was at work meanwhile.
+    /// Whether a `git gc` ran meanwhile.
     gc: GcWatch,
-    /// The agent had the target itself checked out; its lane has been taken off it.
+    /// The agent had the target itself checked out; its lane was detached from it.
     had_the_target: bool,
 }
 
-/// Where an attempt works and what was ordered there.
+/// Where an attempt works, and its order.
 pub(crate) struct Site {
     pub(crate) lane: Lane,
     pub(crate) run_dir: PathBuf,
 }
 
-/// Runs a fresh claim to its end.
+/// Runs a new claim to its end.
 pub(crate) async fn attempt(
     ctx: Arc<Context>,
     claim: Claim,
@@ -167,7 +167,7 @@ pub(crate) async fn attempt(
     worker.conclude(result).await
 }
 
-/// Goes on with an attempt that another engine began: adopts its process, or settles what it left.
+/// Continues an attempt that another engine started: adopts its process, or settles what it left.
 pub(crate) async fn adopt(
     ctx: Arc<Context>,
     claim: Claim,
@@ -180,8 +180,8 @@ pub(crate) async fn adopt(
     worker.conclude(result).await
 }
 
-/// Gives up an attempt whose worker left it unsettled: what it started is ended, and the task is parked, uncharged. What
-/// is in its lane stays there, and is saved before the next attempt begins.
+/// Gives up an attempt whose worker left it unsettled: its processes are ended, and the task is parked, uncharged. The
+/// content of its lane stays there, and is saved before the next attempt begins.
 pub(crate) async fn give_up(
     ctx: Arc<Context>,
     claim: Claim,
@@ -212,7 +212,7 @@ impl Worker {
         Self { ctx, claim, record, stop, meter, history, next, own_secrets, gc, had_the_target: false }
     }
 
-    /// From now on knows the secrets of its lane, and its own token where it is at hand.
+    /// Adds the secrets of its lane, and its own token if known, to those that are masked.
     pub(crate) fn learn_secrets(&mut self, token: Option<&str>) {
         let token = token.map(|token| ("REGATTA_TOKEN".to_owned(), token.to_owned()));
         let spec = &self.claim.spec;
@@ -233,7 +233,7 @@ impl Worker {
             return Err(WorkerError::Stopped);
         }
         match self.launch(&site, token).await {
-            // Somebody killed the shim right after it started the agent: whatever that began is gone by now.
+            // The shim was killed right after it started the agent: whatever that began has ended by now.
             Err(WorkerError::Launch(LaunchError::ShimDied { .. })) => {
                 self.after_exit(&site, Exit::Lost).await
             }
@@ -241,7 +241,7 @@ impl Worker {
         }
     }
 
-    /// The attempt's process is there, or ended, or is gone; each case has its way on.
+    /// Handles each state of the attempt's process: alive, ended, or gone.
     async fn adopted(&mut self) -> Result<(), WorkerError> {
         let run_dir = self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt);
         leftovers::end_below(&run_dir, |_| true).await;
@@ -262,14 +262,14 @@ impl Worker {
             }
         };
         let Some(site) = site else {
-            // Claimed, and nothing more; or somebody took the lane away under the agent.
+            // Only claimed so far; or the lane was removed under the agent.
             self.end_tree().await;
             self.vacate(None).await?;
             return self.never_began("the run that claimed it ended before its lane was ready").await;
         };
         self.learn_secrets(None);
         if let TaskState::Judging { exit, .. } = state {
-            // Its end is on record; only what follows from it is missing.
+            // Its end is on record; only the judgement is missing.
             return self.judge(&site, exit).await;
         }
         match found {
@@ -286,7 +286,7 @@ impl Worker {
                 self.vacate(Some(&site.lane.path)).await?;
                 self.after_exit(&site, Exit::Lost).await
             }
-            // It was started, and what tells of it is gone: somebody removed it.
+            // It was started, and its records are gone: they were removed.
             FoundRun::NeverStarted if matches!(state, TaskState::Running { .. }) => {
                 self.vacate(Some(&site.lane.path)).await?;
                 self.after_exit(&site, Exit::Lost).await
@@ -302,7 +302,7 @@ impl Worker {
         let exit = match self.supervise(site, &shim, adopted).await {
             Ok(exit) => exit,
             Err(error) => {
-                // Nobody listens to it any more, and the next attempt must not find it in its lane.
+                // Its output is no longer followed, and the next attempt must not find it in its lane.
                 let request = StopRequest::Asked("its output could not be followed".to_owned());
                 let _ = shim.kill_now(&request);
                 shim.wait_at_most(OVERDUE, request.into()).await;
@@ -331,7 +331,7 @@ impl Worker {
         exit: &Exit,
         heard: gather::Heard,
     ) -> Result<(), WorkerError> {
-        // All of it can be done again, up to the step that settles the task.
+        // All of this can be repeated, up to the step that settles the task.
         let (mut patience, before) = (Patience::new(), self.record.clone());
         loop {
             match self.settle(site, exit, &heard).await {
@@ -354,7 +354,7 @@ impl Worker {
         self.settle_and_tidy(site, &exit, ending).await
     }
 
-    /// Whatever went wrong with Regatta's own part is settled too, or left to whoever fenced us out.
+    /// An error in Regatta's own part is settled too, or left to the engine that fenced us out.
     async fn conclude(&mut self, result: Result<(), WorkerError>) -> Left {
         let Err(error) = result else { return Left::Settled };
         let outcome = match &error {
@@ -378,7 +378,7 @@ impl Worker {
             WorkerError::Impossible(why) => {
                 Outcome::Block { reason: BlockReason::Policy, detail: why.clone() }
             }
-            // By positive signs only: what git cannot do in a lane after an agent was there is that agent's work.
+            // Only positive signs count: what git cannot do in a lane after an agent ran there is that agent's fault.
             WorkerError::Git(_) if self.record.exit.is_some() && !self.may_pass(&error) => {
                 self.work_failure(&with_causes(&error))
             }
@@ -399,7 +399,7 @@ impl Worker {
         }
     }
 
-    /// Whatever the attempt started is over before its task says so: the next one works in the same lane.
+    /// Ends all processes of the attempt before its task is settled: the next attempt works in the same lane.
     async fn end_tree(&self) {
         match find_settled(&self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt)).await {
             Ok(FoundRun::Alive(shim)) => {
@@ -414,8 +414,8 @@ impl Worker {
         }
     }
 
-    /// Nobody else is in the lane afterwards, whoever started it: its lock and the marker of its trees tell. `lane` is
-    /// where such a tree works, if that is known.
+    /// Ensures that no other process is in the lane, whatever started it: its lock and the marker of its trees show it.
+    /// `lane` is where such a tree works, if known.
     pub(crate) async fn vacate(&self, lane: Option<&Path>) -> Result<(), WorkerError> {
         let (path, task) = (self.ctx.repository.hold_of(&self.claim.task), self.claim.task.clone());
         let (at, lane, again) = (path.clone(), lane.map(Path::to_owned), self.claim.attempt > 1);
@@ -437,7 +437,7 @@ impl Worker {
         }
     }
 
-    /// Back to the queue, uncharged; but not for ever, where engine after engine ends while it prepares this task.
+    /// Queues it again, uncharged; but not forever if engine after engine ends while preparing this task.
     async fn never_began(&mut self, why: &str) -> Result<(), WorkerError> {
         let never = |attempt: &&Attempt| attempt.started_at.is_none() && attempt.exit.is_none();
         let before = self.history.iter().rev().take_while(never).count();
@@ -456,7 +456,7 @@ impl Worker {
         self.settled(Outcome::Release { why: why.to_owned() }).await
     }
 
-    /// Moves the task on in the store. A repeat after a lost answer carries the same request.
+    /// Advances the task in the store. A repeat after a lost answer carries the same request.
     pub(crate) async fn advance(&self, step: Step) -> Result<(), WorkerError> {
         let request = RequestId::fresh();
         let at = clock::now();
@@ -464,7 +464,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Records something that changes no state.
+    /// Records an event that changes no state.
     pub(crate) async fn note(&self, body: EventBody) {
         let request = RequestId::fresh();
         let (task, attempt, at) = (Some(&self.claim.task), Some(self.claim.attempt), clock::now());
@@ -475,7 +475,7 @@ impl Worker {
         }
     }
 
-    /// Stdout and stderr of this attempt, also where an earlier run kept its logs elsewhere.
+    /// Stdout and stderr of this attempt, even if an earlier run kept its logs elsewhere.
     pub(crate) fn log_files(&self) -> (PathBuf, PathBuf) {
         let here = || self.ctx.log_file(&self.claim.task, self.claim.attempt);
         let stdout = self.record.log.clone().unwrap_or_else(here);
@@ -483,13 +483,13 @@ impl Worker {
         (stdout, stderr)
     }
 
-    /// Why this worker has to end, if it has to.
+    /// Why this worker has to end, if so.
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stop.borrow().clone()
     }
 }
 
-/// Looks for the attempt's shim; one that is just starting is asked for again.
+/// Looks for the attempt's shim; asks again if it is just starting.
 async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<FoundRun> {
     loop {
         match find(run_dir) {
@@ -501,7 +501,7 @@ async fn find_settled(run_dir: &std::path::Path) -> std::io::Result<FoundRun> {
     }
 }
 
-/// Ends whatever an attempt without a shim left running.
+/// Ends all processes of an attempt without a shim.
 async fn sweep_all(run_id: String) {
     let swept = tokio::task::spawn_blocking(move || sweep(&run_id));
     swept.await.expect("sweeping does not panic");

@@ -1,15 +1,14 @@
-//! What git or the machine did not let us do after an agent has ended is tried again here: its agent is not started again
-//! for it.
+//! Retries what git or the machine refused after an agent has ended: the agent is not started again for it.
 
 use std::time::{Duration, Instant};
 
 use super::{Worker, WorkerError};
 
-/// How often settling is tried in all.
+/// Maximum number of tries to settle.
 const TRIES: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// No new try begins after this: a lock that stays has been waited for long enough by then.
+/// No new try starts after this: by then a remaining lock has been waited for long enough.
 const LONGEST_SETTLING: Duration = Duration::from_secs(30);
 
 /// How often one step of a worker has been tried.
@@ -24,7 +23,7 @@ impl Patience {
         Self { tries: 1, pause: FIRST_PAUSE, since: Instant::now() }
     }
 
-    /// Whether to try again, after a pause. Whoever stops the worker ends the pause.
+    /// Whether to try again, after a pause. Stopping the worker ends the pause.
     pub(super) async fn allows(&mut self, worker: &Worker, error: &WorkerError) -> bool {
         if self.tries >= TRIES || self.since.elapsed() > LONGEST_SETTLING || !worker.may_pass(error) {
             return false;
@@ -44,8 +43,8 @@ impl Patience {
 }
 
 impl Worker {
-    /// Whether the same step may work in a moment: git was killed, the machine is to blame, or a `git gc` took an object
-    /// that no ref reached yet.
+    /// Whether the same step may work in a moment: git was killed, the machine is to blame, or a `git gc` removed an
+    /// object that no ref reached yet.
     pub(super) fn may_pass(&self, error: &WorkerError) -> bool {
         match error {
             WorkerError::Git(error) => {

@@ -1,4 +1,4 @@
-//! The end of a planner's attempt: its answer becomes a proposal, or the list of all that is wrong with it.
+//! The end of a planner's attempt: its answer becomes a proposal, or a list of its mistakes.
 
 use regatta_core::attempt::Evidence;
 use regatta_core::part::Part;
@@ -11,7 +11,7 @@ use crate::persist::until_answered;
 use crate::plans::Plans;
 
 impl Worker {
-    /// Writes down what a planner proposes. `Some` says why that is no plan, for people and for the planner.
+    /// Stores a planner's proposal. `Some` says why it is not a plan, for the user and for the planner.
     pub(super) async fn propose(&mut self, answer: &str) -> Result<Option<String>, WorkerError> {
         let Some(Part::Planner { chain }) = self.claim.spec.part else { return Ok(None) };
         let refused =

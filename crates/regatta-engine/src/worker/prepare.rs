@@ -1,4 +1,4 @@
-//! From the claim to a lane an agent can be started in.
+//! From the claim to a lane in which an agent can start.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::landing::candidate::{Combined, combine, with_marks};
 use crate::lanes::{Lane, RetireMode};
 use crate::persist::until_answered;
 
-/// Work, and the commit of the target it did not merge with.
+/// Work, and the target commit it did not merge with.
 struct Bounced {
     onto: Oid,
     base: Oid,
@@ -26,17 +26,17 @@ struct Bounced {
 }
 
 impl Worker {
-    /// Makes the lane, or takes up the one an earlier attempt left, and brings in what the user wants in it.
+    /// Creates the lane, or reuses the one an earlier attempt left, and brings in the user's files.
     pub(crate) async fn prepare(&mut self) -> Result<Site, WorkerError> {
         let spec = self.claim.spec.clone();
         let task = spec.id.clone();
         let mut history = until_answered(|| self.ctx.services.store.attempts(&task)).await?;
-        // What went before: the claim has begun a record of this one already.
+        // Only earlier attempts: the claim has already begun a record of this one.
         history.retain(|attempt| attempt.n < self.claim.attempt);
         self.look().await?;
         let tip = self.target_tip().await?;
         if !spec.read_only {
-            // Whoever is taking its old lane away ends first; whoever comes later finds the task claimed.
+            // A removal of its old lane ends first; a later one finds the task claimed.
             let task = task.clone();
             drop(self.blocking(move |ctx| ctx.repository.lanes.alone(&task)).await?);
         }
@@ -110,7 +110,7 @@ impl Worker {
                 source,
             })?;
         }
-        // What an earlier attempt said about itself says nothing about this one.
+        // A marker of an earlier attempt says nothing about this one.
         for marker in gather::marker_files(&lane.path, task.as_str()) {
             let _ = std::fs::remove_file(marker);
         }
@@ -121,14 +121,15 @@ impl Worker {
         Ok(Site { lane, run_dir })
     }
 
-    /// What did not merge, if that is what this attempt is for.
+    /// The work that did not merge, if this attempt is meant to resolve that.
     fn bounced(&self) -> Result<Option<Bounced>, WorkerError> {
         let Some((attempt, onto)) = gather::bounce(&self.history) else { return Ok(None) };
         let (Some(base), Some(head)) = (&attempt.base, &attempt.head) else { return Ok(None) };
         Ok(Some(Bounced { onto: Oid::parse(onto)?, base: Oid::parse(base)?, head: Oid::parse(head)? }))
     }
 
-    /// Puts the lane on what has landed, with this task's work in its files and marks where the two conflict.
+    /// Puts the lane on what has landed, with this task's work in its files and conflict markers where the two
+    /// conflict.
     async fn bring_together(&self, task: &TaskId, bounced: Bounced) -> Result<Lane, WorkerError> {
         const WHY: &str = "its work is to be brought together with what landed meanwhile";
         let (task, at) = (task.clone(), clock::now());
@@ -144,8 +145,8 @@ impl Worker {
         Ok(fresh.lane)
     }
 
-    /// What an attempt left uncommitted is kept before the next one writes over it. As a rule it is already: whoever
-    /// held that attempt may have gone before it was settled.
+    /// Saves what an attempt left uncommitted before the next one overwrites it. Usually it is saved already, but the
+    /// engine of that attempt may have died before it was settled.
     async fn keep_leavings(&self, lane: &Lane) -> Result<(), WorkerError> {
         const WHY: &str = "the next attempt works on in its lane";
         let lane = lane.clone();
@@ -162,8 +163,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The lane of the last attempt, where it is still there: a retry works on in what was left, if that began from
-    /// all that the task depends on.
+    /// The lane of the last attempt, if it still exists: a retry continues in it, if it started from all the task's
+    /// dependencies.
     async fn lane_of(&self, history: &[Attempt], tip: &Oid) -> Result<Option<Lane>, WorkerError> {
         if self.since_landing(history).iter().all(|attempt| attempt.base.is_none()) {
             return Ok(None);
@@ -174,19 +175,19 @@ impl Worker {
         if lacking.is_empty() {
             return Ok(Some(lane));
         }
-        // A landed commit that somebody took out of the target again is in no base.
+        // A landed commit that was removed from the target again is in no base.
         let fresh = self.base(tip).await?;
         let n_lacking = lacking.len();
         if self.not_in(lacking, &fresh).await?.len() == n_lacking {
             return Ok(Some(lane));
         }
-        // The plan has changed since: what was done without them is kept, and done again on top of them.
+        // The plan has changed since: the work done without them is saved, and done again on top of them.
         let (task, at) = (self.claim.task.clone(), clock::now());
         self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
         Ok(None)
     }
 
-    /// Those of `commits` that `base` does not contain.
+    /// The commits among `commits` that `base` does not contain.
     async fn not_in(&self, commits: Vec<Oid>, base: &Oid) -> Result<Vec<Oid>, WorkerError> {
         let base = base.clone();
         self.blocking(move |ctx| {
@@ -201,7 +202,7 @@ impl Worker {
         .await
     }
 
-    /// The commits that hold what this task depends on.
+    /// The commits with the work of this task's dependencies.
     async fn work_of_dependencies(&self) -> Result<Vec<Oid>, WorkerError> {
         let mut commits = Vec::new();
         for dependency in &self.claim.spec.deps {
@@ -215,7 +216,7 @@ impl Worker {
         Ok(commits)
     }
 
-    /// For an adopted attempt: the site as the record has it.
+    /// For an adopted attempt: the site according to its record.
     pub(crate) async fn site_of_record(&mut self, run_dir: PathBuf) -> Result<Option<Site>, WorkerError> {
         let Some(base) = &self.record.base else { return Ok(None) };
         let base = Oid::parse(base)?;
@@ -238,7 +239,7 @@ impl Worker {
         tip.map(|tip| tip.oid().clone()).ok_or_else(missing)
     }
 
-    /// The target's tip, joined with the work of dependencies that are done but not landed.
+    /// The target's tip, merged with the work of dependencies that are done but not landed.
     async fn base(&self, tip: &Oid) -> Result<Oid, WorkerError> {
         let mut heads = Vec::new();
         for dependency in &self.claim.spec.deps {
@@ -262,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// Brings the user's files in and runs the lane's setup. Only in a lane that was just made.
+    /// Brings in the user's files and runs the lane's setup. Only in a new lane.
     async fn furnish(&mut self, lane: &Lane) -> Result<(), WorkerError> {
         let brought_in = self.ctx.furnish(lane, &self.claim.spec.workdir).await?;
         self.ctx.bring_assets(lane, &self.claim.spec).await?;
@@ -283,7 +284,7 @@ impl Worker {
         if self.stopped().is_some() {
             return Err(WorkerError::Stopped);
         }
-        // The next attempt has to set the lane up again, so it must not find this one.
+        // The next attempt has to set up the lane again, so it must not find this one.
         let (task, at) = (self.claim.task.clone(), clock::now());
         self.blocking(move |ctx| ctx.repository.lanes.retire(&task, RetireMode::SalvageFirst, at)).await?;
         if let Some(why) = ran.never_ran() {
@@ -318,7 +319,7 @@ impl Worker {
     }
 }
 
-/// The lane of a task as it was left, healed where it broke.
+/// The lane of a task as it was left, healed if it was broken.
 pub(crate) fn reopen(ctx: &Context, task: &TaskId) -> Result<Option<Lane>, GitError> {
     match ctx.repository.lanes.find(task)? {
         Some(lane) => ctx.repository.lanes.prepare(task, &lane.base).map(Some),
@@ -338,7 +339,7 @@ fn link_below(root: &Path, dir: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Where the agent of a task starts. A plan of parallel-orchestra may lie in a directory that no commit has.
+/// Where the agent of a task starts. A parallel-orchestra plan may be in a directory that no commit has.
 pub(crate) fn start_dir(lane: &Path, spec: &TaskSpec) -> PathBuf {
     let own = lane.join(&spec.workdir);
     if spec.assets.is_some() && !own.is_dir() { lane.to_owned() } else { own }

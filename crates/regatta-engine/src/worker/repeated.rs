@@ -1,5 +1,5 @@
-//! **The same failure over the same work is not paid for again and again.** Where attempts fail alike, and nothing of the
-//! work has changed between them, another one would fail alike too: a person has to change something first.
+//! **The same failure with the same work is not paid for repeatedly.** If attempts fail in the same way, and the work
+//! has not changed between them, another one would fail too: a user has to change something first.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,20 +11,20 @@ use regatta_store::Outcome;
 use super::{Site, Worker};
 use crate::git::DiffStyle;
 
-/// So many of them in a row, and the task is blocked.
+/// The number of such attempts in a row after which the task is blocked.
 const ALIKE: usize = 3;
 
 impl Worker {
-    /// What follows instead of another attempt, where this one failed like those before it.
+    /// The outcome instead of another attempt, if this one failed like those before it.
     pub(super) async fn unless_repeated(&mut self, site: &Site, outcome: Outcome) -> Outcome {
         let Outcome::Retry { class: FailureClass::Work, why, .. } = &outcome else { return outcome };
         let diff =
             self.git(site, |ctx, lane| ctx.repository.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
-        // What cannot be looked at is not held against anybody.
+        // Work that cannot be compared does not count as unchanged.
         let Ok(work) = diff else { return outcome };
         let digest = digest(why, &self.record.evidence, &work);
         self.record.failure = Some(digest.clone());
-        // A person who tries again begins the count anew, as that of the attempts.
+        // A user who retries it resets this count, like that of the attempts.
         let charged = usize::try_from(self.claim.charged).unwrap_or(usize::MAX);
         let earlier = self.history.iter().rev().filter(|attempt| self.is_charged_before(attempt));
         let alike = earlier.take(charged).take_while(|attempt| attempt.failure.as_ref() == Some(&digest));

@@ -1,4 +1,4 @@
-//! The agent at work: started under a shim, listened to, ended when a clock runs out or somebody asks.
+//! The running agent: started under a shim, followed, and ended when a time limit is exceeded or on request.
 
 use regatta_core::config::AgentKind;
 use regatta_core::exit::{Exit, Limit};
@@ -107,7 +107,7 @@ impl Worker {
         self.note_stashes(site).await?;
         let shim = ctx.services.supervisor.launch(&launch).await?;
         failpoint::reach("shim-started");
-        // Others tell the id of a new conversation themselves.
+        // Other agents print the id of a new conversation themselves.
         if resume || profile.kind == AgentKind::Claude {
             self.record.session = Some(session);
         }
@@ -119,7 +119,7 @@ impl Worker {
         Ok(shim)
     }
 
-    /// What to know beside the task itself: how the last attempt failed, and whose work is in the way.
+    /// What to know besides the task itself: how the last attempt failed, and whose work conflicts.
     async fn guidance(&self) -> Option<String> {
         let failure = super::gather::guidance(&self.history);
         let counsel = match self.ctx.settings.config.radar.tell {
@@ -140,7 +140,7 @@ impl Worker {
         .await
     }
 
-    /// Listens until the process tree is gone.
+    /// Follows the output until the process tree has ended.
     pub(crate) async fn supervise(
         &mut self,
         site: &Site,
@@ -158,7 +158,7 @@ impl Worker {
             source,
         })?;
         let mut silence = Silence::new(&self.claim.spec.limits, [&stdout, &stderr]);
-        // Its tools are told when they are over: only its processes say whether one is at work.
+        // Its tools are reported when they have ended: only its processes show whether one is running.
         silence.tree = shim.agent_pid().filter(|_| kind == AgentKind::Opencode);
         let mut obeyed: Option<Stop> = None;
         let mut listening = true;
@@ -170,13 +170,13 @@ impl Worker {
         if let Some(zone) = self.zone() {
             decoder.lives_in(&zone);
         }
-        // For an adopted one the whole limit again: no clock here knows how much of it the shim has counted, and it is
-        // only for a shim that does not count any more.
+        // For an adopted one the whole limit again: how much of it the shim has counted is unknown here, and this is
+        // only for a shim that no longer counts.
         let mut ending = Ending::new(self.ctx.settings.options.grace, self.claim.spec.limits.total);
         loop {
             let over_budget = halt.borrow_and_update().clone().filter(|_| !halted && !last_word.is_said());
             if let Some(halt) = over_budget {
-                // One that has reported only has its last word left to say.
+                // An agent that has reported only has its last message left to send.
                 let reported = last_word.spared.is_none() && judge::has_finished(&self.reported().await?);
                 halted = !reported && !last_word.is_spared();
                 if reported {
@@ -196,7 +196,7 @@ impl Worker {
             }
             tokio::select! {
                 () = ending.due() => match ending.take() {
-                    // The shim keeps this clock, unless somebody has stopped it.
+                    // The shim enforces this limit, unless it is stopped.
                     None => ending.ask(shim, StopRequest::Limit(Limit::Total), false),
                     Some(request) => {
                         shim.kill_tree().await;
@@ -260,7 +260,7 @@ impl Worker {
         }
     }
 
-    /// What the worker has said with `regatta done` and `regatta stuck` by now.
+    /// What the agent has reported with `regatta done` and `regatta stuck` by now.
     async fn reported(&self) -> Result<Reported, WorkerError> {
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
         Ok(until_answered(|| self.ctx.services.store.reported(task, attempt)).await?)
@@ -296,7 +296,7 @@ impl Worker {
     }
 }
 
-/// More of a log; never, where there is none.
+/// More lines of a log; never resolves without one.
 async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
     match tail {
         Some(tail) => tail.next_lines().await,

@@ -1,4 +1,4 @@
-//! From the agent's end to what follows: judge, commit, check, settle, and tidy up behind.
+//! From the agent's end to its consequences: judge, commit, check, settle, and clean up.
 
 use regatta_core::attempt::Evidence;
 use regatta_core::commit_message::commit_message;
@@ -26,21 +26,21 @@ use crate::process::hold;
 use crate::profiles::last_begun;
 use crate::{clock, failpoint};
 
-/// An agent that is lost after so many others of its task were lost is taken to do that itself.
+/// After this many lost agents of its task in a row, a lost agent is assumed to cause the loss itself.
 const LOST_IN_A_ROW: usize = 2;
 
-/// What committing and checking made of good words.
+/// What committing and checking showed about a good statement.
 pub(super) enum Proven {
-    /// They hold. The commit, if there is one, and whether anything differs from the base.
+    /// It holds. Contains the verdict, and the commit if there is one.
     Good { verdict: Verdict, head: Option<String> },
-    /// They do not.
+    /// It does not hold.
     Bad { why: String },
-    /// What was made must not land, whatever it does.
+    /// The work must not land, whatever it does.
     Unfit { why: String },
 }
 
 impl Worker {
-    /// Judges the attempt and carries the outcome out.
+    /// Judges the attempt and executes the outcome.
     pub(crate) async fn settle(
         &mut self,
         site: &Site,
@@ -118,7 +118,7 @@ impl Worker {
         if let Judgement::Good { by, .. } = judgement
             && self.took_the_target(site).await?
         {
-            // What it committed there is on the target already, tested by nobody. It cannot be taken back, but said.
+            // What it committed there is already on the target, untested. It cannot be undone, only reported.
             let why = format!(
                 "it checked {} out in its lane: what it committed there is on that branch without having been tested",
                 self.ctx.repository.target
@@ -141,7 +141,7 @@ impl Worker {
                     return self.put_away(site, outcome, &why).await;
                 }
             }
-            // Called off or stopped while a check or a hook ran: nothing was proven either way.
+            // Cancelled or stopped while a check or a hook ran: nothing was proven either way.
             match self.stopped() {
                 Some(Stop::Cancel { by }) => {
                     return self.put_away(site, Outcome::Cancel { by }, "cancelled").await;
@@ -158,8 +158,8 @@ impl Worker {
         self.bad(site, &judgement).await
     }
 
-    /// Why an attempt came to nothing whose sandbox does not work on this machine. What its agent says of it then is worth
-    /// nothing: it could not do what it was asked for.
+    /// Why an attempt is void because its sandbox does not work on this machine. The agent's own report is then
+    /// worthless: it could not do what it was asked for.
     async fn sandbox_failed(
         &self,
         site: &Site,
@@ -170,7 +170,7 @@ impl Worker {
         if !matches!(judgement, Judgement::Good { .. } | Judgement::Bad { .. }) {
             return Ok(None);
         }
-        // A file that may not be written is no failure of a sandbox that forbids just that.
+        // A file that may not be written is not a failure of a sandbox that forbids just that.
         let spec = &self.claim.spec;
         let lane = site.lane.path.to_string_lossy();
         let in_lane = said.contains(&*lane) && !said.contains("/.git") && !said.contains("/.codex");
@@ -189,7 +189,7 @@ impl Worker {
         }))
     }
 
-    /// Puts right what the agent broke of its lane; what cannot be put right is the answer.
+    /// Repairs what the agent broke in its lane; returns what cannot be repaired.
     pub(super) async fn mend(&self, site: &Site) -> Result<Option<&'static str>, WorkerError> {
         let read_only = self.claim.spec.read_only;
         let (harm, odd) = self
@@ -204,21 +204,21 @@ impl Worker {
             })
             .await?;
         let Some(odd) = odd else { return Ok(harm) };
-        // A tree that git does not even read.
+        // A tree that git cannot even read.
         match self.board(site).await {
             Ok(Boarded::Unfit(why)) => Err(WorkerError::Impossible(why)),
             _ => Err(odd.into()),
         }
     }
 
-    /// Where commits were left since the agent was started that are neither its lane's nor the target's.
+    /// Where commits were made since the agent started that are neither in its lane nor on the target.
     async fn strays(&self, site: &Site) -> Result<Vec<String>, WorkerError> {
         let Some(since) = self.record.started_at else { return Ok(Vec::new()) };
         let target = self.ctx.repository.target.clone();
         self.git(site, move |ctx, lane| ctx.repository.lanes.left_elsewhere(lane, &target, since)).await
     }
 
-    /// Whether the agent has the target branch itself checked out; its lane is taken off it.
+    /// Whether the agent has the target branch itself checked out; its lane is then detached.
     pub(super) async fn took_the_target(&mut self, site: &Site) -> Result<bool, WorkerError> {
         let target = self.ctx.repository.target.clone();
         let took = self.git(site, move |_, lane| Ok(lane.branch()?.as_deref() == Some(&*target))).await?;
@@ -229,7 +229,7 @@ impl Worker {
         Ok(self.had_the_target)
     }
 
-    /// Whether this attempt went on with a conversation of an earlier one.
+    /// Whether this attempt resumed a conversation of an earlier one.
     fn went_on(&self) -> bool {
         let last = last_begun(&self.history, &self.record.agent);
         last.is_some_and(|last| last.session.is_some() && last.session == self.record.session)
@@ -318,7 +318,7 @@ impl Worker {
                 tree: tree.to_string(),
             });
         } else if !spec.read_only {
-            // An answer to a question is no change.
+            // An answer to a question needs no change.
             if self.claim.prompt.is_none() && !self.is_link() {
                 verdict = Verdict::Warn;
             }
@@ -343,7 +343,7 @@ impl Worker {
         Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
     }
 
-    /// Brings the lane's HEAD to the commit of its work that may land.
+    /// Moves the lane's HEAD to the commit of its work that may land.
     pub(super) async fn board(&self, site: &Site) -> Result<Boarded, WorkerError> {
         let (ctx, attempt, own) = (self.ctx.clone(), self.claim.attempt, self.own_secrets.clone());
         self.git(site, move |_, lane| {
@@ -360,8 +360,7 @@ impl Worker {
         .await
     }
 
-    /// Checks see what is committed: a file that differs, whatever hid it or whoever changed it since, is saved and
-    /// brought back.
+    /// Checks see what is committed: a differing file, whatever hid or changed it, is saved and restored.
     async fn restore(&mut self, site: &Site, head: &Oid) -> Result<(), WorkerError> {
         let head = head.clone();
         let restored =
@@ -376,7 +375,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Commits what the agent left; the reason where that was refused. Refused work is kept.
+    /// Commits what the agent left; returns the reason if that was refused. Refused work is kept.
     pub(super) async fn commit(&mut self, site: &Site, summary: &str) -> Result<Option<String>, WorkerError> {
         let summary = self.redact(summary);
         let message = commit_message(&self.claim.spec, self.claim.attempt, &summary);
@@ -472,7 +471,7 @@ impl Worker {
             .await?;
             failpoint::reach("kept");
         }
-        // Good work that does not land yet is found on its branch, whatever a follow-up comes to.
+        // Good work that does not land yet is on its branch, whatever the result of a follow-up.
         if head.is_some() && (!landing || self.more_was_said().await?) {
             self.git(site, |ctx, lane| ctx.repository.lanes.set_branch(lane)).await?;
         }
@@ -502,11 +501,11 @@ impl Worker {
         self.put_away(site, outcome, &why).await
     }
 
-    /// The agent left no lane to look into. What it had committed is kept, and the next attempt gets a lane made anew,
-    /// with the user's files in it.
+    /// The agent left no lane to examine. What it had committed is kept, and the next attempt gets a new lane, with the
+    /// user's files in it.
     async fn harmed(&mut self, judgement: Judgement, why: &str) -> Result<(), WorkerError> {
         let judgement = match judgement {
-            // That nothing was said is no news of an agent whose lane was taken away.
+            // A missing report says nothing about an agent whose lane was removed.
             Judgement::Good { .. } | Judgement::Bad { verdict: Verdict::Unknown, .. } => {
                 Judgement::Bad { verdict: Verdict::Block, by: "check", why: why.to_owned() }
             }
@@ -526,7 +525,7 @@ impl Worker {
         self.settled(outcome).await
     }
 
-    /// Keeps what is uncommitted under a salvage ref, then settles.
+    /// Saves uncommitted work under a salvage ref, then settles.
     async fn put_away(&mut self, site: &Site, outcome: Outcome, why: &str) -> Result<(), WorkerError> {
         if self.record.summary.is_empty() {
             self.record.summary = self.redact(why);
@@ -568,12 +567,12 @@ impl Worker {
         self.record.ended_at = Some(clock::now());
         self.record.summary = self.redact(&self.record.summary);
         let outcome = self.without_secrets(outcome);
-        // Nobody is in the lane any more; where somebody is all the same, the lock stays.
+        // No process is in the lane any more; if one is after all, the lock stays.
         hold::discard(&self.ctx.repository.hold_of(&self.claim.task));
         self.advance(Step::Settled { attempt: self.record.clone(), outcome }).await
     }
 
-    /// The words of agents, checks and git are kept with the task and shown: secrets stay out of them.
+    /// Texts of agents, checks and git are stored with the task and shown, so secrets are masked.
     fn without_secrets(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Retry { not_before, class, why } => {
@@ -589,13 +588,13 @@ impl Worker {
         }
     }
 
-    /// What was said, as it is kept.
+    /// A statement as it is stored.
     fn said(&self, by: &str, statement: &Statement) -> Evidence {
         let summary = self.redact(&statement.summary);
         Evidence::Said { by: by.to_owned(), statement: Statement { summary, ..statement.clone() } }
     }
 
-    /// Regatta could not do its part: parked, not charged.
+    /// Regatta's own part failed: parked, not charged.
     pub(crate) fn environment_failure(&mut self, why: &str) -> Outcome {
         self.failure(&Judgement::Environment(why.to_owned()))
     }
@@ -605,7 +604,7 @@ impl Worker {
         self.failure(&Judgement::Bad { verdict: Verdict::Block, by: "setup", why: why.to_owned() })
     }
 
-    /// What follows from a failure; its class and whether it is charged go into the record.
+    /// The outcome for a failure; its class and whether it is charged go into the record.
     fn failure(&mut self, judgement: &Judgement) -> Outcome {
         let so_far = SoFar {
             spec: &self.claim.spec,

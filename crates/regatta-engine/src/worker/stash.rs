@@ -1,4 +1,4 @@
-//! The user's stashes while an agent is at work: what goes is kept, and none of them lands as an agent's work.
+//! The user's stashes while an agent is running: removed ones are kept, and none lands as an agent's work.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn stashed_before(site: &Site) -> Vec<Stash> {
 }
 
 impl Worker {
-    /// Writes down what is stashed before the agent begins.
+    /// Records the stashes before the agent starts.
     pub(super) async fn note_stashes(&self, site: &Site) -> Result<(), WorkerError> {
         let stashes = self.git(site, |ctx, _| ctx.repository.repo.stashes()).await?;
         let lines: String =
@@ -29,7 +29,7 @@ impl Worker {
         written.map_err(|source| WorkerError::Io { doing: "writing", path, source })
     }
 
-    /// Holds stashes that went while the agent was at work, whoever took them.
+    /// Keeps stashes that were removed while the agent was running, whoever removed them.
     pub(super) async fn keep_stashes(&self, site: &Site) -> Result<(), WorkerError> {
         let before = stashed_before(site);
         if before.is_empty() {
@@ -58,7 +58,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Why this work is not the agent's own: it holds a stash that was there before it began. One that it popped is put
+    /// Why this work is not the agent's own: it contains a stash that existed before it started. A popped stash is put
     /// back.
     pub(super) async fn took_a_stash(&self, site: &Site, head: &Oid) -> Result<Option<String>, WorkerError> {
         let before = stashed_before(site);

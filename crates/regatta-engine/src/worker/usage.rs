@@ -15,7 +15,7 @@ use crate::meter::{Tokens, priced};
 use crate::profiles::{Notebook, with_profile};
 
 impl Worker {
-    /// The model this attempt is started with.
+    /// The model for this attempt.
     pub(super) fn tier(&self, rounds: u32) -> Tier {
         let Some(agent) = self.ctx.settings.config.agents.get(&self.claim.spec.agent) else {
             return Tier::default();
@@ -30,7 +30,7 @@ impl Worker {
         tier::choose(&self.claim.spec, agent, &self.ctx.settings.config.models, failures)
     }
 
-    /// Takes in what the agent said of its use, for the engine to add up.
+    /// Takes in the agent's reported usage, for the engine to add up.
     pub(super) fn count(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Started { session, model } => {
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// What codex and gemini have written down of their use, which they print only at the end.
+    /// Reads the usage that codex and gemini write to their conversation file, and print only at the end.
     pub(super) fn look_up(&mut self, kind: AgentKind, notebook: &mut Option<Notebook>) {
         let session = self.record.session.clone();
         if notebook.as_ref().map(Notebook::session) != session.as_deref() {
@@ -71,7 +71,7 @@ impl Worker {
         });
     }
 
-    /// Where the agent keeps its conversations, and since when they tell of this attempt.
+    /// Where the agent stores its conversations, and from when on they belong to this attempt.
     pub(super) fn notebook_place(&self, kind: AgentKind) -> Option<(PathBuf, Timestamp)> {
         let plain = self.ctx.settings.agent(&self.claim.spec.agent).ok()?;
         let profile = self.record.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
@@ -86,7 +86,7 @@ impl Worker {
         Some((dir, self.record.started_at.unwrap_or_else(clock::now)))
     }
 
-    /// Where the agent's clock is, if somebody has set it.
+    /// The agent's time zone, if one is set.
     pub(super) fn zone(&self) -> Option<String> {
         let plain = self.ctx.settings.agent(&self.claim.spec.agent).ok()?;
         let profile = self.record.profile.as_deref().and_then(|name| self.ctx.settings.profile(name));
@@ -94,7 +94,7 @@ impl Worker {
         self.claim.spec.env.get("TZ").or(set).cloned()
     }
 
-    /// What the agent used in all goes into the record, and to the engine.
+    /// Puts the agent's total usage into the record, and reports it to the engine.
     pub(super) fn settle_usage(&mut self, ending: &Ending) {
         let said = Tokens { read: ending.tokens_in, cached: ending.cached, written: ending.tokens_out };
         let used = self.of_this_attempt(said, ending.session.as_ref());
@@ -114,14 +114,14 @@ impl Worker {
         }
     }
 
-    /// Dollars for tokens, where the user says what they cost.
+    /// Dollars for tokens, if the user has set prices.
     fn price(&self, used: Tokens) -> Option<f64> {
         let names = [self.record.model.as_deref(), self.record.model_asked.as_deref()];
         priced(&self.ctx.settings.config.models, names, used)
     }
 
-    /// Tokens of this attempt alone: codex counts those of the whole conversation. What claude's decoder tells is what
-    /// its process has used, also where that goes on with a conversation.
+    /// Tokens of this attempt alone: codex counts those of the whole conversation. Claude's decoder reports what its
+    /// process has used, even in a resumed conversation.
     fn of_this_attempt(&self, tokens: Tokens, session: Option<&String>) -> Tokens {
         let is_codex = self
             .ctx

@@ -1,4 +1,4 @@
-//! The agent watched for signs that it needs a person. What is seen goes on record and is told; nobody is stopped.
+//! Watches the agent for signs that it needs a user. Suspicions are recorded and reported; no agent is stopped.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -23,17 +23,17 @@ use crate::suspicions::open_suspicions;
 pub(super) struct Watching {
     suspicions: Suspicions,
     begun: Instant,
-    /// Up to where the log was before this engine came: old news.
+    /// The end of the log before this engine started to follow it: old news.
     caught_up: u64,
-    /// What the lane's work came to when it was looked at last.
+    /// A digest of the lane's work at the last check.
     work: Option<u64>,
-    /// On record one after the other, so that the agent is listened to whatever the store does.
+    /// Recorded one after the other in the background, so that following the agent never waits for the store.
     records: mpsc::UnboundedSender<EventBody>,
     recorder: JoinHandle<()>,
 }
 
 impl Worker {
-    /// Begins to watch; what is in `heard` already was another engine's to watch.
+    /// Starts to watch; what is already in `heard` was watched by another engine.
     pub(super) async fn watch(&self, kind: AgentKind, heard: Option<&Path>) -> Watching {
         let caught_up = heard.and_then(|log| log.metadata().ok()).map_or(0, |found| found.len());
         let (task, attempt) = (&self.claim.task, self.claim.attempt);
@@ -50,7 +50,7 @@ impl Worker {
         Watching { suspicions, begun: Instant::now(), caught_up, work: None, records, recorder }
     }
 
-    /// Appends what it is sent. A name that is the same for every engine is the request: each is told once.
+    /// Appends what it receives. A name that is the same for every engine is the request id, so each is recorded once.
     fn recorder(&self) -> (mpsc::UnboundedSender<EventBody>, JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::unbounded_channel::<EventBody>();
         let (ctx, task, attempt) = (self.ctx.clone(), self.claim.task.clone(), self.claim.attempt);
@@ -75,7 +75,7 @@ impl Worker {
         (sender, recorder)
     }
 
-    /// Puts news on record; before that, looks whether files changed where none are said to have.
+    /// Records news; first checks whether files changed although no change was reported.
     pub(super) async fn suspect(&self, site: &Site, watching: &mut Watching, news: Vec<News>) {
         for news in news {
             let body = match news {
@@ -91,11 +91,11 @@ impl Worker {
         }
     }
 
-    /// Whether the lane's work is another than at the last look; at the first, whether there is any.
+    /// Whether the lane's work has changed since the last check; at the first, whether there is any.
     async fn lane_changed(&self, site: &Site, watching: &mut Watching) -> bool {
         let look =
             self.git(site, |ctx, lane| ctx.repository.lanes.diff(lane, &lane.base, DiffStyle::Patch)).await;
-        // What cannot be looked at is not held against anybody.
+        // Work that cannot be examined counts as changed.
         let Ok(work) = look else { return true };
         let mut hasher = DefaultHasher::new();
         work.hash(&mut hasher);
@@ -112,7 +112,7 @@ impl Watching {
         self.begun.elapsed()
     }
 
-    /// One line of stdout, which ends at this offset, and what it came to.
+    /// Takes in one line of stdout, which ends at this offset, with its events.
     pub(super) fn heard(&mut self, end: u64, events: &[AgentEvent]) -> Vec<News> {
         let now = self.now();
         if end <= self.caught_up {
@@ -128,7 +128,7 @@ impl Watching {
         self.suspicions.stderr(line, now)
     }
 
-    /// Resolves when the time alone could tell something.
+    /// Resolves when the time alone could raise a suspicion.
     pub(super) async fn due(&self, tool_is_open: bool) {
         match self.suspicions.next_look(tool_is_open) {
             Some(at) => tokio::time::sleep_until(self.begun + at).await,
@@ -136,13 +136,13 @@ impl Watching {
         }
     }
 
-    /// What the time alone tells.
+    /// Checks what follows from the time alone.
     pub(super) fn look(&mut self, tool_is_open: bool, unfinished: [&[u8]; 2]) -> Vec<News> {
         let now = self.now();
         self.suspicions.look(now, tool_is_open, unfinished)
     }
 
-    /// Waits until everything is on record.
+    /// Waits until everything is recorded.
     pub(super) async fn end(self) {
         drop(self.records);
         let _ = self.recorder.await;
