@@ -152,6 +152,11 @@ fn show(ui: &Ui, error: &CliError) {
     if ui.json {
         let mut document =
             json!({ "error": error.message, "hint": error.hint(), "code": Exit::from(error.kind).code() });
+        document["next"] = serde_json::to_value(&error.next).expect("our own values serialise");
+        if let Some((task, state)) = &error.task {
+            document["task"] = json!(task);
+            document["state"] = json!(state);
+        }
         if !error.diagnostics.is_empty() {
             document["diagnostics"] =
                 serde_json::to_value(&error.diagnostics).expect("our own values serialise");

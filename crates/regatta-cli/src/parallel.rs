@@ -115,7 +115,7 @@ impl Repositories {
             None => {
                 let missing: Vec<&str> = self.unreadable.iter().map(|(name, _)| name.as_str()).collect();
                 let hint = match missing.is_empty() {
-                    true => "`regatta task list` shows what there is".to_owned(),
+                    true => "`regatta task list` shows all tasks".to_owned(),
                     false => format!("could not look into: {}", missing.join(", ")),
                 };
                 Err(CliError::not_found(format!("No task: {id}")).hinted(hint))

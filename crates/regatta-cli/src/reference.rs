@@ -34,7 +34,7 @@ fn the_exit_codes_page_lists_every_code() {
         let _ = writeln!(text, "| {} | {meaning} |", exit.code());
     }
     text.push_str(
-        "\nWith `--json` an error is one object on standard error: `{\"error\", \"hint\", \"code\"}`.\n",
+        "\nWith `--json` an error is one object on standard error: `{\"error\", \"hint\", \"code\", \"next\"}`.\n",
     );
     check("exit-codes.md", &text);
 }

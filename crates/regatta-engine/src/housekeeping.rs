@@ -51,7 +51,7 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
             Ok(Retired::Removed { salvaged }) => {
                 let kept =
                     salvaged.map_or_else(String::new, |salvaged| format!("; its work is {}", salvaged.name));
-                ctx.say(format!("{task}: its lane was taken away to make room{kept}"));
+                ctx.say(format!("{task}: its lane was removed to make room{kept}"));
                 left -= 1;
             }
             Ok(Retired::Kept(why)) => ctx.say(format!("{task}: its lane stays: {why}")),

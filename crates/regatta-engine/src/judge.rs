@@ -187,9 +187,9 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             verdict: statement.verdict,
             by,
             why: match (statement.summary.is_empty(), end) {
-                (false, _) => format!("the worker said {}: {}", statement.verdict, statement.summary),
+                (false, _) => format!("the agent reported {}: {}", statement.verdict, statement.summary),
                 (true, Some(end)) => end,
-                (true, None) => format!("the worker said {}", statement.verdict),
+                (true, None) => format!("the agent reported {}", statement.verdict),
             },
         },
         (None, None) if facts.own_command => {
@@ -386,7 +386,7 @@ fn elsewhere(why: &str, class: &FailureClass, so_far: &SoFar<'_>) -> Option<Outc
         Choice::Use(profile) => Some(Outcome::Retry {
             not_before: None,
             class: class.clone(),
-            why: format!("{why}; it goes on with profile {profile}"),
+            why: format!("{why}; it continues with profile {profile}"),
         }),
         Choice::Wait { profile, until, .. } => Some(Outcome::Park {
             until: *until,

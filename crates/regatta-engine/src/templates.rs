@@ -1,6 +1,6 @@
-//! The texts of messages, and how a project replaces them.
+//! The words in which messages are put, and how a project says them otherwise.
 //!
-//! A file `.regatta/templates/<name>.md` replaces the built-in text.
+//! A file `.regatta/templates/<name>.md` takes the place of the text that is built in.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use regatta_core::part::Link;
 use regatta_core::time::Timestamp;
 use regatta_store::{Message, MessageKind};
 
-/// A text that a project may replace.
+/// A text that a project may say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// How one message is presented to an agent.
+    /// How an agent is told of one message.
     Message,
-    /// What is sent to members who are asked for help.
+    /// What is sent to those who are asked for help.
     Help,
-    /// What is sent about a completed task.
+    /// What is sent about a task that was completed.
     Report,
-    /// The prompt of a planner.
+    /// What a planner is told.
     Plan,
-    /// The prompt of a chain's builder.
+    /// What the builder of a chain is told.
     Build,
-    /// The prompt of a verifier, if it is an agent.
+    /// What a verifier is told, where it is an agent.
     Verify,
-    /// The prompt of a reviewer.
+    /// What a reviewer is told.
     Review,
-    /// The prompt of an accepter.
+    /// What an accepter is told.
     Accept,
-    /// The follow-up to a builder whose work is sent back.
+    /// What a builder is told about work that comes back.
     Feedback,
 }
 
@@ -39,24 +39,24 @@ pub enum TemplateFault {
     /// It cannot be read.
     #[error("reading {}", path.display())]
     Unreadable {
-        /// The file.
+        /// Which.
         path: PathBuf,
-        /// The system's error.
+        /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// It has a mistake.
+    /// Something in it is wrong.
     #[error("{}: {error}", path.display())]
     Wrong {
-        /// The file.
+        /// Which.
         path: PathBuf,
-        /// The mistake and its line.
+        /// What, and where.
         error: TemplateError,
     },
 }
 
 impl Text {
-    /// All texts.
+    /// All of them.
     pub const ALL: [Text; 9] = [
         Text::Message,
         Text::Help,
@@ -69,7 +69,7 @@ impl Text {
         Text::Feedback,
     ];
 
-    /// The prompt of a link's agent.
+    /// What the agent of a link is told.
     pub fn of_link(link: Link) -> Self {
         match link {
             Link::Verify => Text::Verify,
@@ -93,7 +93,7 @@ impl Text {
         }
     }
 
-    /// The variables that it may use.
+    /// The variables that may stand in it.
     pub fn variables(self) -> &'static [&'static str] {
         match self {
             Text::Message => &["id", "from", "to", "kind", "at", "reply_to", "text"],
@@ -108,7 +108,7 @@ impl Text {
         }
     }
 
-    /// The built-in text.
+    /// What is said where the project says nothing else.
     pub fn built_in(self) -> &'static str {
         match self {
             Text::Message => "Message {{id}} from {{from}} ({{kind}}):\n{{text}}\n",
@@ -123,12 +123,12 @@ impl Text {
         }
     }
 
-    /// The file in which a project replaces it.
+    /// Where a project says it otherwise.
     pub fn file(self, state_dir: &Path) -> PathBuf {
         state_dir.join("templates").join(format!("{}.md", self.name()))
     }
 
-    /// The project's own template, or the built-in one.
+    /// The project's own, or what is built in.
     pub fn load(self, state_dir: &Path) -> Result<Template, TemplateFault> {
         let path = self.file(state_dir);
         match std::fs::read_to_string(&path) {
@@ -140,13 +140,13 @@ impl Text {
         }
     }
 
-    /// The built-in template.
+    /// What is built in.
     pub fn standard(self) -> Template {
         Template::parse(self.built_in(), self.variables()).expect("what is built in is right")
     }
 }
 
-/// One message, rendered with `template`.
+/// One message in the words of `template`.
 pub fn message(template: &Template, message: &Message) -> String {
     let kind = match message.kind {
         MessageKind::Direct => "to you",

@@ -65,7 +65,7 @@ impl Crew {
 
 /// The error for a store that sends no more wake-ups.
 fn deaf() -> Refusal {
-    Refusal::new(RefusalKind::CannotWork, "the store stopped telling of changes")
+    Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes")
 }
 
 /// Who acts: a member by name, or the one that this process belongs to.
@@ -84,12 +84,12 @@ impl Speaker {
             Some(name) => there(&members, name),
             None => match of_this_process(&members).as_slice() {
                 [one] => Ok((*one).clone()),
-                [] => Err(Refusal::usage("nobody of the crew speaks here")
-                    .hinted("`regatta crew register NAME` joins it; then --as NAME, or the same shell")),
+                [] => Err(Refusal::usage("no crew member is registered for this shell")
+                    .hinted("`regatta crew register NAME` registers one; or name one with --as NAME")),
                 many => {
                     let names: Vec<&str> = many.iter().map(|member| member.name.as_str()).collect();
-                    Err(Refusal::usage(format!("this process speaks for {}", names.join(" and ")))
-                        .hinted("say which: --as NAME"))
+                    Err(Refusal::usage(format!("this process is registered as {}", names.join(" and ")))
+                        .hinted("choose one with --as NAME"))
                 }
             },
         }
@@ -142,8 +142,9 @@ fn agent_here() -> Result<Option<Author>, Refusal> {
         return Ok(None);
     };
     let task = TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
-    let attempt =
-        attempt.parse().map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+    let attempt = attempt
+        .parse()
+        .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
     let authority = Authority::Attempt { attempt, token_hash: token_hash(&token) };
     Ok(Some(Author { name: MemberName::from(task), authority }))
 }
@@ -153,7 +154,7 @@ pub fn there(members: &[Member], name: &MemberName) -> Result<Member, Refusal> {
     match members.iter().find(|member| member.name.is(name)) {
         Some(member) if member.is_there => Ok(member.clone()),
         Some(member) => Err(Refusal::refused(format!("{} has left the crew", member.name)).hinted(format!(
-            "`regatta crew register {} --role {}` comes back; what it held is on the board again",
+            "`regatta crew register {} --role {}` returns; the tasks it held are on the board again",
             member.name, member.role
         ))),
         None => Err(unknown(name)),
@@ -161,6 +162,6 @@ pub fn there(members: &[Member], name: &MemberName) -> Result<Member, Refusal> {
 }
 
 fn unknown(name: &MemberName) -> Refusal {
-    Refusal::not_found(format!("nobody of the crew is named {name}"))
-        .hinted(format!("`regatta crew list` shows who is there, `regatta crew register {name}` joins"))
+    Refusal::not_found(format!("no crew member is named {name}"))
+        .hinted(format!("`regatta crew list` shows the members, `regatta crew register {name}` adds one"))
 }

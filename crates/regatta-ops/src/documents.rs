@@ -30,6 +30,9 @@ use regatta_store::{TaskBrief, TaskRecord};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::refusal::Refusal;
+use crate::step::Step;
+
 pub use cost::{BudgetDocument, CostDocument, CostRow};
 
 /// One task, as in `list --json`.
@@ -427,8 +430,25 @@ pub struct RefusedDocument {
     pub id: TaskId,
     /// The reason.
     pub error: String,
-    /// The next step.
+    /// The next steps in one line.
     pub hint: String,
+    /// The state that was in the way, if it was one.
+    pub state: Option<&'static str>,
+    /// The next steps one by one.
+    pub next: Vec<Step>,
+}
+
+impl RefusedDocument {
+    /// The refusal of an operation on this task.
+    pub fn of(id: &TaskId, refusal: &Refusal) -> Self {
+        Self {
+            id: id.clone(),
+            error: refusal.message.clone(),
+            hint: refusal.hint(),
+            state: refusal.task.as_ref().map(|(_, state)| *state),
+            next: refusal.next.clone(),
+        }
+    }
 }
 
 /// The daemon of a project.

@@ -156,13 +156,13 @@ impl Takers {
     /// Who takes tasks from this queue, in a sentence.
     pub fn sentence(&self, queue: &str) -> String {
         match self.of(queue) {
-            Some(node) => format!("`{}`, process {} on {}, takes it from here", node.what, node.pid, node.node),
-            None if queue == MAIN_QUEUE => "no daemon is there to take it: start one with `regatta daemon`".to_owned(),
+            Some(node) => format!("`{}` (process {} on {}) will take it", node.what, node.pid, node.node),
+            None if queue == MAIN_QUEUE => "no daemon is running; start one with `regatta daemon start`".to_owned(),
             None if queue == UNSTARTED_QUEUE => {
-                "it waits for its start: `regatta task start --task-id ID --prompt \"…\"`".to_owned()
+                "start it with `regatta task start --task-id ID --prompt \"…\"`".to_owned()
             }
-            None if queue == BOARD_QUEUE => "members of the crew take it: `regatta task claim`".to_owned(),
-            None => "the run it belonged to is over: `regatta requeue ID` gives it to the daemon, `regatta run --resume PLAN` goes on with the run".to_owned(),
+            None if queue == BOARD_QUEUE => "crew members take it with `regatta task claim`".to_owned(),
+            None => "its run is over: `regatta requeue ID` moves it to the daemon's queue, `regatta run --resume PLAN` continues the run".to_owned(),
         }
     }
 

@@ -164,20 +164,19 @@ impl Project {
                 {
                     return Err(Refusal::new(
                         RefusalKind::CannotWork,
-                        format!("{path} is a directory and no store"),
+                        format!("{path} is a directory, not a store"),
                     )
-                    .hinted("look at it, and move it away: the next run makes a new store"));
+                    .hinted("move it away: the next run creates a new store"));
                 }
                 Ok(true) => {}
                 Ok(false) => {
                     return Err(Refusal::not_found(format!("there is no store at {path} yet"))
-                        .hinted("`regatta run PLAN` makes one, and so does `regatta init`"));
+                        .hinted("`regatta run PLAN` and `regatta init` create one"));
                 }
                 Err(error) => {
                     let dir = Path::new(path).parent().unwrap_or(Path::new("."));
-                    return Err(Refusal::io("reading the store at", Path::new(path), &error).hinted(
-                        format!("`ls -ld {}` shows whose it is and who may read it", dir.display()),
-                    ));
+                    return Err(Refusal::io("reading the store at", Path::new(path), &error)
+                        .hinted(format!("`ls -ld {}` shows its owner and permissions", dir.display())));
                 }
             }
         }
@@ -265,7 +264,7 @@ pub fn start_dir(options: &ProjectOptions) -> Result<PathBuf, Refusal> {
     match &options.project {
         Some(dir) if dir.is_dir() => Ok(dir.clone()),
         Some(dir) => Err(Refusal::not_found(format!("there is no directory {}", dir.display()))
-            .hinted("--project (-C) names the directory of a repository")),
+            .hinted("give --project (-C) the directory of a repository")),
         None => std::env::current_dir().map_err(|error| Refusal::io("reading", Path::new("."), &error)),
     }
 }
@@ -317,7 +316,7 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
     let opened = regatta_store::open(url).await;
     let store = opened.map_err(|error| match error {
         StoreError::Invalid(_) => Refusal::from(error).hinted(
-            "leave --store, $REGATTA_STORE and `store:` out to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
+            "omit --store, $REGATTA_STORE and `store:` to use .regatta/regatta.db, or name a file: --store sqlite:PATH",
         ),
         error => Refusal::from(error),
     })?;
@@ -329,7 +328,7 @@ async fn open_store(url: &str) -> Result<Arc<dyn Store>, Refusal> {
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     let hint = match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "--config or $REGATTA_CONFIG named it; without them regatta.yaml at the repository root is read, if it is there"
+            "--config or $REGATTA_CONFIG names it; without them Regatta reads regatta.yaml at the repository root, if it exists"
         }
         _ => "make it readable, or name another with --config",
     };
@@ -397,11 +396,11 @@ pub async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, Refu
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(Refusal::not_found(format!("there is no task {text:?}"))
-            .hinted("`regatta list --status all` shows what there is")),
+            .hinted("`regatta list --status all` shows all tasks")),
         _ => {
             let names: Vec<&str> = found.iter().map(|record| record.spec.id.as_str()).collect();
-            Err(Refusal::usage(format!("{text:?} could be {}", names.join(", ")))
-                .hinted("give more of the id"))
+            Err(Refusal::usage(format!("{text:?} matches {}", names.join(", ")))
+                .hinted("type more of the id"))
         }
     }
 }
@@ -410,7 +409,7 @@ pub async fn find_task(store: &dyn Store, text: &str) -> Result<TaskRecord, Refu
 /// the flag or the setting that names it.
 pub fn require_writable(dir: &Path, what: &str) -> Result<(), Refusal> {
     let refused = |place: &Path, error: &std::io::Error| {
-        Refusal::usage(format!("{what}: no files can be made in {}: {error}", place.display()))
+        Refusal::usage(format!("{what}: cannot create files in {}: {error}", place.display()))
             .hinted(format!("name another directory with {what}, or make {} writable", place.display()))
     };
     let existing = dir.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(dir);

@@ -100,9 +100,9 @@ impl Refusal {
             diagnostics.iter().filter(|found| found.is_error()).all(|found| part(&found.file))
         };
         let hint = if wrong(|source| source.starts_with('$')) {
-            "correct the environment variable; `regatta config` shows what holds and who said so"
+            "correct the environment variable; `regatta config` shows every setting and where it came from"
         } else if wrong(|source| source.starts_with('-')) {
-            "correct the flag; `--help` behind the command says what it takes"
+            "correct the flag; `regatta help COMMAND` lists the options"
         } else if wrong(|source| source.ends_with("regatta.yaml") || source.ends_with("rookery.yaml")) {
             "correct it; `regatta config` reads it again and changes nothing"
         } else {
@@ -119,12 +119,12 @@ impl Refusal {
             _ => RefusalKind::CannotWork,
         };
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "look at the path: nothing is there",
+            std::io::ErrorKind::NotFound => "check the path",
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                "give this user the right to it, or work in another place"
+                "give this user permission, or use another place"
             }
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                "make room on that disk: `regatta lane sweep` takes away what nobody needs"
+                "free space on that disk: `regatta lane sweep` removes lanes that are no longer needed"
             }
             std::io::ErrorKind::IsADirectory => "that is a directory; name a file",
             _ => usual_step(RefusalKind::CannotWork),
@@ -136,12 +136,12 @@ impl Refusal {
 /// The default next step of each kind.
 fn usual_step(kind: RefusalKind) -> &'static str {
     match kind {
-        RefusalKind::Usage => "`regatta --help` lists commands, `regatta COMMAND --help` what each takes",
-        RefusalKind::NotFound => "`regatta list --status all` shows what there is",
-        RefusalKind::Refused => "`regatta status ID` says what can be done now",
-        RefusalKind::TimedOut => "`regatta list` shows how far it is",
+        RefusalKind::Usage => "`regatta help` lists the commands, `regatta help COMMAND` explains one",
+        RefusalKind::NotFound => "`regatta list --status all` shows all tasks",
+        RefusalKind::Refused => "`regatta status ID` shows what you can do now",
+        RefusalKind::TimedOut => "`regatta list` shows its progress",
         RefusalKind::CannotWork | RefusalKind::Git | RefusalKind::Interrupted => {
-            "`regatta doctor` looks at git, the store, the agents and the disk"
+            "`regatta doctor` checks git, the store, the agents and the disk"
         }
     }
 }
@@ -162,14 +162,14 @@ impl From<StoreError> for Refusal {
         };
         let made = Refusal::new(kind, with_causes(&error));
         match error {
-            StoreError::NotFound(_) => made.hinted("`regatta list --status all` shows what there is"),
+            StoreError::NotFound(_) => made.hinted("`regatta list --status all` shows all tasks"),
             StoreError::Unavailable(_) | StoreError::Corrupt(_) => {
-                made.hinted("`regatta doctor` looks at the store")
+                made.hinted("`regatta doctor` checks the store")
             }
             StoreError::Busy(_) => made.hinted(
-                "nothing was changed: try again when it lets go; `lsof` on .regatta/regatta.db shows who it is",
+                "nothing was changed; another process holds the store: `lsof .regatta/regatta.db` shows which",
             ),
-            StoreError::Fenced(_) => made.hinted("this attempt is over; what it says no longer counts"),
+            StoreError::Fenced(_) => made.hinted("this attempt is over; its reports no longer count"),
             _ => made,
         }
     }
@@ -184,13 +184,14 @@ impl From<GitError> for Refusal {
             }
             GitError::NotARepository { path } => {
                 let text = format!("{} is not in a git repository", path.display());
-                Refusal::new(RefusalKind::Git, text).hinted("go to a git repository, or make one: git init")
+                Refusal::new(RefusalKind::Git, text)
+                    .hinted("change to a git repository, or create one: git init")
             }
             GitError::Bare { .. } => {
                 Refusal::new(RefusalKind::Git, text).hinted("work from a checkout: git worktree add ../work")
             }
             _ => Refusal::new(RefusalKind::Git, text)
-                .hinted("`regatta doctor` looks at the repository and its lanes"),
+                .hinted("`regatta doctor` checks the repository and its lanes"),
         }
     }
 }
@@ -214,14 +215,14 @@ impl From<EngineError> for Refusal {
             EngineError::Git(error) => error.into(),
             EngineError::Trust(error) => error.into(),
             EngineError::Refused(why) | EngineError::Repeats(why) => Refusal::refused(why)
-                .hinted("`regatta list` shows what there is, `regatta status ID` what to do about it"),
+                .hinted("`regatta list` shows the tasks, `regatta status ID` shows what to do"),
             EngineError::Landing(LandError::Store(error)) => error.into(),
             error @ EngineError::Io { .. } => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
-                .hinted("`regatta doctor` looks at the state directory and the disk"),
+                .hinted("`regatta doctor` checks the state directory and the disk"),
             EngineError::CutOff(_) => Refusal::new(RefusalKind::CannotWork, with_causes(&error))
-                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+                .hinted("nothing is lost: `regatta run --resume` with the same plan continues"),
             other => Refusal::new(RefusalKind::Git, with_causes(&other))
-                .hinted("nothing is lost: `regatta run --resume` with the same plan goes on"),
+                .hinted("nothing is lost: `regatta run --resume` with the same plan continues"),
         }
     }
 }

@@ -117,11 +117,7 @@ impl Changes {
             task: TaskDocument::from(&changed.task),
             salvaged: changed.salvaged.clone(),
         };
-        let refused = |(id, refusal): &(TaskId, Refusal)| RefusedDocument {
-            id: id.clone(),
-            error: refusal.message.clone(),
-            hint: refusal.hint(),
-        };
+        let refused = |(id, refusal): &(TaskId, Refusal)| RefusedDocument::of(id, refusal);
         ChangesDocument {
             tasks: self.changed.iter().map(changed).collect(),
             refused: self.refused.iter().map(refused).collect(),
@@ -152,7 +148,12 @@ pub fn acts(state: &TaskState) -> &'static [Act] {
 /// The refusal of an operation that does not fit the state: it names both, and gives the next steps.
 pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
     let (id, state) = (&task.spec.id, task.state.name());
-    let refusal = Refusal::refused(format!("{id} is {state}, so it cannot be {cannot}")).about(task);
+    let message = match &task.state {
+        TaskState::Landed { .. } if cannot == "landed" => format!("{id} has already landed"),
+        TaskState::Failed { .. } => format!("{id} failed, so it cannot be {cannot}"),
+        _ => format!("{id} is {state}, so it cannot be {cannot}"),
+    };
+    let refusal = Refusal::refused(message).about(task);
     match &task.state {
         TaskState::Skipped { dependency } => {
             refusal.hinted(format!("`regatta requeue {dependency}` brings it back with what it needs"))

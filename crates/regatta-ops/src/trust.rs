@@ -100,7 +100,7 @@ pub async fn assess(project: &Project) -> Result<Verdict, Refusal> {
         return Ok(Verdict::Trusted);
     }
     if book.was_revoked() {
-        return Ok(Verdict::Untrusted("is not trusted any more"));
+        return Ok(Verdict::Untrusted("is no longer trusted"));
     }
     let is_new = !book.knows_settings() && !book.knows_repository();
     if is_new && project.config_is_named {

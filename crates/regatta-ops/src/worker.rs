@@ -34,7 +34,7 @@ impl Worker {
         let attempt = variable("REGATTA_ATTEMPT")?;
         let attempt: u32 = attempt
             .parse()
-            .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+            .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
         let token_hash = token_hash(&variable("REGATTA_TOKEN")?);
         Ok(Self { task, attempt, token_hash, store_url: variable("REGATTA_STORE")? })
     }
@@ -83,7 +83,7 @@ fn variable(name: &str) -> Result<String, Refusal> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value),
         _ => Err(Refusal::usage(format!(
-            "{name} is not set: this command is for workers, inside their lane"
+            "{name} is not set: this command is for agents that Regatta started"
         ))
         .hinted(
             "an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN",

@@ -29,7 +29,7 @@ async fn tasks_are_enqueued_parked_cancelled_and_started_over() {
     GEN-001 is pending, behind docs
     docs is parked until `regatta unpark docs`
     docs is pending again
-    docs stays as it is: docs is pending, so it cannot be unparked: it waits for no time
+    docs stays as it is: docs is pending, so it cannot be unparked: it is not waiting for a time
       next: `regatta status docs` shows its state
       next: `regatta cancel docs` cancels it
     docs cancelled
@@ -62,7 +62,7 @@ async fn a_refusal_has_its_kind_the_state_and_the_next_steps() {
     assert_debug_snapshot!(refusal, @r#"
     Refusal {
         kind: Refused,
-        message: "GEN-001 is pending, so it cannot be unparked: it waits for no time",
+        message: "GEN-001 is pending, so it cannot be unparked: it is not waiting for a time",
         task: Some(
             (
                 TaskId(
@@ -96,7 +96,7 @@ async fn a_refusal_has_its_kind_the_state_and_the_next_steps() {
     assert_debug_snapshot!(unknown, @r#"
     Refusal {
         kind: NotFound,
-        message: "nobody of the crew is named carl",
+        message: "no crew member is named carl",
         task: None,
         next: [
             Advice(
@@ -116,7 +116,7 @@ async fn a_refusal_has_its_kind_the_state_and_the_next_steps() {
         task: None,
         next: [
             Advice(
-                "`regatta enqueue nowhere` first; `regatta list --status all` shows what there is",
+                "`regatta enqueue nowhere` first; `regatta list --status all` shows all tasks",
             ),
         ],
         diagnostics: [],

@@ -12,7 +12,7 @@ pub enum StoreError {
     #[error("no longer the owner: {0}")]
     Fenced(String),
     /// Another process ended the caller's session: it must stop all its workers.
-    #[error("the session was ended by somebody else")]
+    #[error("another process ended the session")]
     SessionExpired,
     /// Another caller was faster: read again, decide again.
     #[error("changed meanwhile: {0}")]

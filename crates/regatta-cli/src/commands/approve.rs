@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     if before && args.run {
         return Err(CliError::refused(format!("{id} was approved before")).hinted(format!(
-            "`regatta run --resume {}` goes on with it here",
+            "`regatta run --resume {}` continues it here",
             plans.approved_file(&id).display()
         )));
     }

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     if !ui.quiet {
         if results.is_empty() {
-            ui.note("nobody was there to be told; `regatta list --status all` shows what there is");
+            ui.note("no agent could receive it; `regatta list --status all` shows all tasks");
         }
         let mut hints: Vec<&String> = results.iter().filter_map(|sent| sent.hint.as_ref()).collect();
         hints.sort_unstable();

@@ -97,7 +97,7 @@ fn scratch_dir(keep: Option<&Path>) -> Result<PathBuf, CliError> {
         }
     };
     if dir.exists() {
-        return Err(CliError::refused(format!("{} is there already", dir.display()))
+        return Err(CliError::refused(format!("{} already exists", dir.display()))
             .hinted("give the demo a directory that does not exist yet"));
     }
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);

@@ -128,7 +128,7 @@ fn sides(
         None => None,
         Some(name) => Some(project.repo.resolve(name)?.ok_or_else(|| {
             CliError::not_found(format!("there is no branch, tag or commit {name:?}"))
-                .hinted("`git branch --all` and `git log` show what there is")
+                .hinted("`git branch --all` and `git log` show what exists")
         })?),
     };
     let lane = lanes.find(id)?.filter(|lane| lane.path.is_dir());

@@ -264,7 +264,7 @@ fn show(findings: &[Finding], ui: &Ui) {
         if ui.quiet && finding.status == Level::Ok {
             continue;
         }
-        let fixed = if finding.fixed { " (put right)" } else { "" };
+        let fixed = if finding.fixed { " (fixed)" } else { "" };
         let detail = finding.detail.replace('\n', "\n                ");
         ui.line(format!("{} {:<13} {detail}{fixed}", ui.paint(style, glyph), finding.check));
         if let Some(hint) = &finding.hint {

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             return Ok(Exit::Ok);
         }
         if changes.changed().await.is_err() {
-            return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+            return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     if seen.tasks.is_empty() && !ui.quiet {
         ui.note(match args.status.as_str() {
-            "all" => "no tasks yet: `regatta run PLAN` brings some in, `regatta new ID` makes a task file"
+            "all" => "no tasks yet: `regatta run PLAN` brings some in, `regatta new ID` creates a task file"
                 .to_owned(),
             word => format!("no {word} tasks; `regatta list` shows all"),
         });
@@ -152,7 +152,7 @@ async fn watch(
         }
         tokio::select! {
             told = changes.changed() => if told.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
         }

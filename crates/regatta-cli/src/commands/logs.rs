@@ -410,7 +410,7 @@ async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
 }
 
 fn silent(_: tokio::sync::watch::error::RecvError) -> CliError {
-    CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes")
+    CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes")
 }
 
 /// Whether the agent of this attempt has ended, so that its log is complete.

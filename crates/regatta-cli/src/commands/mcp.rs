@@ -141,7 +141,7 @@ fn authority() -> Result<Authority, CliError> {
                 TaskId::parse(&task).map_err(|error| CliError::usage(format!("REGATTA_TASK {error}")))?;
             let attempt = attempt
                 .parse()
-                .map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is no number")))?;
+                .map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
             Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
         }
         // An incomplete attempt environment must not turn it into a person's server.

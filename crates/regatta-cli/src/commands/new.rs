@@ -92,7 +92,7 @@ pub(crate) fn create(path: &Path, text: &str) -> Result<(), CliError> {
 /// The error for files that exist, which are never overwritten.
 pub(crate) fn taken(paths: &[PathBuf]) -> CliError {
     let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
-    CliError::refused(format!("{} is there already; nothing was changed", names.join(", ")))
+    CliError::refused(format!("{} already exists; nothing was changed", names.join(", ")))
         .hinted("move it away first, or take another name")
 }
 

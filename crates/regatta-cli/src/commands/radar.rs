@@ -77,7 +77,7 @@ fn nothing(ui: &Ui) -> Result<Exit, CliError> {
     match ui.json {
         true => ui.document(&serde_json::Value::Null),
         false if ui.quiet => {}
-        false => ui.note("nothing is under way, and nobody has looked yet"),
+        false => ui.note("no task is running, and nothing was checked yet"),
     }
     Ok(Exit::Ok)
 }
@@ -112,7 +112,7 @@ async fn watch(
         tokio::select! {
             changed = changes.changed() => {
                 if changed.is_err() {
-                    return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                    return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
                 }
             }
             () = tokio::time::sleep(interval - PAUSE) => {}

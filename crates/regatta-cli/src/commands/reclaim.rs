@@ -45,7 +45,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         if left.is_none() {
             match store.expire_session(&info.session, info.beat, None, clock::now()).await {
                 Ok(taken) => tasks = taken.iter().map(ToString::to_string).collect(),
-                Err(StoreError::Conflict(_)) => left = Some("somebody else took it over just now".to_owned()),
+                Err(StoreError::Conflict(_)) => {
+                    left = Some("another process took it over just now".to_owned())
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -65,9 +67,7 @@ async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Opti
         match find(&dir) {
             Ok(FoundRun::Alive(_)) => return Ok(Some(format!("the agent of {task} is alive"))),
             Ok(FoundRun::Ended(_)) if !all => {
-                return Ok(Some(format!(
-                    "the agent of {task} has ended, and nobody has judged its work yet"
-                )));
+                return Ok(Some(format!("the agent of {task} has ended, and its work was not judged yet")));
             }
             Ok(FoundRun::Lost { run_id, .. }) => lost.push(run_id),
             Ok(FoundRun::Ended(_) | FoundRun::NeverStarted) => {}

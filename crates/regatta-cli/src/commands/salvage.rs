@@ -110,7 +110,7 @@ fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliErr
     };
     // An earlier restore of the same commit is fine.
     if there.is_some_and(|now| now != salvage.oid) {
-        return Err(CliError::refused(format!("branch {branch} is there already, and is something else"))
+        return Err(CliError::refused(format!("branch {branch} already exists with other content"))
             .hinted(format!("take the commit by its name: git branch NAME {}", salvage.name)));
     }
     match ui.json {

@@ -104,7 +104,7 @@ fn read(from: impl Read, name: &str) -> Result<String, CliError> {
             "what {name} holds is more than the {} KiB that can be sent",
             MAX_PROMPT / 1024
         ))
-        .hinted("put it where the agent can read it, and send where that is"));
+        .hinted("put it in a file that the agent can read, and send its path"));
     }
     String::from_utf8(bytes).map_err(|error| {
         CliError::usage(format!("{name} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))

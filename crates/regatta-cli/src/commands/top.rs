@@ -108,7 +108,7 @@ fn refuse_without_terminal() -> Result<(), CliError> {
                 .hinted(instead))
         }
         Err(_) | Ok("") => {
-            Err(CliError::usage("TERM is not set, so nobody knows how to draw here").hinted(instead))
+            Err(CliError::usage("TERM is not set, so Regatta cannot draw here").hinted(instead))
         }
         Ok(_) => Ok(()),
     }

@@ -246,7 +246,7 @@ impl Watch {
                         feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
                     }
                     more = changes.changed() => {
-                        more.map_err(|_| CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"))?;
+                        more.map_err(|_| CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"))?;
                         break;
                     }
                 }

@@ -228,7 +228,7 @@ fn parsed<T: for<'de> Deserialize<'de>>(
 
 fn wrong(path: &Path, why: &str) -> CliError {
     CliError::new(RefusalKind::Usage, format!("{}: {why}", path.display()))
-        .hinted("put it right, or move it away and register the repositories anew: regatta repo add --help")
+        .hinted("correct it, or move it away and register the repositories again: regatta help repo")
 }
 
 /// In a repository the files are part of Regatta's state, which must belong to the user.

@@ -100,7 +100,7 @@ pub(super) async fn message(
                     true => {
                         "; it reads it with `regatta msg inbox`, or when its next attempt begins".to_owned()
                     }
-                    false => "; its agent is told when its next attempt begins".to_owned(),
+                    false => "; its agent gets it when its next attempt begins".to_owned(),
                 };
             }
         }

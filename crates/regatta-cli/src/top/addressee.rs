@@ -47,7 +47,7 @@ impl Screen {
         if self.view == View::Crew && self.page.is_none() {
             return match self.member(model) {
                 Some(seat) => Ok(Addressee::Inbox(seat.name.clone())),
-                None => Err("nobody is in the crew; `regatta crew register NAME` joins it".to_owned()),
+                None => Err("the crew is empty; `regatta crew register NAME` joins it".to_owned()),
             };
         }
         let Some(row) = self.target(model).and_then(|task| model.rows.get(&task)) else {
@@ -67,7 +67,7 @@ impl Screen {
 /// Why a message to a task's agent would never be read, and what to do instead.
 pub(super) fn unread_for_ever(id: &TaskId, state: &TaskState, nobodys: bool) -> Option<(String, String)> {
     if nobodys {
-        let why = format!("{id} is on the board and nobody holds it: nobody would read a message");
+        let why = format!("{id} is on the board and no member holds it, so no one would read a message");
         return Some((why, "write to a member, in the view of the crew".to_owned()));
     }
     match state {

@@ -76,11 +76,11 @@ pub(super) const KEYS: &[Key] = &[
     change("m", "message: into the inbox of its agent, or of the member"),
     change("t", "retry: again in its lane, with what went wrong as guidance"),
     change("p u", "park: wait until it is unparked; unpark"),
-    change("C", "cancel: end its agent, call it off"),
+    change("C", "cancel: stop its agent"),
     change("R", "requeue: start over in a fresh lane"),
     change("L", "land: put its work into the train"),
     change("X", "retire its lane"),
-    key("? ^l ^z", "this help; draw anew; suspend"),
+    key("? ^l ^z", "this help; redraw; suspend"),
     key("q ^c", "quit; agents go on"),
 ];
 

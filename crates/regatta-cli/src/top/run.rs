@@ -272,7 +272,7 @@ impl Top<'_> {
                 }
                 told = changes.changed() => {
                     if told.is_err() {
-                        return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                        return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
                     }
                     refresh_at.get_or_insert_with(|| Instant::now() + GATHER);
                 }

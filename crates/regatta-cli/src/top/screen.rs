@@ -599,7 +599,7 @@ impl Screen {
         if let (Change::Cancel, Some(seat)) = (change, model.crew.holder(task)) {
             let name = &seat.name;
             return format!(
-                "cancel {task}? {name} holds it, is told, and it is cancelled when they let go of it"
+                "cancel {task}? {name} holds it and gets a message; it is cancelled when they give it back"
             );
         }
         match change {

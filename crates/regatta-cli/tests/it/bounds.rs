@@ -75,7 +75,7 @@ fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
         let told = format!("{}{}", ran.stdout, ran.stderr);
         for expected in [
             "codex keeps to no rules for single tools or commands; use `sandbox: workspace`",
-            "nobody keeps an agent of kind command to rules",
+            "Regatta cannot enforce rules for an agent of kind command to rules",
             "Regatta does not start claude's commands in a sandbox",
             "agents of kind sim take no MCP servers",
             "gemini cannot keep exactly to `Read(./secrets/**)`",
@@ -98,7 +98,8 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
     world.wait_state("a", "blocked");
     let told = world.task("a").to_string();
     assert!(
-        told.contains("policy") && told.contains("nobody keeps an agent of kind command to rules"),
+        told.contains("policy")
+            && told.contains("Regatta cannot enforce rules for an agent of kind command to rules"),
         "{told}"
     );
     assert!(!world.lanes().join("a/started").exists());

@@ -71,5 +71,5 @@ fn with_nobody_there_it_says_so() {
         "{ran:?}"
     );
     scene.world.regatta(["cancel", "a"]).exited(0);
-    scene.world.regatta(["broadcast", "x"]).exited(0).says("nobody was there");
+    scene.world.regatta(["broadcast", "x"]).exited(0).says("no agent could receive it");
 }

@@ -64,7 +64,10 @@ fn a_member_is_there_as_long_as_its_process() {
     assert_eq!((all[1]["name"].as_str(), all[1]["status"].as_str()), (Some("Tom"), Some("gone")));
     // Names ignore case, and a live member is not replaced.
     let taken = world.run(["crew", "register", "jerry", "--json"]).exits(6);
-    assert!(taken.error()["error"].as_str().is_some_and(|why| why.contains("is there already")), "{taken:?}");
+    assert!(
+        taken.error()["error"].as_str().is_some_and(|why| why.contains("is already registered")),
+        "{taken:?}"
+    );
     world.run(["crew", "unregister", "Jerry"]).exits(0);
     assert!(world.crew().is_empty());
     drop(jerry);

@@ -35,7 +35,7 @@ fn what_is_there_is_never_overwritten() {
     let world = World::new();
     world.write("regatta.yaml", "this: is [not even yaml");
     let ran = world.run(["init", "--json"]).exits(6);
-    assert!(ran.error()["error"].as_str().unwrap().contains("regatta.yaml is there already"), "{}", ran.err);
+    assert!(ran.error()["error"].as_str().unwrap().contains("regatta.yaml already exists"), "{}", ran.err);
     assert!(!world.root().join("tasks").exists() && !world.root().join(".regatta").exists());
     std::fs::remove_file(world.root().join("regatta.yaml")).unwrap();
     world.write("tasks/mine.md", "mine\n");

@@ -58,7 +58,7 @@ fn retire_refuses_to_drop_work_and_saves_it_when_told_to() {
     // A lane that is the working directory of a process is not removed.
     let lane = world.outside().join("repo.lanes/stuck");
     let error = world.run_in(&lane, ["lane", "retire", "stuck", "--json"]).exits(6).error();
-    assert!(error["error"].as_str().unwrap().contains("a process works in the lane"), "{error}");
+    assert!(error["error"].as_str().unwrap().contains("a process is using the lane"), "{error}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn two_members_share_a_board_an_inbox_and_a_memory() {
     let world = World::new();
     let mut ann = Client::start(&world, &[], &["--name", "ann", "--role", "architect"]);
     let mut bob = Client::start(&world, &[], &[]);
-    assert!(bob.refused("poll_messages", &json!({})).contains("nobody of the crew speaks here"));
+    assert!(bob.refused("poll_messages", &json!({})).contains("no crew member is registered for this shell"));
     assert_eq!(
         bob.call("register_instance", &json!({ "name": "bob", "role": "developer" }))["role"],
         "developer"
@@ -145,7 +145,7 @@ fn work_is_ordered_and_looked_at() {
     assert_eq!(client.call("enqueue", &more)["tasks"][0]["waiting_on"], json!(["first"]));
     let ordered = client.call("enqueue", &json!({ "plan": PLAN }));
     assert_eq!(names(&ordered["tasks"], "id"), ["good", "script", "broken", "after"]);
-    assert!(client.refused("enqueue", &json!({ "prompt": "x", "id": "first" })).contains("there already"));
+    assert!(client.refused("enqueue", &json!({ "prompt": "x", "id": "first" })).contains("already exists"));
     assert!(client.refused("enqueue", &json!({ "prompt": "x", "id": "../x" })).contains("`id`"));
     let wrong = client
         .refused("enqueue", &json!({ "plan": "---\nregatta: 1\ntasks:\n  - id: a\n    foo: 1\n---\n" }));

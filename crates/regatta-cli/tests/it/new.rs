@@ -52,10 +52,6 @@ fn bad_ids_unknown_agents_and_what_is_there_are_refused() {
     world.run(["new", "x"]).exits(0);
     let before = world.snapshot();
     let again = world.run(["new", "x", "--json"]).exits(6);
-    assert!(
-        again.error()["error"].as_str().unwrap().contains("tasks/x.md is there already"),
-        "{}",
-        again.err
-    );
+    assert!(again.error()["error"].as_str().unwrap().contains("tasks/x.md already exists"), "{}", again.err);
     assert_eq!(world.snapshot(), before);
 }

@@ -47,7 +47,7 @@ fn tasks_are_enqueued_by_id_from_tasks_and_parcels_and_say_who_takes_them() {
     let ran = world.run(["enqueue", "schema"]).exits(0);
     assert_eq!(
         ran.out,
-        "enqueued schema  pending  lands when it passes\nno daemon is there to take it: start one with `regatta daemon`\n"
+        "enqueued schema  pending  lands when it passes\nno daemon is running; start one with `regatta daemon start`\n"
     );
     let json = world.run(["enqueue", "oauth", "--json"]).exits(0).json();
     assert_eq!(json["daemon"], Value::Null);
@@ -107,8 +107,8 @@ fn what_is_there_already_is_refused_with_its_state_and_can_be_replaced() {
     let before = n_events(&world);
     for args in [&["enqueue", "schema"][..], &["enqueue", "parcels", "tasks"]] {
         let error = world.run(args.iter().chain(&["--json"])).exits(6).error();
-        assert!(error["error"].as_str().unwrap().contains("schema (pending) is there already"), "{error}");
-        assert!(error["hint"].as_str().unwrap().contains("regatta requeue schema"), "{error}");
+        assert!(error["error"].as_str().unwrap().contains("schema (pending) already exists"), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("regatta enqueue --replace schema"), "{error}");
     }
     world.run(["cancel", "schema"]).exits(0);
     let error = world.run(["enqueue", "SCHEMA", "--json"]);
@@ -161,7 +161,7 @@ fn names_that_mean_no_file_are_not_found_and_an_id_must_be_the_files_own() {
     }
     world.write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
     let error = world.run(["enqueue", "alias", "--json"]).exits(2).error();
-    assert!(error["error"].as_str().unwrap().contains("holds no task alias"), "{error}");
+    assert!(error["error"].as_str().unwrap().contains("contains no task alias"), "{error}");
     assert!(!world.root().join(".regatta/regatta.db").exists(), "nothing was made");
     world.run(["enqueue", "tasks/alias.md"]).exits(0);
 }
@@ -172,7 +172,7 @@ fn a_group_that_the_daemon_would_limit_otherwise_is_told() {
     let plan = "---\nregatta: 1\nconcurrency_limits: { db: 3 }\ntasks:\n  - { id: a, agent: sh, concurrency_group: db, prompt: x }\n---\n";
     let path = world.plan_file(plan);
     let ran = world.run(["enqueue".as_ref(), path.as_os_str()]).exits(0);
-    assert!(ran.err.contains("the daemon keeps to 1"), "{}", ran.err);
+    assert!(ran.err.contains("the daemon allows 1"), "{}", ran.err);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     let record = world.root().join(".regatta/runs/waiter/1/exit.json");
     regatta_testkit::daemon::until("its shim has told how it ended", || record.exists().then_some(()));
     let out = world.run(["reclaim"]).exits(0).out;
-    assert!(out.contains("nobody has judged its work yet") && out.contains("regatta daemon"), "{out}");
+    assert!(out.contains("its work was not judged yet") && out.contains("regatta daemon"), "{out}");
     let taken = world.run(["reclaim", "--all", "--json"]).exits(0).json();
     assert_eq!(taken["reclaimed"][0]["tasks"], json!(["waiter"]));
     assert_eq!(state(&world, "waiter"), "pending");
@@ -218,14 +218,14 @@ fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     assert!(json["daemon"]["pid"].is_u64(), "{json}");
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");
     let out = world.run(["enqueue", "oauth", "--no-verify"]).exits(0).out;
-    assert!(out.contains("`daemon`, process"), "{out}");
+    assert!(out.contains("`daemon` (process"), "{out}");
     let out = world.run(["wait", "schema", "oauth"]).exits(0).out;
     assert!(
         out.contains("EXITED task=schema state=landed") && out.contains("EXITED task=oauth state=done"),
         "{out}"
     );
     let out = world.run(["requeue", "oauth"]).exits(0).out;
-    assert!(out.starts_with("oauth is pending again") && out.contains("takes it from here"), "{out}");
+    assert!(out.starts_with("oauth is pending again") && out.contains("will take it"), "{out}");
     world.run(["wait", "oauth", "--timeout", "60"]).exits(0);
     world.run(["daemon", "stop"]).exits(0);
     daemon.rest();

@@ -234,7 +234,7 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
 fn where_nothing_is_under_way_there_is_nothing_to_see() {
     let world = world();
     let looked = world.regatta(["radar"]).exited(0);
-    assert!(looked.stderr.contains("nobody has looked yet"), "{looked:?}");
+    assert!(looked.stderr.contains("nothing was checked yet"), "{looked:?}");
     assert_eq!(radar(&world, &[]), Value::Null);
     assert!(!world.state_dir().exists(), "looking makes nothing");
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
@@ -244,7 +244,7 @@ fn where_nothing_is_under_way_there_is_nothing_to_see() {
     world.repo().git(["checkout", "-q", "-b", "elsewhere"]);
     world.repo().git(["branch", "-q", "-D", "main"]);
     let gone = world.regatta(["-C", world.root().to_str().unwrap(), "radar", "--json"]);
-    let said = r#"{"code":4,"error":"the target branch main is not there","hint":"name another: `target:` in regatta.yaml, or REGATTA_TARGET"}"#;
+    let said = r#"{"code":4,"error":"the target branch main is not there","hint":"name another: `target:` in regatta.yaml, or REGATTA_TARGET","next":[{"text":"name another: `target:` in regatta.yaml, or REGATTA_TARGET"}]}"#;
     assert_eq!((gone.code, gone.stdout.trim(), gone.stderr.trim()), (4, "", said));
 }
 

@@ -66,7 +66,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ✕ broken failed                          failed: the agent failed (exit 3)
     ● waiter running TIME hello from the lane
     ○ next   pending                         waits for waiter
-    – never  skipped                         skipped, broken will not come
+    – never  skipped                         skipped: broken did not succeed
     ");
     crate::world::let_go(&fifo);
     pane.ended(1);
@@ -75,7 +75,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ✕ broken failed                          failed: the agent failed (exit 3)
     ✓ waiter landed                          landed on main as HASH
     ✓ next   landed                          landed on main as HASH
-    – never  skipped                         skipped, broken will not come
+    – never  skipped                         skipped: broken did not succeed
 
     ✕ broken failed
     └─ – never skipped
@@ -118,8 +118,8 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     ✓ flaky      landed    #2            $0.03   landed on main as HASH
     ✓ menu-left  landed                  $0.01   landed on main as HASH
     ⚠ menu-right blocked                 $0.01   blocked (conflict): it conflicts with main in greeting.txt; its…
-    ✕ broken     failed                          failed: the worker said block: The oven is cold
-    – announce   skipped                         skipped, broken will not come
+    ✕ broken     failed                          failed: the agent reported block: The oven is cold
+    – announce   skipped                         skipped: broken did not succeed
     ✓ release    landed                  $0.02   landed on main as HASH
 
     ✓ schema landed HASH
@@ -134,7 +134,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     └─ – announce skipped
 
     ⚠ menu-right blocked: conflict: it conflicts with main in greeting.txt; its work is on regatta/menu-right
-    ✕ broken failed: the worker said block: The oven is cold
+    ✕ broken failed: the agent reported block: The oven is cold
     – announce skipped: dependency broken
     1 blocked, 1 failed, 7 landed, 1 skipped in TIME, $0.1700 on main
     report: DIR/demo/scratch/.regatta/report.md

@@ -428,7 +428,7 @@ fn a_daemon_that_is_killed_loses_nothing_of_what_was_said() {
         daemon.signal("TERM");
         daemon.wait();
         let ran = scene.world.regatta(["send", "a", "More."]).exited(0);
-        ran.says("no daemon is there to take it");
+        ran.says("no daemon is running");
         assert_eq!(scene.prompts("a"), ["queued -"]);
         scene.world.env("REGATTA_FAILPOINT", place);
         let died = scene.world.daemon().wait();
@@ -486,7 +486,10 @@ fn what_is_said_before_the_start_goes_with_it_from_a_file_and_with_dashes() {
     scene.add("a", "", PASSES);
     let file = world.outside("said");
     fs::write(&file, "--from $(a file)\nand 'more'\n").unwrap();
-    world.regatta(["send", "a", "--file", &file.display().to_string()]).exited(0).says("told when it starts");
+    world
+        .regatta(["send", "a", "--file", &file.display().to_string()])
+        .exited(0)
+        .says("delivered when it starts");
     world.regatta(["send", "a", "-- --help me"]).exited(0).says("number 2");
     let status = world.regatta(["status", "a"]).exited(0);
     status.says("prompt 1  queued").says("--from $(a file) and 'more'");

@@ -62,7 +62,7 @@ fn the_json_is_that_of_list_with_attempts_commit_and_lane() {
 fn what_failed_says_why_and_what_to_do_next() {
     let world = World::after_plan();
     let broken = world.run(["status", "broken"]).exits(0).out;
-    assert!(broken.contains("the worker said block: The oven is cold"), "{broken}");
+    assert!(broken.contains("the agent reported block: The oven is cold"), "{broken}");
     assert!(broken.contains("next      `regatta logs broken` shows why; `regatta run --resume "), "{broken}");
     let after = world.run(["status", "after"]).exits(0).out;
     assert!(after.contains("`regatta status broken` shows why"), "{after}");

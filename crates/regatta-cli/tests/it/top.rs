@@ -215,7 +215,7 @@ fn a_refusal_says_what_the_command_says() {
     // Its state does not allow parking.
     pane.keys(&["n", "p"]);
     pane.until(|text| {
-        text.contains("broken is failed, so it cannot be parked") && text.contains("regatta retry")
+        text.contains("broken failed, so it cannot be parked") && text.contains("regatta retry")
     });
     pane.keys(&["q"]);
     pane.ended(0);
@@ -278,7 +278,7 @@ fn one_picture_and_one_document() {
     let world = World::after_plan();
     let text = world.run(["top", "--once", "--size", "80x24"]).exits(0).out;
     assert_eq!(text.lines().count(), 24);
-    for part in ["✓ good", "✕ broken", "– after", "block: The oven is cold", "$0.25 today"] {
+    for part in ["✓ good", "✕ broken", "– after", "reported block: The oven", "$0.25 today"] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(!text.contains('\x1b'));

@@ -75,13 +75,13 @@ fn what_members_hold_by_hand_is_told_as_such() {
     let text = pane.until(|text| text.contains("there is no transcript"));
     assert!(text.contains("held by Jerry: Implement login"), "{text}");
     pane.keys(&["C"]);
-    pane.until(|text| text.contains("cancel TASK-001? Jerry holds it, is told"));
+    pane.until(|text| text.contains("cancel TASK-001? Jerry holds it and gets a message"));
     pane.keys(&["n", "m", "how far?", "Enter"]);
     pane.until(|text| text.contains("message 1 is in the inbox of Jerry"));
     assert_eq!(said(&world, "Jerry"), ["ada: how far?"]);
     find("TASK-003");
     pane.keys(&["m"]);
-    pane.until(|text| text.contains("TASK-003 is on the board and nobody holds it"));
+    pane.until(|text| text.contains("TASK-003 is on the board and no member holds it"));
     find("good");
     pane.keys(&["m"]);
     pane.until(|text| text.contains("good is landed: no agent of it would read a message"));

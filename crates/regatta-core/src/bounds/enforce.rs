@@ -62,7 +62,7 @@ fn why_no_rules(kind: AgentKind, permissions: &Permissions) -> Option<String> {
                 .to_owned(),
         ),
         AgentKind::Command | AgentKind::Sim => Some(format!(
-            "nobody keeps an agent of kind {} to rules; take `permissions` out or choose claude, gemini or opencode",
+            "Regatta cannot enforce rules for an agent of kind {} to rules; take `permissions` out or choose claude, gemini or opencode",
             kind.as_str()
         )),
         AgentKind::Gemini | AgentKind::Opencode => {

@@ -15,17 +15,17 @@ pub(super) const SANDBOXES: &[&str] = &["off", "workspace", "read-only"];
 
 /// The keys of `permissions`.
 pub(super) static PERMISSION_KEYS: &[Key] = &[
-    Key::new("allow", Kind::OneOrMore, "everything", "Nothing but these tools and commands."),
-    Key::new("deny", Kind::OneOrMore, "none", "Not these, whatever else allows them."),
+    Key::new("allow", Kind::OneOrMore, "everything", "Allow only these tools and commands."),
+    Key::new("deny", Kind::OneOrMore, "none", "Refuse these, even if another rule allows them."),
 ];
 
 /// The keys of one server below `mcp`.
 pub(super) static MCP_KEYS: &[Key] = &[
     Key::new("command", Kind::Text, "none", "The program to start."),
     Key::new("args", Kind::Texts, "none", "Its arguments."),
-    Key::new("env", Kind::Variables, "none", "Variables for it."),
-    Key::new("url", Kind::Text, "none", "Where it is, for one that runs already."),
-    Key::new("headers", Kind::Labels, "none", "What is sent to it with every request."),
+    Key::new("env", Kind::Variables, "none", "Environment variables for it."),
+    Key::new("url", Kind::Text, "none", "The address of a server that is already running."),
+    Key::new("headers", Kind::Labels, "none", "Headers to send with every request."),
 ];
 
 /// The bounds set by one mapping. Reports mistakes in them.

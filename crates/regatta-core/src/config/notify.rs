@@ -90,7 +90,7 @@ fn kinds(fields: &Fields) -> Result<Vec<NotifyKind>, Vec<Mistake>> {
     let given: &[Spot<String>] = fields.texts("on").unwrap_or_default();
     if given.is_empty() {
         let message = match fields.field("on") {
-            Some(_) => "`on` is empty, so nobody would ever be told",
+            Some(_) => "`on` is empty, so nothing would ever be sent",
             // It has a mistake, which has been reported already.
             None if !fields.lacks("on") => return Err(Vec::new()),
             None => "`on` is missing",
@@ -107,7 +107,7 @@ fn kinds(fields: &Fields) -> Result<Vec<NotifyKind>, Vec<Mistake>> {
             None => mistakes.push(Mistake {
                 pos: *pos,
                 field: field.clone(),
-                message: format!("nothing called {} is ever told", quoted(value)),
+                message: format!("there is no event {}", quoted(value)),
                 hint: Some(match nearest(value, names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => known(),
@@ -134,7 +134,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
     let found = match given.as_slice() {
         [] if Sink::KEYS.iter().any(|key| fields.broken.contains(key)) => return Ok(None),
         [] => {
-            let message = "nobody is named to be told".to_owned();
+            let message = "no recipient is named".to_owned();
             let hint = "add one of `webhook: https://…`, `command: [program, argument]`, `desktop: true`, `log: true`";
             return Err(vec![Mistake {
                 pos: fields.pos,
@@ -146,8 +146,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
         [only] => only,
         [first, second, ..] => {
             let (first, second, pos) = (first.key.name, second.key.name, first.key_pos.max(second.key_pos));
-            let message =
-                format!("`{first}` and `{second}` are two ways to tell; give each a row of its own");
+            let message = format!("`{first}` and `{second}` cannot be in one entry; give each its own");
             return wrong(pos, second, message, "");
         }
     };

@@ -32,58 +32,58 @@ const RETRIES: Kind = Kind::Int { min: 0, max: MAX_ATTEMPTS - 1 };
 
 /// Every key of a task, wherever it occurs.
 pub static TASK_KEYS: &[Key] = &[
-    Key::new("id", Kind::Text, "the file's name without its ending", "The task's name: up to 64 of `A-Z a-z 0-9 . _ -`, unique without regard to case. Required in a plan.")
+    Key::new("id", Kind::Text, "the file's name without its ending", "The task's id: at most 64 of `A-Z a-z 0-9 . _ -`, unique regardless of case. Required in a plan.")
         .places(ONE_TASK),
     Key::new("title", Kind::Text, "the prompt's first heading or line", "One line for people.").places(ONE_TASK),
-    Key::new("prompt", Kind::Text, "", "What the agent is told. Required in a plan; in a task file the body is the prompt.")
+    Key::new("prompt", Kind::Text, "", "The prompt for the agent. Required in a plan; in a task file the body is the prompt.")
         .places(&[PlanTask]),
     Key::new("agent", Kind::Text, "`default_agent`", "The entry of `agents` in `regatta.yaml` that does the work.")
         .places(ONE_PLAN),
-    Key::new("model", Kind::Word, "the agent's", "The model, where the agent has a choice.").places(ONE_PLAN),
-    Key::new("labels", Kind::Names, "none", "What kind of work it is; `models.labels` in `regatta.yaml` may choose the model by it.").places(ONE_PLAN),
-    Key::new("budget_usd", Kind::Number, "`budget.task`", "Dollars that all its attempts together may cost.").places(ONE_PLAN),
-    Key::new("budget_tokens", Kind::Int { min: 0, max: MAX_TOKENS }, "`budget.task`", "Tokens that all its attempts together may read and write.").places(ONE_PLAN),
-    Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`, `opencode run --agent NAME` or `codex exec --profile NAME`; gemini has none and is not started.").places(ONE_PLAN),
+    Key::new("model", Kind::Word, "the agent's", "The model, if the agent has a choice.").places(ONE_PLAN),
+    Key::new("labels", Kind::Names, "none", "Labels for the kind of work. `models.labels` in `regatta.yaml` can choose the model by label.").places(ONE_PLAN),
+    Key::new("budget_usd", Kind::Number, "`budget.task`", "Maximum cost of all its attempts together, in dollars.").places(ONE_PLAN),
+    Key::new("budget_tokens", Kind::Int { min: 0, max: MAX_TOKENS }, "`budget.task`", "Maximum number of tokens, input and output, of all its attempts together.").places(ONE_PLAN),
+    Key::new("persona", Kind::Word, "none", "The agent's own persona, as in `claude --agent NAME`, `opencode run --agent NAME` or `codex exec --profile NAME`. gemini has no personas, so such a task is blocked.").places(ONE_PLAN),
     Key::new("priority", Kind::Int { min: -9999, max: 9999 }, "0", "Higher starts first.").places(ONE_PLAN),
-    Key::new("deps", Kind::Names, "none", "Tasks that have to be landed, or done where they land nothing, before this one starts.")
+    Key::new("deps", Kind::Names, "none", "Tasks that must land before this one starts, or be done if they do not land.")
         .alias(&["depends_on"])
         .places(ONE_TASK),
-    Key::new("max_attempts", Kind::Int { min: 1, max: MAX_ATTEMPTS }, "3", "Work failures allowed in all.")
+    Key::new("max_attempts", Kind::Int { min: 1, max: MAX_ATTEMPTS }, "3", "How often the work may fail in total.")
         .places(EVERYWHERE),
-    Key::new("max_retries", RETRIES, "", "The same, not counting the first: `max_attempts` less one. Give one of the two.")
+    Key::new("max_retries", RETRIES, "", "The same without the first attempt: `max_attempts` minus one. Set only one of the two.")
         .example("")
         .places(EVERYWHERE),
-    Key::new("auto_land", Kind::Bool, "`land.auto`", "Whether passing work is landed on the target branch.").places(ONE_PLAN),
-    Key::new("verdict_adapter", Kind::OneOf(ADAPTERS), "by the agent: `chain`, or `exit-code` for commands", "Where the verdict is read from.")
+    Key::new("auto_land", Kind::Bool, "`land.auto`", "Whether work that passes lands on the target branch.").places(ONE_PLAN),
+    Key::new("verdict_adapter", Kind::OneOf(ADAPTERS), "by the agent: `chain`, or `exit-code` for commands", "Where Regatta reads the verdict.")
         .example("")
         .places(EVERYWHERE),
-    Key::new("writes", Kind::OneOrMore, "none", "Files, directories and globs, from the repository root, that the task will write. Tasks that overlap never run at once.")
+    Key::new("writes", Kind::OneOrMore, "none", "Files, directories and globs, relative to the repository root, that the task will change. Tasks that overlap never run at the same time.")
         .places(ONE_TASK),
-    Key::new("checks", Kind::OneOrMore, "none", "Commands that Regatta runs on a clean checkout of the commit, at its root, before it believes a pass. Dependencies come from `lane.setup`, `lane.include` or `lane.build_dirs`.")
+    Key::new("checks", Kind::OneOrMore, "none", "Commands that must succeed before a pass counts. Regatta runs them at the root of a clean checkout of the commit. Dependencies come from `lane.setup`, `lane.include` or `lane.build_dirs`.")
         .places(EVERYWHERE),
-    Key::new("chain", Kind::Links, "none", "What follows the build: `verify` runs the `checks` again in a checkout of their own, `review` and `accept` are other agents in conversations of their own, who read the work and say whether it may land. `true` is all three. The work lands when the last has passed.")
+    Key::new("chain", Kind::Links, "none", "Steps after the build. `verify` runs the `checks` again in a separate checkout; `review` and `accept` are other agents that read the work and decide whether it may land. `true` means all three. The work lands when the last step has passed.")
         .example("[verify, review]")
         .places(ONE_PLAN),
-    Key::new("timeout", Kind::Duration, "90m", "From start to end of one attempt.").places(EVERYWHERE),
-    Key::new("first_output_timeout", Kind::Duration, "none", "From start to the first output.").places(EVERYWHERE),
-    Key::new("idle_timeout", Kind::Duration, "15m", "Silence while no tool is at work.").places(EVERYWHERE),
-    Key::new("read_only", Kind::Bool, "false", "Reads only: no lane of its own, nothing to land.").places(ONE_PLAN),
-    Key::new("permissions", Kind::Section(PERMISSION_KEYS), "none", "Rules for the agent's tools and commands, as Claude Code writes them: `allow` (nothing but these; the nearest list wins) and `deny` (of the task, the defaults and the agent together). An agent that cannot keep to them is not started.")
+    Key::new("timeout", Kind::Duration, "90m", "Time limit for one attempt.").places(EVERYWHERE),
+    Key::new("first_output_timeout", Kind::Duration, "none", "Time limit for the first output.").places(EVERYWHERE),
+    Key::new("idle_timeout", Kind::Duration, "15m", "Time limit for silence while no tool is running.").places(EVERYWHERE),
+    Key::new("read_only", Kind::Bool, "false", "Whether the task only reads: it has no lane of its own and lands nothing.").places(ONE_PLAN),
+    Key::new("permissions", Kind::Section(PERMISSION_KEYS), "none", "Rules for the agent's tools and commands, in Claude Code's syntax: `allow` (only these; the most specific list wins) and `deny` (the lists of the task, the defaults and the agent together). If an agent cannot enforce them, it is not started.")
         .example("{ deny: [\"Bash(git push:*)\"] }")
         .places(EVERYWHERE),
-    Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `off`", "What keeps the agent's commands in: `workspace` lets them write in the lane alone, `read-only` nowhere. Only codex has one that Regatta can set; others are not started with it.")
+    Key::new("sandbox", Kind::OneOf(SANDBOXES), "the agent's `sandbox`, else `off`", "The sandbox for the agent's commands: with `workspace` they can write only in the lane, with `read-only` nowhere. Only codex has a sandbox that Regatta can set; other agents are not started.")
         .places(EVERYWHERE),
-    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, added to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. For claude, codex and opencode; a read-only task gets none.")
+    Key::new("mcp", Kind::Named(MCP_KEYS), "none", "MCP servers for the agent, by name, in addition to those of the defaults and the agent: `command`, `args` and `env`, or `url` and `headers`. For claude, codex and opencode; a read-only task gets none.")
         .example("{ docs: { command: docs-mcp, args: [--stdio] } }")
         .places(EVERYWHERE),
-    Key::new("env", Kind::Variables, "none", "Variables for the agent, added to those of the defaults. Those that hijack programs are refused.")
+    Key::new("env", Kind::Variables, "none", "Environment variables for the agent, in addition to those of the defaults. Variables that can take over programs are refused.")
         .places(EVERYWHERE),
-    Key::new("concurrency_group", Kind::Text, "none", "At most as many tasks of one group at once as its limit says; without a limit, one.")
+    Key::new("concurrency_group", Kind::Text, "none", "A group whose tasks share a limit on how many run at the same time; without a limit, one.")
         .places(ONE_PLAN),
-    Key::new("verification_enabled", Kind::Bool, "true", "rookery's: `false` leaves the `checks` of this task and of `regatta.yaml` out.")
+    Key::new("verification_enabled", Kind::Bool, "true", "A key of rookery: `false` skips the `checks` of this task and of `regatta.yaml`.")
         .places(&[TaskFile]),
-    Key::new("notes", Kind::Text, "none", "For people. Regatta does not read them.").places(ONE_TASK),
-    Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted. Where it does not, such work fails the attempt.").places(EVERYWHERE),
+    Key::new("notes", Kind::Text, "none", "Notes for people. Regatta ignores them.").places(ONE_TASK),
+    Key::new("auto_commit", Kind::Bool, "true", "Whether Regatta commits what the agent left uncommitted. If not, uncommitted work fails the attempt.").places(EVERYWHERE),
 ];
 
 /// The keys of Regatta's own plans.
@@ -94,19 +94,19 @@ pub static PLAN_KEYS: &[Key] = &[
         "cwd",
         Kind::Text,
         "the repository root",
-        "Directory, from the repository root, in which the agents start.",
+        "The directory in which agents start, relative to the repository root.",
     ),
     Key::new(
         "defaults",
         Kind::Defaults(PlanDefaults),
         "none",
-        "Task keys that hold for every task that does not say otherwise.",
+        "Default task keys. A task can override each of them.",
     ),
     Key::new(
         "concurrency_limits",
         Kind::Counts,
         "`limits.groups`",
-        "How many tasks of each `concurrency_group` may run at once.",
+        "How many tasks of each `concurrency_group` can run at the same time.",
     ),
     Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
 ];
@@ -119,14 +119,14 @@ pub static PO_PLAN_KEYS: &[Key] = &[
         "cwd",
         Kind::Text,
         "",
-        "Directory, from the plan's own, with the project's `.claude`, in which tasks start that only read. Required.",
+        "The directory with the project's `.claude`, relative to the plan's directory. Read-only tasks start there. Required.",
     ),
     Key::new("defaults", Kind::Section(PO_DEFAULT_KEYS), "", "Only `max_retries`."),
     Key::new(
         "concurrency_limits",
         Kind::Counts,
         "",
-        "How many tasks of each `concurrency_group` may run at once. Required for every group in use.",
+        "How many tasks of each `concurrency_group` can run at the same time. Required for every group in use.",
     ),
     Key::new(
         "on_complete",
@@ -138,7 +138,7 @@ pub static PO_PLAN_KEYS: &[Key] = &[
         "on_failure",
         Kind::Section(PO_WEBHOOK_KEYS),
         "",
-        "A webhook that `regatta run` calls at an end with a failed task.",
+        "A webhook that `regatta run` calls at the end if a task failed.",
     ),
     Key::new("tasks", Kind::Anything, "", "The tasks, at least one."),
 ];
@@ -149,23 +149,28 @@ static PO_WEBHOOK_KEYS: &[Key] = &[Key::new(
     "webhook_url",
     Kind::Text,
     "",
-    "An `https` address of the open internet, or one that `notify` in `regatta.yaml` has with `allow_private`.",
+    "A public `https` address, or one that `notify` in `regatta.yaml` lists with `allow_private`.",
 )];
 
 /// The keys of a task in parallel-orchestra's format.
 pub static PO_TASK_KEYS: &[Key] = &[
     Key::new("id", Kind::Text, "", "The task's name. Required."),
     Key::new("agent", Kind::Text, "", "The persona; the program is `claude`. Required."),
-    Key::new("read_only", Kind::Bool, "", "Reads only: no lane of its own, nothing to land. Required."),
-    Key::new("prompt", Kind::Text, "`/agent-<agent>`", "What the agent is told."),
-    Key::new("env", Kind::Variables, "none", "Variables for the agent."),
+    Key::new(
+        "read_only",
+        Kind::Bool,
+        "",
+        "Whether the task only reads: it has no lane of its own and lands nothing. Required.",
+    ),
+    Key::new("prompt", Kind::Text, "`/agent-<agent>`", "The prompt for the agent."),
+    Key::new("env", Kind::Variables, "none", "Environment variables for the agent."),
     Key::new(
         "writes",
         Kind::Texts,
         "none",
-        "Files and directories, from the plan's own directory, that the task will write.",
+        "Files and directories that the task will change, relative to the plan's directory.",
     ),
-    Key::new("depends_on", Kind::Texts, "none", "Tasks that have to succeed before this one starts."),
+    Key::new("depends_on", Kind::Texts, "none", "Tasks that must succeed before this one starts."),
     Key::new("max_retries", RETRIES, "1", "Retries after the first attempt."),
     Key::new("concurrency_group", Kind::Text, "none", "Needs an entry in `concurrency_limits`."),
 ];

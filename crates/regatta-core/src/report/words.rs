@@ -105,7 +105,9 @@ pub fn describe(body: &EventBody) -> String {
         },
         EventBody::Failed { why } => format!("failed: {}", line(why)),
         EventBody::Blocked { reason, detail } => format!("blocked ({reason}): {}", line(detail)),
-        EventBody::Skipped { dependency } => format!("skipped, {dependency} will not come"),
+        EventBody::Skipped { dependency } => {
+            format!("skipped: {dependency} did not succeed")
+        }
         EventBody::Rearmed => "back, its dependency came back".to_owned(),
         EventBody::Cancelled { by } => format!("cancelled by {by}"),
         EventBody::Adopted { session } => format!("adopted by {session}"),
@@ -122,7 +124,7 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::PromptQueued { prompt, by, beginning, .. } => {
             format!("follow-up {prompt} from {by}: {}", line(beginning))
         }
-        EventBody::FollowingUp { after } => format!("goes on with a follow-up; otherwise {}", line(after)),
+        EventBody::FollowingUp { after } => format!("continues with a follow-up; otherwise {}", line(after)),
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),

@@ -116,7 +116,7 @@ pub(super) fn writes(
             Ok(Some(value)) => writes.push(Spot { pos: *pos, value }),
             Ok(None) => {
                 let message =
-                    format!("write {} is not in the repository, so nobody watches it", quoted(value));
+                    format!("write {} is not in the repository, so it is not watched", quoted(value));
                 report.warn(*pos, &fields.path_of("writes"), message);
             }
             Err(why) => {

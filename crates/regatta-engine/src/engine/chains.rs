@@ -193,7 +193,7 @@ impl Engine {
     /// What a builder is told, in the words of the project.
     fn feedback(&self, found: &ChainRecord, link: Link, said: &str) -> String {
         let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
-            self.ctx.say(format!("{fault}; the builder is told in the usual words"));
+            self.ctx.say(format!("{fault}; the builder gets the default text"));
             Text::Feedback.standard()
         });
         template.render(|name| match name {

@@ -52,7 +52,7 @@ pub enum GitError {
     #[error("use {0:?} as a branch name")]
     BadBranch(String),
     /// A ref is not where it must be, after all tries.
-    #[error("move {name}: it was changed by somebody else (now {now:?})")]
+    #[error("move {name}: another process changed it (now {now:?})")]
     RefMoved { name: String, now: Option<Oid> },
     /// No snapshot of the user's configuration was taken here.
     #[error("load the trust snapshot from {}: take one first", .path.display())]
@@ -64,7 +64,7 @@ pub enum GitError {
     #[error("make a lane at {}: {why}", .path.display())]
     LaneInTheWay { path: PathBuf, why: String },
     /// Another owner holds it by now.
-    #[error("touch {}: it was given to somebody else meanwhile", .path.display())]
+    #[error("touch {}: another process got it meanwhile", .path.display())]
     Fenced { path: PathBuf },
     /// The task has no lane.
     #[error("find the lane of {task}")]

@@ -1,59 +1,59 @@
-//! One entry of a transcript, before it is coloured.
+//! One thing worth reading, before anybody has painted it.
 
 use serde::Serialize;
 
-/// The meaning of a part of an entry. Nothing is expressed by it alone.
+/// What a part of an entry means. Nothing is told by it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tone {
-    /// The agent's own text.
+    /// The agent's own words.
     Plain,
-    /// Secondary.
+    /// Beside the point.
     Dim,
-    /// Success.
+    /// Went well.
     Good,
-    /// Failure.
+    /// Went wrong.
     Bad,
-    /// Waiting, or doubtful.
+    /// Waits, or is doubtful.
     Wait,
-    /// In progress.
+    /// Is under way.
     Busy,
 }
 
-/// The layout of an entry.
+/// How an entry wants to be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// Paragraphs, as written.
+    /// Paragraphs, as they were said.
     Words,
-    /// One line, cut if there is no room.
+    /// One line, cut where there is no room.
     Line,
-    /// One line, wrapped if there is no room.
+    /// One line, or more where there is no room.
     Wrapped,
-    /// Lines of a change, each prefixed with ` `, `-` or `+`.
+    /// Lines of a change, each behind ` `, `-` or `+`.
     Diff,
 }
 
-/// One entry. Its texts come from others: not masked, not cleaned.
+/// One thing worth reading. Its texts are somebody else's: not masked, not cleaned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Its layout.
+    /// How it wants to be laid out.
     pub shape: Shape,
-    /// Its indentation: what belongs to a call is below it, what a sub-agent does below that.
+    /// How far it is moved in: what belongs to a call stands below it, what a sub-agent does below that.
     pub indent: usize,
-    /// Whether an empty line comes before it.
+    /// An empty line stands before it.
     pub gap: bool,
-    /// Its first character; empty for text and changes.
+    /// What it begins with; empty for words and changes.
     pub glyph: &'static str,
-    /// The meaning of the glyph.
+    /// What the glyph means.
     pub tone: Tone,
-    /// The tool, if there is one.
+    /// The tool, where there is one.
     pub name: String,
     /// The text itself.
     pub text: String,
-    /// Further facts: how long it took, what happened to a file.
+    /// What is known beside it: how long it took, what became of a file.
     pub note: String,
-    /// The number of lines of a change that are not in `text`.
+    /// Lines of a change that are not in `text`.
     pub more: u32,
 }
 
@@ -96,7 +96,7 @@ impl Entry {
         Self { indent: self.indent + usize::from(below), ..self }
     }
 
-    /// Whether a reader would consider it a repetition: times and gaps aside.
+    /// Whether a reader would call it the same again: times and gaps aside.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (self.shape, self.indent, self.glyph) == (other.shape, other.indent, other.glyph)
             && (&self.name, &self.text, self.more) == (&other.name, &other.text, other.more)

@@ -103,7 +103,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
         return Ok(Taken::Unfit("its lane is gone".to_owned()));
     };
     if hold::is_held(&worker.ctx.repository.hold_of(&worker.claim.task)) {
-        return Ok(Taken::Unfit("somebody works in its lane".to_owned()));
+        return Ok(Taken::Unfit("a process is working in its lane".to_owned()));
     }
     if let Some(harm) = worker.mend(&site).await? {
         return Ok(Taken::Unfit(harm.to_owned()));

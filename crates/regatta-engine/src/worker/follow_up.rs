@@ -45,7 +45,7 @@ impl Worker {
             })
             .await?;
         if let crate::lanes::Retired::Removed { salvaged: Some(kept) } = retired {
-            self.tell_salvaged(&kept, "its work has landed, and a follow-up begins anew").await;
+            self.tell_salvaged(&kept, "its work has landed, and the follow-up starts over").await;
         }
         Ok(())
     }

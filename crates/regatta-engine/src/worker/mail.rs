@@ -38,7 +38,7 @@ impl Worker {
             }
         };
         let template = Text::Message.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
-            self.ctx.say(format!("{fault}; messages are told in the usual words"));
+            self.ctx.say(format!("{fault}; messages use the default text"));
             Text::Message.standard()
         });
         let told: Vec<String> =

@@ -107,7 +107,7 @@ async fn named(store: &dyn Store, member: &Member, text: &str) -> Result<Taken, 
     }
     let task = store.task(id).await?;
     if task.session.as_ref() == Some(&member.session) {
-        return Err(Refusal::refused(format!("{id} is yours already"))
+        return Err(Refusal::refused(format!("you already hold {id}"))
             .hinted(format!("`regatta task complete {id}` when it is done")));
     }
     if !task.waiting_on.is_empty() {

@@ -73,7 +73,7 @@ impl Crew {
     pub async fn context(&self, key: &str) -> Result<ContextDocument, Refusal> {
         let entry = self.store.context(key).await?.ok_or_else(|| {
             Refusal::not_found(format!("there is no value {key:?}"))
-                .hinted("`regatta ctx list` shows what there is")
+                .hinted("`regatta ctx list` shows all values")
         })?;
         Ok(ContextDocument::from(&entry))
     }
@@ -84,10 +84,10 @@ impl Crew {
         match self.store.holder(LEADER_ROLE).await? {
             Some(leader) if leader.term == epoch => Ok(Some(leader)),
             Some(leader) => {
-                Err(Refusal::refused(format!("the crew is in epoch {} by now, not in {epoch}", leader.term))
-                    .hinted("somebody else leads: `regatta crew leader`"))
+                Err(Refusal::refused(format!("the crew is in epoch {} now, not {epoch}", leader.term))
+                    .hinted("another member leads: `regatta crew leader` shows who"))
             }
-            None => Err(Refusal::refused("nobody leads the crew")
+            None => Err(Refusal::refused("the crew has no leader")
                 .hinted("`regatta crew register NAME --role leader`")),
         }
     }

@@ -117,12 +117,12 @@ pub(super) async fn not_held(
                 .hinted(format!("`regatta status {id}` shows how far it is"))
         }
         (None, TaskState::Pending { .. }) => {
-            Refusal::refused(format!("{id} is pending: nobody holds it, and {name} does not any more"))
+            Refusal::refused(format!("{id} is pending: {name} no longer holds it"))
                 .hinted(format!("`regatta task claim {id}` takes it"))
         }
         (None, state) => {
             Refusal::refused(format!("{id} is {}: nobody holds it", state.name())).hinted(format!(
-                "`regatta task claim {id}` takes up a blocked one, `regatta task retry {id}` a failed one"
+                "`regatta task claim {id}` takes a blocked task, `regatta task retry {id}` returns a failed one to the board"
             ))
         }
     };
@@ -152,9 +152,8 @@ pub(super) async fn believe(
     };
     let heard = store.report(&report, &RequestId::fresh(), clock::now()).await;
     heard.map_err(|error| match error {
-        StoreError::Fenced(why) => {
-            Refusal::refused(why).hinted("it has changed hands since; without --token the name decides")
-        }
+        StoreError::Fenced(why) => Refusal::refused(why)
+            .hinted("another member has taken it since; without --token only the name is checked"),
         error => error.into(),
     })
 }

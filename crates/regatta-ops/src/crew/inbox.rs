@@ -179,7 +179,7 @@ impl Crew {
         let marked = self.store.mark(&reader, &ids, request.mark, clock::now()).await;
         marked.map_err(|error| match error {
             StoreError::NotFound(what) => Refusal::not_found(format!("there is no {what}"))
-                .hinted("`regatta msg inbox --all` shows what there is"),
+                .hinted("`regatta msg inbox --all` shows all messages"),
             error => error.into(),
         })?;
         Ok(ids)

@@ -29,7 +29,7 @@ async fn context(
 
 fn failed(error: &WorkerError) -> Refusal {
     Refusal::new(RefusalKind::Git, with_causes(error))
-        .hinted("`regatta doctor` looks at the repository and its lanes")
+        .hinted("`regatta doctor` checks the repository and its lanes")
 }
 
 /// Makes the lane of a task that was just claimed; if that fails, the claim is given back.
@@ -68,8 +68,8 @@ pub(super) async fn hand_in(
     let task = &claim.task;
     match by_hand::hand_in(ctx, claim.clone(), attempt, statement).await {
         Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(Refusal::refused(format!("{task} is not good enough: {why}")).hinted(format!(
-            "it is still yours: put that right in its lane (`regatta lane path {task}`) and complete it again"
+        Ok(Some(why)) => Err(Refusal::refused(format!("{task} did not pass: {why}")).hinted(format!(
+            "you still hold it: fix that in its lane (`regatta lane path {task}`) and complete it again"
         ))),
         Err(WorkerError::Store(error)) => Err(error.into()),
         Err(error) => Err(failed(&error)),

@@ -57,9 +57,8 @@ impl RegisterRequest {
         };
         let identity = Identity::of(pid).ok().filter(Identity::is_alive);
         let Some(identity) = identity else {
-            return Err(Refusal::not_found(format!("there is no process {pid}")).hinted(
-                "name one that stays, --pid $$ in a shell, or let heartbeats stand for it: --lease 60s",
-            ));
+            return Err(Refusal::not_found(format!("there is no process {pid}"))
+                .hinted("name a process that stays (--pid $$ in a shell), or use heartbeats: --lease 60s"));
         };
         Ok(node_of(identity, SessionKind::Member(self.name.clone()), &format!("member {}", self.name)))
     }
@@ -216,11 +215,11 @@ async fn register(store: &dyn Store, member: &NewMember) -> Result<(), Refusal> 
     let registered = store.register(member, clock::now()).await;
     registered.map_err(|error| match error {
         StoreError::Conflict(why) => Refusal::refused(why).hinted(format!(
-            "choose another name, or `regatta crew unregister {}` sends that one away",
+            "choose another name, or `regatta crew unregister {}` removes that member",
             member.name
         )),
         StoreError::Refused(why) => {
-            Refusal::refused(why).hinted("`regatta crew list` shows who is there, `regatta list` the tasks")
+            Refusal::refused(why).hinted("`regatta crew list` shows the members, `regatta list` shows tasks")
         }
         error => error.into(),
     })

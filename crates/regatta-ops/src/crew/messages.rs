@@ -123,26 +123,25 @@ pub(crate) async fn post(
     let posted = store.post(&message, &RequestId::fresh(), clock::now()).await;
     posted.map_err(|error| match error {
         StoreError::NotFound(what) => Refusal::not_found(format!("there is no {what}"))
-            .hinted("`regatta crew list --all` shows who there is, `regatta list` the tasks"),
+            .hinted("`regatta crew list --all` shows all members, `regatta list` shows tasks"),
         error => error.into(),
     })
 }
 
 pub(super) fn no_message(id: u64, reader: &MemberName) -> Refusal {
     Refusal::not_found(format!("there is no message {id} in the inbox of {reader}"))
-        .hinted("`regatta msg inbox --all` shows what there is")
+        .hinted("`regatta msg inbox --all` shows all messages")
 }
 
 /// The error for an invalid template, with its location.
 pub fn unusable(fault: TemplateFault) -> Refusal {
-    Refusal::usage(with_causes(&fault))
-        .hinted("correct it, or take the file away: then the usual words are used")
+    Refusal::usage(with_causes(&fault)).hinted("correct it, or remove the file to use the default text")
 }
 
 /// A sentence that says what was sent, and to whom.
 pub fn sentence(posted: &Posted) -> String {
     match posted.to.as_slice() {
-        [] => "nobody is there to read it".to_owned(),
+        [] => "no member is there to read it".to_owned(),
         names => {
             let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
             format!("message {} is in the inbox of {}", posted.id, names.join(", "))

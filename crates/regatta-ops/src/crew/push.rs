@@ -128,7 +128,7 @@ async fn put_numbered(
             return Ok(spec);
         }
     }
-    Err(Refusal::refused("no number was free for long enough").hinted("name it yourself: --id ID"))
+    Err(Refusal::refused("no free number was found").hinted("choose one with --id ID"))
 }
 
 /// Returns false if the id is taken.

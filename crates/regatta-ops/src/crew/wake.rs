@@ -15,8 +15,8 @@ use crate::tasks::{SendRequest, When};
 pub(super) async fn sleeper(crew: &Crew, name: &MemberName) -> Result<TaskRecord, Refusal> {
     let task = match crew.store.task(name.as_task()).await {
         Err(StoreError::NotFound(_)) => {
-            return Err(Refusal::usage(format!("{name} is no task: only an agent can be woken"))
-                .hinted("without --wake it is in their inbox"));
+            return Err(Refusal::usage(format!("{name} is not a task: only agents can be woken"))
+                .hinted("without --wake the message goes to their inbox"));
         }
         task => task?,
     };

@@ -135,7 +135,7 @@ impl Order<'_> {
                 for diagnostic in &mut error.diagnostics {
                     (diagnostic.line, diagnostic.column) = (0, 0);
                 }
-                Err(error.hinted("`regatta add --help` lists what it takes"))
+                Err(error.hinted("`regatta help add` lists the options"))
             }
         }
     }
@@ -179,7 +179,7 @@ async fn put_generic(
             return Ok(spec);
         }
     }
-    Err(Refusal::refused("no name was free for long enough").hinted("name it yourself: --id ID"))
+    Err(Refusal::refused("no free id was found").hinted("choose one with --id ID"))
 }
 
 /// Returns false if the id is taken.

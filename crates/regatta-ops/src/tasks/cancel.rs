@@ -96,7 +96,7 @@ async fn cancel(store: &dyn Store, task: &TaskRecord) -> Result<bool, Refusal> {
         }
         held = now.state.is_claimed();
     }
-    Err(Refusal::refused(format!("{id} keeps changing hands")).hinted("try again"))
+    Err(Refusal::refused(format!("{id} keeps changing owners")).hinted("try again"))
 }
 
 fn refused(task: &TaskRecord) -> Refusal {
@@ -106,28 +106,27 @@ fn refused(task: &TaskRecord) -> Refusal {
     };
     match &task.state {
         TaskState::Landed { commit, .. } => {
-            refused("").hinted(format!("take it back with: git revert {}", &commit[..commit.len().min(12)]))
+            refused("").hinted(format!("undo it with: git revert {}", &commit[..commit.len().min(12)]))
         }
         TaskState::Landing { waiting: Some(why), .. } => {
             refused(&format!(": it passed its gate and waits to land, because {}", clean_line(why)))
-                .hinted(format!("put that right, and {} lands it; `git revert` takes it back", heir(task)))
+                .hinted(format!("fix that, and {} lands it; `git revert` undoes it", heir(task)))
         }
         TaskState::Landing { .. } => refused(": it is being landed at this moment")
             .hinted(format!("`regatta status {id}` shows how that ends")),
-        _ => refused("")
-            .hinted(format!("nothing of it runs any more; `regatta status {id}` shows how it ended")),
+        _ => refused("").hinted(format!("it is not running; `regatta status {id}` shows how it ended")),
     }
 }
 
 /// Waits until the holder has ended the agent and reported it.
 async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
     let id = &task.spec.id;
-    let again = format!("nothing is lost: {} takes it over and cancels it then", heir(task));
+    let again = format!("nothing is lost: {} takes it over and then cancels it", heir(task));
     let sessions = store.sessions().await?;
     let holder = sessions.iter().find(|info| Some(&info.session) == task.session.as_ref());
     if let Some(info) = holder.filter(|info| is_certainly_dead(&info.node)) {
         return Err(Refusal::refused(format!(
-            "{id} is held by `{}`, process {}, which is gone; the wish to cancel it is noted",
+            "{id} is held by `{}`, process {}, which is gone; the request to cancel it is recorded",
             info.node.what, info.node.pid
         ))
         .hinted(again));
@@ -147,7 +146,7 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
                 _ => {}
             }
             if changes.changed().await.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             }
         }
     };
@@ -155,7 +154,10 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
         Ok(settled) => settled,
         Err(_) => Err(Refusal::new(
             RefusalKind::TimedOut,
-            format!("{id} has not ended within {} s; the wish to cancel it stays", PATIENCE.as_secs()),
+            format!(
+                "{id} has not ended within {} s; the request to cancel it stays recorded",
+                PATIENCE.as_secs()
+            ),
         )
         .hinted(format!("`regatta logs -f {id}` shows what it does; {again}"))),
     }
@@ -169,8 +171,10 @@ async fn tell_member(store: &dyn Store, task: &TaskRecord, info: &SessionInfo) -
         let (from, to, kind) = (Speaker::default(), Recipients::One(to), MessageKind::Direct);
         post(store, None, PostRequest { from, to, kind, text, reply_to: None }).await?;
     }
-    Ok(Refusal::refused(format!("{id} is held by {name}, who was told; the wish to cancel it is noted"))
-        .hinted(format!(
-            "it is cancelled when {name} gives it back; `regatta crew unregister {name}` makes them"
-        )))
+    Ok(Refusal::refused(format!(
+        "{id} is held by {name}, who got a message; the request to cancel it is recorded"
+    ))
+    .hinted(format!(
+        "it is cancelled when {name} gives it back; `regatta crew unregister {name}` forces that"
+    )))
 }

@@ -114,8 +114,11 @@ async fn parsed(project: &Project, what: &[String]) -> Result<Loaded, Refusal> {
     let loaded = load(project, &found.files).await?;
     for (id, path) in &found.ids {
         if !loaded.tasks.iter().any(|spec| spec.id.folded() == id.folded()) {
-            return Err(Refusal::usage(format!("{} holds no task {id}; nothing was changed", shown(path)))
-                .hinted(format!("correct its `id`, or give the path: regatta enqueue {}", shown(path))));
+            return Err(Refusal::usage(format!(
+                "{} contains no task {id}; nothing was changed",
+                shown(path)
+            ))
+            .hinted(format!("correct its `id`, or give the path: regatta enqueue {}", shown(path))));
         }
     }
     Ok(loaded)
@@ -156,7 +159,7 @@ async fn adjust(tasks: &mut [TaskSpec], request: &EnqueueRequest, store: &dyn St
     if let Some(names) = &request.deps {
         let n_tasks = tasks.len();
         let [task] = tasks else {
-            return Err(Refusal::usage(format!("--deps is for one task, and these are {n_tasks}"))
+            return Err(Refusal::usage(format!("--deps works for one task, but you gave {n_tasks}"))
                 .hinted("write `deps` into their files, or enqueue them one by one"));
         };
         task.deps = dependencies(names, store, Some(&task.id)).await?;
@@ -190,7 +193,7 @@ pub async fn dependencies(
                     "unknown dependency {id}: there is no such task; nothing was changed"
                 ))
                 .hinted(format!(
-                    "`regatta enqueue {id}` first; `regatta list --status all` shows what there is"
+                    "`regatta enqueue {id}` first; `regatta list --status all` shows all tasks"
                 )));
             }
             Err(error) => return Err(error.into()),
@@ -258,19 +261,19 @@ pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
     if tasks.len() > 5 {
         names.push(format!("{} more", tasks.len() - 5));
     }
-    let are = if tasks.len() == 1 { "is" } else { "are" };
-    let error = Refusal::refused(format!("{} {are} there already; nothing was changed", names.join(", ")));
+    let exist = if tasks.len() == 1 { "exists" } else { "exist" };
+    let error = Refusal::refused(format!("{} already {exist}; nothing was changed", names.join(", ")));
     let Some(TaskRecord { spec, state, .. }) = tasks.first() else { return error };
     let id = &spec.id;
     error.hinted(match state {
         TaskState::Pending { .. } | TaskState::Parked { .. } => format!(
-            "it has not ended yet: `regatta enqueue --replace {id}` puts its file's new text in its place; `regatta requeue {id}` is for after its end"
+            "it has not ended: `regatta enqueue --replace {id}` replaces it with the new text of its file"
         ),
         state if state.is_busy() => {
-            format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` has it done over after that")
+            format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` then runs it again")
         }
         _ => format!(
-            "`regatta requeue {id}` runs it again as it was ordered, `regatta enqueue --replace {id}` as its file says now"
+            "`regatta requeue {id}` runs it again unchanged, `regatta enqueue --replace {id}` with the new text of its file"
         ),
     })
 }
@@ -282,8 +285,9 @@ fn warnings(project: &Project, loaded: &Loaded) -> Vec<Diagnostic> {
     for (group, limit) in &loaded.concurrency_limits {
         let kept = project.config.limits.groups.get(group).copied().unwrap_or(1);
         if kept != *limit {
-            let message =
-                format!("the group {group} may have {limit} at once here, but the daemon keeps to {kept}");
+            let message = format!(
+                "the file allows {limit} of the group {group} at the same time, but the daemon allows {kept}"
+            );
             let warning = Diagnostic::warning("limits.groups", Pos::NOWHERE, message);
             all.push(
                 warning.hinted(format!(

@@ -93,7 +93,9 @@ impl Operator {
         match land_now(ctx, tasks, stop).await? {
             Ended::Interrupted => {
                 Err(Refusal::new(RefusalKind::Interrupted, "interrupted; what was sent stays in the train")
-                    .hinted("`regatta land status` shows it; a daemon or the next `regatta land ID` goes on"))
+                    .hinted(
+                        "`regatta land status` shows it; a daemon or the next `regatta land ID` continues",
+                    ))
             }
             Ended::Settled | Ended::Left => Ok(()),
         }
@@ -222,7 +224,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
         }
         Taken::Unfit(why) => {
             return Err(Refusal::refused(format!("{id}: {why}")).hinted(format!(
-                "mend it in its lane (`regatta lane path {id}`) and accept it again; `regatta salvage list` shows \
+                "fix it in its lane (`regatta lane path {id}`) and accept it again; `regatta salvage list` shows \
                  work that was saved from lanes that are gone"
             )));
         }
@@ -276,9 +278,7 @@ fn became(task: &TaskRecord) -> String {
         TaskState::Landing { waiting: Some(why), .. } => format!("waits in the train: {why}"),
         TaskState::Landing { .. } => "is in the train".to_owned(),
         TaskState::Blocked { reason, detail } => format!("is blocked ({reason}): {detail}"),
-        TaskState::Pending { .. } => {
-            "went back to its agent, which is told what it conflicts with".to_owned()
-        }
+        TaskState::Pending { .. } => "went back to its agent with the conflict".to_owned(),
         state => format!("is {} by now", state.name()),
     }
 }

@@ -48,7 +48,7 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             let on = task.waiting_on.first().map_or("ID", |on| on.as_str());
             format!("look at what it waits for: `regatta status {on}`")
         }
-        TaskState::Pending { .. } => format!("{} runs it, unless one is at it already", heir(task)),
+        TaskState::Pending { .. } => format!("{} runs it, unless one is already running", heir(task)),
         TaskState::Claimed { .. } | TaskState::Running { .. } => {
             format!("`regatta logs -f {id}` follows it; `regatta cancel {id}` ends it")
         }
@@ -67,7 +67,7 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             if matches!(task.spec.part, Some(Part::Builder { lands: true, .. })) =>
         {
             format!(
-                "its links look at it (`regatta list`); it lands when they have passed, and `regatta land {id}` lands it now"
+                "its links are checking it (`regatta list`); it lands when they pass, or now with `regatta land {id}`"
             )
         }
         TaskState::Done { head: Some(_), .. } if !task.spec.land => {
@@ -77,10 +77,10 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
         TaskState::Failed { .. } if ran => format!("`regatta logs {id}` shows why; {again} tries again"),
         TaskState::Failed { .. } | TaskState::Cancelled { .. } => format!("{again} tries again"),
         TaskState::Skipped { dependency } => {
-            format!("`regatta status {dependency}` shows why it will not come; {again} tries both again")
+            format!("`regatta status {dependency}` shows why it did not succeed; {again} tries both again")
         }
         state if waits_for_a_word(state) => {
-            format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` calls it off")
+            format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` cancels it")
         }
         TaskState::Parked { until, .. } => {
             let whoever = match task.queue.as_str() {
@@ -90,7 +90,7 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             let until = crate::when::moment(*until);
             format!(
                 "nothing: {whoever} takes it up at {until}; `regatta unpark {id}` does so now, \
-                 `regatta cancel {id}` calls it off"
+                 `regatta cancel {id}` cancels it"
             )
         }
         TaskState::Blocked { reason, .. } => match reason {
@@ -100,7 +100,7 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             ),
             BlockReason::Tests => {
                 format!(
-                    "`regatta diff {id}` shows the work that failed; mend the tests or the task, then {again}"
+                    "`regatta diff {id}` shows the work that failed; fix the tests or the task, then {again}"
                 )
             }
             BlockReason::Verdict => {
@@ -117,9 +117,9 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             }
             BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
             BlockReason::Changes => format!(
-                "nothing: its builder is told, and then it looks again; `regatta logs {id}` shows what it said"
+                "nothing: its builder gets the request, and then it checks again; `regatta logs {id}` shows what it asked for"
             ),
-            BlockReason::Policy => format!("put right what it names (`regatta doctor` looks), then {again}"),
+            BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
         },
     })
 }

@@ -75,7 +75,7 @@ async fn unpark(operator: &Operator, task: &TaskRecord) -> Result<Changed, Refus
         Err(StoreError::Refused(_)) => {
             let task = operator.store.task(id).await?;
             return Err(match task.state {
-                TaskState::Pending { .. } => unfit(&task, "unparked: it waits for no time"),
+                TaskState::Pending { .. } => unfit(&task, "unparked: it is not waiting for a time"),
                 _ => unfit(&task, "unparked"),
             });
         }

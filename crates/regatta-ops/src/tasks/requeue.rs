@@ -64,7 +64,7 @@ pub(super) async fn restart(
         let state = store.task(dependency).await?.state;
         if state.is_dead() {
             return Err(Refusal::refused(format!("{id} depends on {dependency}, which is {}", state.name()))
-                .hinted(format!("`regatta requeue {dependency}` first: skipped tasks come back with it")));
+                .hinted(format!("run `regatta requeue {dependency}` first: skipped tasks return with it")));
         }
     }
     // Work that conflicted would conflict again.
@@ -101,7 +101,7 @@ pub(crate) async fn clear_lane(operator: &Operator, id: &TaskId) -> Result<Optio
         Retired::Removed { salvaged: None } | Retired::NoLane => return Ok(None),
         Retired::Kept(why) => {
             return Err(Refusal::refused(format!("{id} cannot have a fresh lane: {why}")).hinted(format!(
-                "save that by hand (`regatta lane path {id}` says where), or `regatta retry {id}`"
+                "save that by hand (`regatta lane path {id}` shows where), or run `regatta retry {id}`"
             )));
         }
     };

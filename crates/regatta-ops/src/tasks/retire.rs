@@ -33,9 +33,9 @@ pub async fn retire_lane(
         let error = Refusal::refused(format!("{id} is {why}"));
         return Err(error.hinted(match task.map(|task| task.state) {
             Some(TaskState::Pending { .. } | TaskState::Parked { .. }) => {
-                format!("`regatta park {id}` has it wait, `regatta cancel {id}` calls it off")
+                format!("`regatta park {id}` holds it back, `regatta cancel {id}` cancels it")
             }
-            _ => format!("`regatta wait {id}` waits for its end, `regatta cancel {id}` ends it"),
+            _ => format!("`regatta wait {id}` waits for its end, `regatta cancel {id}` cancels it"),
         }));
     }
     let mode = mode(task.as_ref());
@@ -48,16 +48,16 @@ pub async fn retire_lane(
         Retired::Kept(why) => {
             let error = Refusal::refused(format!("the lane of {id} stays: {why}"));
             return Err(error.hinted(match force_salvage {
-                true => format!("that cannot be saved from here: look after it yourself (`regatta lane path {id}`)"),
+                true => format!("Regatta cannot save that: handle it by hand (`regatta lane path {id}`)"),
                 false => format!(
-                    "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and takes the lane away"
+                    "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and removes the lane"
                 ),
             }));
         }
         Retired::Removed { salvaged } => salvaged.map(|salvage| salvage.name),
     };
     if let (Some(store), Some(reference)) = (store, &salvaged) {
-        let why = "its lane was taken away".to_owned();
+        let why = "its lane was removed".to_owned();
         let event = EventBody::Salvaged { reference: reference.clone(), why };
         let known = task.is_some().then_some(id);
         store.append(known, None, &event, &RequestId::fresh(), clock::now()).await?;
@@ -104,9 +104,9 @@ pub async fn record(store: &dyn Store, id: &TaskId) -> Result<Option<TaskRecord>
 /// Why the task's state keeps its lane: an agent works in it, or may do so at any moment.
 pub fn in_the_way(task: &TaskRecord) -> Option<String> {
     match &task.state {
-        TaskState::Pending { .. } => Some("pending, and may be started in its lane at any moment".to_owned()),
+        TaskState::Pending { .. } => Some("pending, and can start in its lane at any moment".to_owned()),
         TaskState::Parked { until, .. } if *until <= clock::now().plus(SOON) => {
-            Some("parked, and is started in its lane within a minute".to_owned())
+            Some("parked, and starts in its lane within a minute".to_owned())
         }
         TaskState::Landing { .. } => Some("being landed".to_owned()),
         state if state.is_claimed() => Some(format!("{}: its lane is in use", state.name())),
@@ -138,7 +138,7 @@ pub async fn retire(
     if let Some(lane) = lanes.find(id)?
         && lanes.in_use(&lane)
     {
-        return Err(Refusal::refused(format!("a process works in the lane of {id}"))
+        return Err(Refusal::refused(format!("a process is using the lane of {id}"))
             .hinted(format!("leave {} first", lane.path.display())));
     }
     let (lanes, id) = (lanes.clone(), id.clone());

@@ -75,11 +75,7 @@ impl Operator {
                 Ok(sent) => outcome.sent.push(sent),
                 // It ended in between.
                 Err(refusal) if refusal.kind == RefusalKind::Refused => {
-                    outcome.refused.push(RefusedDocument {
-                        id: task.spec.id.clone(),
-                        hint: refusal.hint(),
-                        error: refusal.message,
-                    });
+                    outcome.refused.push(RefusedDocument::of(&task.spec.id, &refusal));
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -104,7 +100,7 @@ impl Operator {
             Err(StoreError::Refused(why)) => return Err(refused(&self.store.task(id).await?, why)),
             Err(StoreError::Invalid(why)) => {
                 return Err(Refusal::usage(format!("{why}; nothing was sent"))
-                    .hinted("put it where the agent can read it, and send where that is"));
+                    .hinted("put it in a file that the agent can read, and send its path"));
             }
             Err(error) => return Err(error.into()),
         };
@@ -133,7 +129,7 @@ fn refuse_script(task: &TaskRecord, config: &Config) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::refused(format!("{id}: its agent {name} is a command, which would run what is sent as its input")).hinted(
-        format!("if {name} reads words and not scripts, set `agents.{name}.follow_ups: true` in regatta.yaml; `regatta retry {id}` repeats the task"),
+        format!("if {name} reads words and not scripts, set `agents.{name}.follow_ups: true` in regatta.yaml; `regatta requeue {id}` runs the task again"),
     ))
 }
 
@@ -144,12 +140,14 @@ pub fn line(sent: &SentDocument, when: When) -> String {
         return format!("sent to {id}: its agent is interrupted and continues with this");
     }
     match (sent.dispatched, sent.position, sent.state) {
-        (true, ..) => format!("sent to {id}: it goes on with it"),
+        (true, ..) => format!("sent to {id}: it continues with this"),
         (_, 1, StateName::Pending | StateName::Parked) => {
-            format!("sent to {id}, which is {}: told when it starts", sent.state)
+            format!("sent to {id}, which is {}: delivered when it starts", sent.state)
         }
-        (_, 1, state) => format!("sent to {id}, which is {state}: told when that has ended"),
-        (_, n, state) => format!("sent to {id}, which is {state}: told as number {n} of those that wait"),
+        (_, 1, state) => format!("sent to {id}, which is {state}: delivered when this attempt has ended"),
+        (_, n, state) => {
+            format!("sent to {id}, which is {state}: delivered as number {n} of the waiting messages")
+        }
     }
 }
 
@@ -158,12 +156,12 @@ fn refused(task: &TaskRecord, why: String) -> Refusal {
     let id = &task.spec.id;
     match &task.state {
         TaskState::Cancelled { .. } => {
-            Refusal::refused(format!("{id} is cancelled, so nobody would be told"))
-                .hinted(format!("`regatta retry {id}` brings it back in its lane; then send it"))
+            Refusal::refused(format!("{id} is cancelled, so no agent would read it"))
+                .hinted(format!("run `regatta retry {id}` first, then send it"))
         }
         TaskState::Skipped { dependency } => {
-            Refusal::refused(format!("{id} is skipped, because {dependency} will not come"))
-                .hinted(format!("`regatta requeue {dependency}` brings both back; then send it"))
+            Refusal::refused(format!("{id} is skipped, because {dependency} did not succeed"))
+                .hinted(format!("run `regatta requeue {dependency}` first, then send it"))
         }
         _ => Refusal::refused(why),
     }

@@ -83,7 +83,7 @@ impl From<Refusal> for Refused {
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
-            StoreError::NotFound(_) => Some("list_tasks shows what there is"),
+            StoreError::NotFound(_) => Some("list_tasks shows the tasks"),
             StoreError::Conflict(_) => Some("read it again, and decide again"),
             StoreError::Busy(_) => Some("try again: nothing was changed"),
             StoreError::SessionExpired => Some("register_instance comes back"),

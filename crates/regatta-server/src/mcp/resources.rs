@@ -108,10 +108,7 @@ pub(super) async fn read(server: &Server, uri: &str) -> Result<ReadResourceResul
             let key = decoded(key);
             let entry = server.store().context(&key).await.map_err(|error| missing(error.into()))?;
             let entry = entry.ok_or_else(|| {
-                missing(refusal(
-                    format!("there is no value {key:?}"),
-                    "list_context_keys shows what there is",
-                ))
+                missing(refusal(format!("there is no value {key:?}"), "list_context_keys shows the keys"))
             })?;
             (json(&ContextDocument::from(&entry)), JSON)
         }

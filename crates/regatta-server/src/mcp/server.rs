@@ -74,7 +74,7 @@ impl Server {
                 true => self.authority.refusal(&name),
                 false => format!("there is no tool {name:?}"),
             };
-            return Refused::from(refusal(why, "tools/list shows what there is")).into_call_tool_result();
+            return Refused::from(refusal(why, "tools/list shows the tools")).into_call_tool_result();
         }
         let size = request
             .arguments

@@ -129,7 +129,7 @@ fn require_claim(tx: &Tx, row: &Row, claim: &Claim) -> Result<()> {
     sessions::require_open(tx, &claim.session)?;
     let fenced = |why: String| Err(StoreError::Fenced(why));
     let Some(holder) = &row.session else {
-        return fenced(format!("nobody holds {} any more, it is {}", row.id, row.state.name()));
+        return fenced(format!("{} is no longer held, it is {}", row.id, row.state.name()));
     };
     if *holder != claim.session {
         return fenced(format!("{} is held by session {holder}", row.id));

@@ -97,7 +97,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
     };
     if row.id != *id {
         return Err(StoreError::Conflict(format!(
-            "{id} differs only in case from {}, which is there already",
+            "{id} differs only in case from {}, which already exists",
             row.id
         )));
     }
@@ -107,7 +107,10 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
     let busy = row.state.is_busy();
     let entry = match task.if_present {
         IfPresent::Refuse => {
-            return Err(StoreError::Conflict(format!("task {id} is there already, {}", row.state.name())));
+            return Err(StoreError::Conflict(format!(
+                "task {id} already exists and is {}",
+                row.state.name()
+            )));
         }
         IfPresent::Restart if busy => {
             return Err(StoreError::Refused(format!(

@@ -31,7 +31,7 @@ pub(super) fn register(tx: &Tx, new: &NewMember, at: Timestamp) -> Result<()> {
                 0 => "heartbeats".to_owned(),
                 pid => format!("process {pid} on {}", node.node),
             };
-            return Err(StoreError::Conflict(format!("{name} is there already, by {by}")));
+            return Err(StoreError::Conflict(format!("{name} is already registered, by {by}")));
         }
     }
     if Row::find(tx, name.as_task())?.is_some() {

@@ -59,7 +59,7 @@ pub(super) fn send(
     };
     if rearmed && let Some(dependency) = dead_dependency(tx, row.seq)? {
         return Err(StoreError::Refused(format!(
-            "{}: it depends on {dependency}, which will not come; requeue that first",
+            "{}: it depends on {dependency}, which did not succeed; requeue that first",
             row.id
         )));
     }

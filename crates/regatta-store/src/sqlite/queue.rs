@@ -131,7 +131,7 @@ pub(super) fn operate(
 fn ask_cancel(tx: &Tx, row: &Row, by: &str, at: Timestamp) -> Result<()> {
     if !row.state.is_claimed() {
         return Err(StoreError::Refused(format!(
-            "{}: nobody holds a {} task, so there is no one to ask",
+            "{}: a {} task is not held, so there is no one to ask",
             row.id,
             row.state.name()
         )));
@@ -182,7 +182,7 @@ fn requeue(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
 fn again(tx: &Tx, row: &mut Row, by: &str, at: Timestamp) -> Result<()> {
     if let Some(dependency) = dead_dependency(tx, row.seq)? {
         return Err(StoreError::Refused(format!(
-            "{}: it depends on {dependency}, which will not come; requeue that first",
+            "{}: it depends on {dependency}, which did not succeed; requeue that first",
             row.id
         )));
     }

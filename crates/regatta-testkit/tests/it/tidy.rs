@@ -40,6 +40,43 @@ fn every_source_file_says_what_it_holds() {
     }
 }
 
+/// Phrases that a reader has to decode, and what to write instead.
+const HARD_TO_READ: &[(&str, &str)] = &[
+    ("whoever", "name the process, the user or the caller"),
+    ("anew", "again, or from the start"),
+    ("is told", "is shown, reported, sent or notified"),
+    ("are told", "are shown, reported, sent or notified"),
+    ("so many", "at most N"),
+    ("so often", "at most N times"),
+    ("put right", "fix or correct"),
+    ("will not come", "did not succeed"),
+];
+
+#[test]
+fn words_are_plain() {
+    let mut pages = Vec::new();
+    files_below(&root().join("docs"), &mut pages);
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root().join("README.md"));
+    let sources = sources().into_iter().filter(|path| path.iter().any(|part| part == "src"));
+    let mut found = Vec::new();
+    for path in pages.into_iter().chain(sources) {
+        let text = fs::read_to_string(&path).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let line = line.to_lowercase();
+            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
+            let spaced = format!(" {} ", words.join(" "));
+            for (hard, plain) in HARD_TO_READ {
+                if spaced.contains(&format!(" {hard} ")) {
+                    let place = path.strip_prefix(root()).unwrap().display();
+                    found.push(format!("{place}:{}: instead of {hard:?} write: {plain}", n + 1));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 #[test]
 fn the_map_names_every_source_file() {
     let map = fs::read_to_string(root().join("docs/architecture.md")).unwrap();

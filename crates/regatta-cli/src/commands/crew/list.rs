@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     if crew.is_empty() {
         if !ui.quiet {
-            ui.note("nobody is there: `regatta crew register NAME --role ROLE` joins the crew");
+            ui.note("no member is there: `regatta crew register NAME --role ROLE` joins the crew");
         }
         return Ok(Exit::Ok);
     }

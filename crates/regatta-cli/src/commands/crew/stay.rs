@@ -61,7 +61,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
         while next(crew, &member.name, hands, ui).await? {}
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(BEAT) => {}
         }

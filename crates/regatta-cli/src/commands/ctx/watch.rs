@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         first = false;
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }

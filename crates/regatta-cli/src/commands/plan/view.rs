@@ -28,7 +28,7 @@ pub(crate) fn find(project: &Project, text: &str) -> Result<TaskId, CliError> {
     let of = |id: &TaskId| id.as_str()[PREFIX.len()..].parse::<u32>().ok();
     known.into_iter().find(|id| number.is_some() && of(id) == number).ok_or_else(|| {
         CliError::not_found(format!("there is no proposal {text:?}"))
-            .hinted("`regatta plan list` shows what there is, `regatta plan \"GOAL\"` makes one")
+            .hinted("`regatta plan list` shows all proposals, `regatta plan \"GOAL\"` makes one")
     })
 }
 

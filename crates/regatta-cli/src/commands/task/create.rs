@@ -156,7 +156,7 @@ async fn put_numbered(
             Err(error) => return Err(error),
         }
     }
-    Err(CliError::refused("no name was free for long enough").hinted("name it yourself: --task-id GEN-N"))
+    Err(CliError::refused("no free id was found").hinted("name it yourself: --task-id GEN-N"))
 }
 
 /// Adds the task to a queue that no engine takes from.

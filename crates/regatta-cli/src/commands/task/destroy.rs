@@ -112,7 +112,7 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
     let task = found.store.task(id).await?;
     if let Some(why) = in_the_way(&task) {
         return Err(
-            CliError::refused(format!("{id} is {why}")).hinted("somebody started it again; try again")
+            CliError::refused(format!("{id} is {why}")).hinted("another process started it; try again")
         );
     }
     let mut retired = retire(&lanes, id, mode(Some(&task)), &alone).await?;
@@ -125,12 +125,14 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
     match retired {
         Retired::NoLane => Ok((false, Vec::new())),
         Retired::Removed { salvaged } => Ok((true, salvaged.into_iter().map(|saved| saved.name).collect())),
-        Retired::Kept(why) => Err(CliError::refused(format!("the worktree of {id} stays: {why}")).hinted(
-            match force {
-                true => format!("that cannot be saved from here: look after it yourself (`regatta task status --task-id {id}`)"),
-                false => "--force saves it under refs/regatta/salvage/ and takes the worktree away".to_owned(),
-            },
-        )),
+        Retired::Kept(why) => {
+            Err(CliError::refused(format!("the worktree of {id} stays: {why}")).hinted(match force {
+                true => format!(
+                    "Regatta cannot save that: handle it by hand (`regatta task status --task-id {id}`)"
+                ),
+                false => "--force saves it under refs/regatta/salvage/ and removes the worktree".to_owned(),
+            }))
+        }
     }
 }
 

@@ -114,7 +114,7 @@ async fn ask(found: &Found<'_>, gh: &Gh, branch: &str) -> Result<Option<PullRequ
     let output = match tokio::time::timeout(PATIENCE, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!("{name} is not installed, so nobody knows of pull requests"));
+            return Err(format!("{name} is not installed, so pull requests cannot be read"));
         }
         Ok(Err(error)) => return Err(format!("starting {name}: {error}")),
         Err(_) => return Err(format!("{name} did not answer within {} s", PATIENCE.as_secs())),

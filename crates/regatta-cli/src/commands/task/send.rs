@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let id = found.task.spec.id.clone();
     if found.status(&registry) == "destroyed" {
         return Err(CliError::refused(format!("No active task: {id}"))
-            .hinted("it was destroyed; `regatta task create` makes it anew"));
+            .hinted("it was destroyed; `regatta task create` creates it again"));
     }
     let mut result = tell(&mut found, &args.prompt, &args.claude).await?;
     drop(lock);

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     match found.status(&registry) {
         "destroyed" => {
             return Err(CliError::refused(format!("No active task: {id}"))
-                .hinted("it was destroyed; `regatta task create` makes it anew"));
+                .hinted("it was destroyed; `regatta task create` creates it again"));
         }
         "running" | "awaiting-merge" => return Err(running(&found).await?),
         _ => {}
@@ -161,7 +161,7 @@ pub(crate) async fn begin(
     let daemon = daemon.map_err(|error| {
         let id = &found.task.spec.id;
         CliError {
-            message: format!("{id} is in the queue, but nobody serves it: {}", error.message),
+            message: format!("{id} is in the queue, but no daemon serves it: {}", error.message),
             ..error
         }
     })?;
@@ -201,7 +201,7 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
                 _ => return Ok(()),
             }
             if changes.changed().await.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped telling of changes"));
+                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             }
         }
     };

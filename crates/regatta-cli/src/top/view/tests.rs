@@ -490,7 +490,7 @@ fn a_message_goes_to_whoever_reads_it() {
     let refused = |said: Result<String, String>, why: &str| {
         assert!(said.as_ref().is_err_and(|text| text.contains(why)), "{said:?}");
     };
-    refused(press(View::Board, "for-all"), "nobody holds it");
+    refused(press(View::Board, "for-all"), "no member holds it");
     refused(press(View::Lanes, "landed-1"), "is landed");
     refused(press(View::Lanes, "called-off"), "is cancelled");
     refused(press(View::Cost, "fix-login"), "no task is selected");

@@ -25,7 +25,7 @@ fn a_prompt_is_enough_and_names_are_given_in_order() {
     let json = world.run(["add", "named", "--id", "my-own", "--json"]).exits(0).json();
     assert_eq!(json["tasks"][0]["id"], "my-own");
     let taken = world.run(["add", "named", "--id", "MY-own", "--json"]).exits(6).error();
-    assert!(taken["error"].as_str().unwrap().contains("my-own (pending) is there already"), "{taken}");
+    assert!(taken["error"].as_str().unwrap().contains("my-own (pending) already exists"), "{taken}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
     world.write("node_modules/x/PRD-010-copy.md", "# A copy\n");
     world.run(["add", "--prd", "9"]).exits(0);
     let ran = world.run(["add", "--prd", "010", "Mind the tests."]).exits(0);
-    assert!(ran.err.contains("PRD-001, which is no task here"), "{}", ran.err);
+    assert!(ran.err.contains("PRD-001, which is not a task here"), "{}", ran.err);
     let login = spec(&world, "PRD-010");
     assert_eq!(login.title, "Log in");
     assert_eq!(login.deps.iter().map(|dep| dep.as_str()).collect::<Vec<_>>(), ["PRD-009"]);

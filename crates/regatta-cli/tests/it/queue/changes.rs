@@ -109,7 +109,7 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
     assert!(next.as_str().unwrap().contains("regatta unpark schema"), "{next}");
     assert_eq!(world.run(["unpark", "schema", "--json"]).exits(0).json()["tasks"][0]["state"], "pending");
     let error = world.run(["unpark", "schema", "--json"]).exits(6).error();
-    assert!(error["error"].as_str().unwrap().contains("waits for no time"), "{error}");
+    assert!(error["error"].as_str().unwrap().contains("is not waiting for a time"), "{error}");
     for bad in ["yesterday", "2001-01-01 00:00", "0"] {
         world.run(["park", "schema", "--until", bad]).exits(2);
     }

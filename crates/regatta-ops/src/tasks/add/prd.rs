@@ -34,7 +34,7 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
         .map(|(digits, _)| digits)
         .or_else(|| (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text))
         .ok_or_else(|| {
-            Refusal::usage(format!("--prd {text:?} is no number")).hinted("for example: --prd 10")
+            Refusal::usage(format!("--prd {text:?} is not a number")).hinted("for example: --prd 10")
         })?;
     let mut found = Vec::new();
     walk(root, DEPTH, &mut |path, own| {
@@ -51,7 +51,7 @@ pub(super) fn find(root: &Path, text: &str) -> Result<Document, Refusal> {
     match found.as_slice() {
         [(path, own)] => Document::load(root, path, own),
         [] => Err(Refusal::not_found(format!("there is no PRD-{digits}*.md in {}", shown(root)))
-            .hinted("write one, for example docs/prd/PRD-010-title.md, or leave --prd out")),
+            .hinted("write one, for example docs/prd/PRD-010-title.md, or omit --prd")),
         _ => Err(Refusal::usage(format!("PRD-{digits} could be {}", names.join(" or ")))
             .hinted("rename or remove all but one of them")),
     }
@@ -131,7 +131,7 @@ impl Document {
             match store.task(id).await {
                 Ok(task) => found.push(task.spec.id),
                 Err(StoreError::NotFound(_)) => {
-                    let message = format!("depends on {id}, which is no task here; it is not waited for");
+                    let message = format!("depends on {id}, which is not a task here, so it is ignored");
                     let file = shown(&self.path);
                     warnings.push(
                         Diagnostic::warning(file, Pos::START, message)

@@ -65,7 +65,7 @@ fn markdown(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
     found.sort();
     match found.is_empty() {
         true => Err(Refusal::not_found(format!("there is no *.md in {}", dir.display()))
-            .hinted("`regatta new ID` makes a task file")),
+            .hinted("`regatta new ID` creates a task file")),
         false => Ok(found),
     }
 }
@@ -74,7 +74,7 @@ async fn no_file(project: &Project, text: &str) -> Refusal {
     let Ok(id) = TaskId::parse(text) else {
         let shown = if text.is_empty() { "\"\"" } else { text };
         return Refusal::not_found(format!("there is no file {shown}"))
-            .hinted("`regatta new ID` makes a task file");
+            .hinted("`regatta new ID` creates a task file");
     };
     if project.has_store()
         && let Ok(store) = project.store().await
@@ -85,5 +85,5 @@ async fn no_file(project: &Project, text: &str) -> Refusal {
     Refusal::not_found(format!(
         "there is no file {text}, and no tasks/{id}.md, parcels/{id}.md or plans/{id}.md"
     ))
-    .hinted(format!("`regatta new {id}` makes one; `regatta add \"PROMPT\" --id {id}` needs none"))
+    .hinted(format!("`regatta new {id}` creates one; `regatta add \"PROMPT\" --id {id}` needs no file"))
 }

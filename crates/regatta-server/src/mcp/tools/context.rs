@@ -86,11 +86,10 @@ impl Server {
                 let text = format!("{} in version {}", entry.key, entry.version);
                 Ok(Answer::found(text, &ContextDocument::from(&entry)))
             }
-            None => Err(refusal(
-                format!("there is no value {:?}", args.key),
-                "list_context_keys shows what there is",
-            )
-            .into()),
+            None => {
+                Err(refusal(format!("there is no value {:?}", args.key), "list_context_keys shows the keys")
+                    .into())
+            }
         }
     }
 

@@ -195,7 +195,7 @@ impl Server {
         };
         let posted = self.desk.crew.ask(request).await?;
         if posted.to.is_empty() {
-            let text = "nobody is there to answer it: decide yourself, or call `stuck`";
+            let text = "no one is there to answer it: decide yourself, or call `stuck`";
             return Ok(Answer::said(text, &json!({ "question": posted.id, "asked": [], "messages": [] })));
         }
         let inbox = InboxRequest { reply_to: Some(posted.id), ..InboxRequest::new(reader) };
@@ -218,7 +218,7 @@ impl Server {
         let which = Which::Numbers(vec![args.message_id]);
         let marked = self.desk.crew.mark(MarkRequest { who, which, mark }).await;
         marked.map_err(|refusal| match refusal.kind {
-            RefusalKind::NotFound => refusal.hinted("poll_messages with `all` shows what there is"),
+            RefusalKind::NotFound => refusal.hinted("poll_messages with `all` shows the messages"),
             _ => refusal,
         })?;
         let document = json!({ "message_id": args.message_id, word: true });

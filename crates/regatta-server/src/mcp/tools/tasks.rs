@@ -84,7 +84,7 @@ impl Server {
             (Some(task), _) => task,
             (None, Authority::Worker { task, .. }) => task.to_string(),
             (None, Authority::Operator) => {
-                return Err(refusal("`task` is missing", "list_tasks shows what there is").into());
+                return Err(refusal("`task` is missing", "list_tasks shows the tasks").into());
             }
         };
         let status = self.desk.status(&task).await?;

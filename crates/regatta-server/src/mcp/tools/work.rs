@@ -91,7 +91,7 @@ impl Server {
 impl Server {
     async fn say(&self, word: Word, answer: &str) -> Told {
         let Authority::Worker { task, attempt, token_hash } = &self.authority else {
-            return Err(refusal("this server is a person's", "tools/list shows what there is").into());
+            return Err(refusal("this server is a person's", "tools/list shows the tools").into());
         };
         let report =
             WorkerReport { task: task.clone(), attempt: *attempt, token_hash: token_hash.clone(), word };
