@@ -1,8 +1,8 @@
-//! What every part of a running engine needs at hand, in four parts.
+//! What every part of a running engine needs, in four parts.
 //!
 //! Of the project: `Settings`, which a reload replaces; `Services` and `Memory`, which it keeps. Of one repository:
-//! `Repository`, of which a reload keeps the identity and opens again what depends on settings. A context itself never
-//! changes: a reload makes another one, and work that has begun ends under the one it began with.
+//! `Repository`, whose identity a reload keeps, and whose parts that depend on settings it opens again. A context
+//! itself never changes: a reload makes another one, and work that has started ends under its own.
 
 mod lane;
 mod memory;
@@ -28,7 +28,7 @@ pub use settings::{RunOptions, Settings, SettingsInput, config_secrets};
 
 /// What a context is made from.
 pub struct Assembly {
-    /// What a reload gives again.
+    /// The part that a reload gives again.
     pub settings: SettingsInput,
     /// The repository.
     pub repo: Repo,
@@ -42,7 +42,7 @@ pub struct Assembly {
     pub session: SessionId,
     /// This program.
     pub regatta_exe: PathBuf,
-    /// The channel to those who watch.
+    /// The channel to observers.
     pub notices: Notices,
 }
 
@@ -80,7 +80,7 @@ impl Context {
         Ok(Self { settings, services, memory: self.memory.clone(), repository })
     }
 
-    /// A sentence for the person at the terminal.
+    /// Sends a sentence to the user at the terminal.
     pub fn say(&self, text: String) {
         self.services.tell(Notice::Say(self.settings.redact(&text)));
     }

@@ -1,7 +1,7 @@
 //! The engine: schedules, supervises, lands, until nothing can move any more.
 //!
-//! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through
-//! the store, and never polls: workers that end, the store that changed, a timer, a signal.
+//! One loop, fed by one closed list of wake-ups. It decides with pure functions (`admission::admit`), acts through the
+//! store, and never polls: it wakes when a worker ends, the store changes, a timer fires or a signal arrives.
 
 mod chains;
 mod log;
@@ -35,58 +35,58 @@ use crate::run::{inherit, tidy_up};
 use crate::session::silence_is_new;
 use crate::worker::{Left, Stop};
 
-/// Ready tasks, and tasks that wait for a time, looked at in one step.
+/// Number of ready or waiting tasks read at once.
 const PAGE: usize = 64;
 
-/// What the person, or the process, that started an engine may tell it.
+/// What the user, or the process, that started an engine may order.
 #[derive(Clone)]
 pub enum Order {
-    /// End, in one of the ways there are.
+    /// End in one of these ways.
     End(End),
-    /// Go on with other settings.
+    /// Continue with other settings.
     Reload {
-        /// For whatever starts from now on.
+        /// The context of everything that starts from now on.
         ctx: Arc<Context>,
-        /// How much at once.
+        /// How much may run at once.
         limits: Limits,
     },
 }
 
-/// How an engine is to end, from the most patient to the least.
+/// How an engine ends, from the most patient way to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// Start nothing more, wait for what runs.
     Drain,
-    /// Leave the agents running: whoever comes next adopts them.
+    /// Leave the agents running: the next engine adopts them.
     Leave,
-    /// Stop workers, keep their work, give their tasks back.
+    /// Stop workers, keep their work, queue their tasks again.
     Stop,
     /// The same without any grace.
     Kill,
 }
 
-/// What an engine is there for.
+/// The purpose of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// To settle a plan: it ends when nothing can move any more.
+    /// Settle a plan: it ends when nothing can move any more.
     Plan,
-    /// To serve a queue for good: it ends when it is told to.
+    /// Serve a queue permanently: it ends when it is stopped.
     Queue,
 }
 
-/// Why the engine gave up.
+/// Why the engine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The store refused or is gone.
+    /// The store refused the call or is unreachable.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Landing failed for a reason that is no car's fault.
     #[error("landing failed")]
     Landing(#[from] LandError),
-    /// Git could not do its part.
+    /// A git operation failed.
     #[error("could not {0}")]
     Git(#[from] crate::git::GitError),
-    /// Another node ended this engine's session, or the store was away for too long.
+    /// Another node ended this engine's session, or the store was unreachable for too long.
     #[error("this run was cut off: {0}")]
     CutOff(String),
     /// A file could not be read or written.
@@ -94,19 +94,19 @@ pub enum EngineError {
     Io {
         /// What was attempted.
         doing: &'static str,
-        /// Where.
+        /// The file.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// The state of a task does not allow this run.
     #[error("{0}")]
     Refused(String),
-    /// The user has not agreed to something of the repository.
+    /// The user has not agreed to something in the repository.
     #[error(transparent)]
     Trust(#[from] crate::trust::TrustError),
-    /// An earlier run has done these tasks, or left them at work.
+    /// An earlier run has done these tasks, or left them running.
     #[error("{0}")]
     Repeats(String),
 }
@@ -116,9 +116,9 @@ pub enum EngineError {
 pub enum Ended {
     /// Nothing could move any more.
     Settled,
-    /// Somebody stopped it.
+    /// It was stopped.
     Interrupted,
-    /// It was told to leave its agents running.
+    /// It was ordered to leave its agents running.
     Left,
 }
 
@@ -152,11 +152,11 @@ pub(crate) struct Engine {
     chains: chains::Chains,
     stopping: Option<End>,
     failed_fast: bool,
-    /// The process that has the train may be dead.
+    /// The process that holds the train may be dead.
     look_for_dead: bool,
-    /// A lane may have become one too many.
+    /// There may be one lane too many.
     house_is_due: bool,
-    /// Something was begun since nothing was left to do; true at first, since those who watch may not know yet.
+    /// Work started since the engine was last idle; initially true, since observers may not know yet.
     worked: bool,
 }
 
@@ -186,7 +186,7 @@ impl Engine {
         }
     }
 
-    /// Runs until nothing can move, or somebody stops it.
+    /// Runs until nothing can move, or it is stopped.
     pub(crate) async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order>,
@@ -208,7 +208,7 @@ impl Engine {
             // The same for one whose process cannot be seen from here, and that was silent for too long.
             self.look_for_dead |= self.duty == Duty::Queue && silence_is_new();
             if std::mem::take(&mut self.look_for_dead) {
-                // Whoever had the train is gone, and its agents may not be: they are ours now.
+                // The holder of the train is gone, but its agents may not be: they are ours now.
                 let inherited = inherit(&self.ctx, |_| true).await?;
                 self.adopt_all(inherited);
             }
@@ -216,7 +216,7 @@ impl Engine {
             if std::mem::take(&mut self.house_is_due) {
                 keep_house(&self.ctx).await?;
                 if self.duty == Duty::Queue && self.workers.is_empty() && !self.train.is_under_way() {
-                    // It may go on for weeks: what it has no use for does not wait for its end.
+                    // It may run for weeks: clean-up does not wait for its end.
                     tidy_up(&self.ctx).await;
                 }
             }
@@ -270,7 +270,7 @@ impl Engine {
                 self.look_for_dead |= self.train.take(round)?;
             }
             Wake::StoreChanged | Wake::Used => {}
-            // Cars that wait are looked at by the clock.
+            // Waiting cars are checked by the timer.
             Wake::Timer => {
                 self.house_is_due |= !self.ctx.memory.lanes_to_retire().is_empty();
             }
@@ -280,13 +280,13 @@ impl Engine {
                 self.ctx = ctx;
                 self.limits = limits;
             }
-            // The loop has left by then.
+            // The loop has ended by then.
             Wake::CutOff(_) => {}
         }
         Ok(())
     }
 
-    /// Ends every worker without asking the store, which belongs to somebody else now.
+    /// Ends every worker without asking the store, since another engine may own the tasks now.
     async fn abandon(mut self, why: String) -> EngineError {
         self.end(End::Kill);
         self.workers.wait_for_all().await;
@@ -304,13 +304,13 @@ impl Engine {
         }
     }
 
-    /// Whether it is over, and how.
+    /// Whether the run is over, and how.
     async fn ended(&mut self) -> Result<Option<Ended>, EngineError> {
         if self.train.is_under_way() {
             return Ok(None);
         }
         Ok(match (self.stopping, self.workers.is_empty()) {
-            // What workers had begun is on disk; their agents run on under their shims.
+            // What workers had started is on disk; their agents run on under their shims.
             (Some(End::Leave), false) => Some(Ended::Left),
             (Some(_), true) => Some(Ended::Interrupted),
             (None, true) if self.duty == Duty::Plan && self.nothing_can_move().await? => Some(Ended::Settled),
@@ -318,13 +318,13 @@ impl Engine {
         })
     }
 
-    /// Whether a daemon has nothing left to do, and has not said so since it last worked.
+    /// Whether a daemon has nothing left to do, and has not reported that since it last worked.
     async fn is_idle(&mut self) -> Result<bool, EngineError> {
         let busy = !self.workers.is_empty() || self.train.is_under_way() || self.stopping.is_some();
         Ok(self.worked && !busy && self.notifier.wants_idle() && self.nothing_can_move().await?)
     }
 
-    /// Tells that nothing is left to do, if anything was done.
+    /// Reports that nothing is left to do, if anything was done.
     async fn tell_idle(&mut self, idle: bool) -> Result<(), EngineError> {
         if idle && std::mem::take(&mut self.worked) && self.notifier.wants_idle() {
             let counts = until_answered(|| self.ctx.services.store.counts(Some(&self.queue))).await?;
@@ -333,11 +333,11 @@ impl Engine {
         Ok(())
     }
 
-    /// True when no worker, no car, no timer and no ready task is left that could change anything.
+    /// True if no worker, car, timer or ready task is left that could change anything.
     async fn nothing_can_move(&mut self) -> Result<bool, EngineError> {
         let store = &self.ctx.services.store;
         if !self.failed_fast {
-            // With nobody at work, what is behind somebody's writes waits for a car, which is looked at below.
+            // With no running worker, a task behind reserved writes waits for a car, which is checked below.
             let budgets = &self.budgets;
             let behind = |task: &TaskId| {
                 self.standby.is_stuck(task) || budgets.spent.contains(task) || budgets.run_is_spent

@@ -1,4 +1,4 @@
-//! A task's lane under the settings: what is brought into it, its setup, its end.
+//! A task's lane under the settings: what is brought into it, its setup, its removal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::git::GitError;
 use crate::lanes::{Includes, Lane, RetireMode, Retired};
 use crate::persist::until_answered;
 
-/// Where agents keep their definitions, beside the checkout's root and a task's own directory.
+/// Where agents keep their definitions, below the checkout's root and a task's own directory.
 const PERSONAS: [&str; 5] =
     [".claude/agents", ".claude/skills", ".claude/commands", ".claude/docs", ".claude/settings.local.json"];
 
@@ -22,12 +22,12 @@ const PERSONAS: [&str; 5] =
 pub(crate) struct DueSetup {
     /// The command.
     pub(crate) command: String,
-    /// What stands for it and all it depends on; `None` where nobody can tell.
+    /// A digest of it and all it depends on; `None` if that is unknown.
     key: Option<String>,
 }
 
 impl Context {
-    /// Takes a settled task's lane away, if nothing in it would be lost. A lane that stays is no failure.
+    /// Removes a settled task's lane, if nothing in it would be lost. Keeping a lane is not a failure.
     pub(crate) async fn retire(self: Arc<Self>, task: &TaskId, mode: RetireMode) {
         if self.settings.options.keep_lanes {
             return;
@@ -41,7 +41,7 @@ impl Context {
                     self.say(format!("{task}: its lane stays: {why}"));
                 }
             }
-            // Said once: it is tried again and again.
+            // Reported once: it is retried repeatedly.
             Err(error) if left.insert(task.clone()) => {
                 self.say(format!("{task}: its lane stays for now: could not {error}"));
             }
@@ -49,7 +49,8 @@ impl Context {
         }
     }
 
-    /// Takes a task's lane away unless somebody works on the task by now, or is about to: then the answer is that there is no lane.
+    /// Removes a task's lane unless an engine works on the task by now, or is about to: then the result is that there
+    /// is no lane.
     pub(crate) async fn retire_idle(
         self: &Arc<Self>,
         task: &TaskId,
@@ -57,7 +58,7 @@ impl Context {
     ) -> Result<Retired, GitError> {
         let id = task.clone();
         let _alone = self.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
-        // Since it was settled somebody may have given it back to the queue, and somebody may have taken it.
+        // Since it was settled, it may have been queued and claimed again.
         let idle = match until_answered(|| self.services.store.task(task)).await.map(|record| record.state) {
             Ok(TaskState::Landed { .. }) => true,
             Ok(state) => state.is_settled() && mode != RetireMode::Landed,
@@ -71,14 +72,14 @@ impl Context {
         self.blocking(move |ctx| ctx.repository.lanes.retire(&id, mode, crate::clock::now())).await
     }
 
-    /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas.
-    /// The answer is what the user named and could not be brought in.
+    /// Brings the user's own files into a lane: `.worktreeinclude`, `lane.include`, `lane.link` and personas. Returns
+    /// what the user named and could not be brought in.
     pub(crate) async fn furnish(
         self: &Arc<Self>,
         lane: &Lane,
         workdir: &Path,
     ) -> Result<Vec<String>, GitError> {
-        // Looking for them costs a walk over all that is untracked, so only what is there is looked for.
+        // Looking for them needs a walk over all untracked files, so only existing places are searched.
         let places =
             [Path::new(""), workdir].into_iter().flat_map(|dir| PERSONAS.map(|persona| dir.join(persona)));
         let present = places.filter(|place| self.repository.checkout.join(place).exists());
@@ -98,7 +99,7 @@ impl Context {
             .collect())
     }
 
-    /// Brings the `.claude` of a project of parallel-orchestra into a lane: the project's own, else the repository's.
+    /// Brings the `.claude` of a parallel-orchestra project into a lane: the project's own, else the repository's.
     pub(crate) async fn bring_assets(self: &Arc<Self>, lane: &Lane, spec: &TaskSpec) -> Result<(), GitError> {
         let Some(own) = spec.assets.as_ref().map(|own| self.repository.checkout.join(own)) else {
             return Ok(());
@@ -109,7 +110,7 @@ impl Context {
         Ok(())
     }
 
-    /// The lane's setup, where it has to run, and what it would be remembered by.
+    /// The lane's setup, if it has to run, and the key to remember it by.
     pub(crate) async fn setup_due(self: &Arc<Self>, lane: &Lane) -> Result<Option<DueSetup>, GitError> {
         let Some(command) = self.settings.config.lane.setup.clone() else { return Ok(None) };
         let lane = lane.clone();
@@ -117,7 +118,7 @@ impl Context {
             let key = ctx.repository.lanes.setup_key(&lane, &command);
             let is_done = key.as_deref().is_some_and(|key| lane.is_set_up(key));
             if let (true, Some(key)) = (is_done, &key) {
-                // For the next one who gets this tree.
+                // For the next lane made from this tree.
                 ctx.repository.lanes.mark_set_up(&lane, key.clone())?;
             }
             Ok((!is_done).then_some(DueSetup { command, key }))
@@ -125,7 +126,7 @@ impl Context {
         .await
     }
 
-    /// Remembers a setup that went well.
+    /// Records a successful setup.
     pub(crate) async fn setup_done(self: &Arc<Self>, lane: &Lane, setup: &DueSetup) -> Result<(), GitError> {
         let Some(key) = setup.key.clone() else { return Ok(()) };
         let lane = lane.clone();

@@ -1,4 +1,4 @@
-//! What an engine remembers for as long as it lives. Its copies share one memory, and a reload keeps it.
+//! What an engine remembers during its life. Its copies share one memory, and a reload keeps it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

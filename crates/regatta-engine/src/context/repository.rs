@@ -30,7 +30,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Opens what an engine needs of `repo`. Refuses what the user does not trust.
+    /// Opens what an engine needs from `repo`. Refuses what the user does not trust.
     pub(super) fn open(
         repo: Repo,
         target: String,
@@ -72,9 +72,9 @@ impl Repository {
         self.state_dir.join("bin")
     }
 
-    /// Puts a link named `regatta` into `bin`, so that workers find the program that started them: a worker that looks
-    /// it up right now finds the old one or the new one. Parcels tell their workers to call `rookery`: that must be
-    /// this program too, and not one which would take Regatta's store for its own.
+    /// Puts a link named `regatta` into `bin`, so that agents find the program that started them: a concurrent lookup
+    /// finds the old one or the new one. Rookery's parcels tell their agents to call `rookery`: that must be this
+    /// program too, and not one that would take Regatta's store for its own.
     pub(super) fn link_program(&self, exe: &Path) -> Result<(), EngineError> {
         let bin = self.bin();
         for name in ["regatta", "rookery"] {
@@ -92,19 +92,19 @@ impl Repository {
         Ok(())
     }
 
-    /// Where the shim of an attempt keeps its records.
+    /// The directory for the records of an attempt's shim.
     pub fn run_dir(&self, task: &TaskId, attempt: u32) -> PathBuf {
         self.state_dir.join("runs").join(task.as_str()).join(attempt.to_string())
     }
 
-    /// The lock of a task's lane, held by the process tree that works for the task. In the git directory, which nobody
-    /// deletes.
+    /// The lock of a task's lane, held by the process tree that works on the task. In the git directory, which users do
+    /// not delete.
     pub fn hold_of(&self, task: &TaskId) -> PathBuf {
         self.repo.common_dir.join("regatta").join("lanes").join(format!("{}.hold", task.folded()))
     }
 }
 
-/// The git settings to work with. A run that adopts agents keeps what is trusted, whatever the agents changed.
+/// The git settings to use. A run that adopts agents keeps what is trusted, whatever the agents changed.
 fn trusted(repo: &Repo, purpose: Purpose, notices: &Notices) -> Result<TrustSnapshot, TrustError> {
     let in_force = trust::git(repo, purpose)?;
     if !in_force.ignored.is_empty() {

@@ -1,5 +1,5 @@
-//! What an engine works through: the store and its session there, the shims, the people who watch.
-//! Opened once; a reload keeps it.
+//! What an engine works through: the store and its session there, the shims, the observers. Opened once; a reload keeps
+//! it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::process::Supervisor;
 pub struct Services {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Its address, for workers.
+    /// Its address, for agents.
     pub store_url: String,
     /// This engine's session in it.
     pub session: SessionId,
@@ -24,17 +24,17 @@ pub struct Services {
     pub supervisor: Supervisor,
     /// This program.
     pub regatta_exe: PathBuf,
-    /// The channel to those who watch.
+    /// The channel to observers.
     pub notices: Notices,
 }
 
 impl Services {
-    /// Sends a notice to those who watch, if there are any.
+    /// Sends a notice to observers, if there are any.
     pub fn tell(&self, notice: Notice) {
         self.notices.tell(notice);
     }
 
-    /// The variables by which a worker finds its way back, and those that rookery's tasks expect.
+    /// The variables with which an agent reports back, and those that rookery's tasks expect.
     pub fn worker_variables(&self, environment: &mut Environment, claim: &Claim, lane: &Path, token: &str) {
         let attempt = claim.attempt.to_string();
         let database = self.store_url.strip_prefix("sqlite:").unwrap_or(&self.store_url);
@@ -49,7 +49,7 @@ impl Services {
             ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
             ("ROOKERY_WORKTREE", lane.as_os_str()),
         ];
-        // An address with a password in it is not for agents; they report by files then.
+        // An address with a password is not passed to agents; they then report by files.
         let has_password = self
             .store_url
             .split_once("://")
@@ -58,7 +58,7 @@ impl Services {
         for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);
         }
-        // The guard among parallel-orchestra's own hooks asks for it.
+        // The guard among parallel-orchestra's own hooks needs it.
         if claim.spec.assets.is_some() && !claim.spec.read_only {
             environment.set("PO_WORKTREE_GUARD", OsStr::new("1"));
         }

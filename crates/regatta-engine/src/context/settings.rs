@@ -19,22 +19,22 @@ use crate::tokens::fresh_uuid;
 use crate::trust::Purpose;
 use crate::worker::WorkerError;
 
-/// What the person who started this run wanted.
+/// The options of the user who started this run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Start nothing more after the first failure.
     pub fail_fast: bool,
-    /// Goes on with what an earlier run left.
+    /// Continue what an earlier run left.
     pub resume: bool,
-    /// Whether it starts something new, or goes on with agents that may have changed git's settings.
+    /// Whether it starts something new, or continues with agents that may have changed git's settings.
     pub trust: Purpose,
-    /// Does over what an earlier run has done, and ends what one has left at work.
+    /// Repeat what an earlier run has done, and end what one has left running.
     pub again: bool,
     /// Keep lanes of settled tasks.
     pub keep_lanes: bool,
-    /// Where logs go instead of the state directory.
+    /// The directory for logs, instead of the state directory.
     pub log_dir: Option<PathBuf>,
-    /// Throw the log of a good attempt away.
+    /// Delete the log of a good attempt.
     pub no_log: bool,
     /// The program to run for agents of kind claude.
     pub claude_exe: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct RunOptions {
     pub grace: Duration,
 }
 
-/// What settings are made from: at the start, and again for each reload.
+/// The source of settings: at the start, and again for each reload.
 pub struct SettingsInput {
     /// The configuration of the project.
     pub config: Config,
@@ -68,9 +68,9 @@ pub struct Settings {
     pub profiles: Vec<regatta_core::config::Profile>,
     /// The waits after failures.
     pub backoff: Backoff,
-    /// Takes secrets out of what is shown.
+    /// Masks secrets in what is shown.
     pub redactor: Redactor,
-    /// Variables of the settings, which agents may come to see though they are not in their environment.
+    /// Variables of the settings that agents may see although they are not in their environment.
     pub(super) secrets: Vec<(String, String)>,
 }
 
@@ -106,7 +106,7 @@ impl Settings {
         self.redactor.redact(text).into_owned()
     }
 
-    /// The agent of that name.
+    /// The agent with this name.
     pub fn agent(&self, name: &str) -> Result<&AgentProfile, WorkerError> {
         self.agents
             .get(name)
@@ -114,7 +114,7 @@ impl Settings {
     }
 
     /// The conversation for the next attempt, and whether it exists: the last one of this agent, if the agent can
-    /// continue it. A wrong answer costs nothing: an agent that does not find the conversation says so, and the next
+    /// continue it. A wrong answer is harmless: an agent that does not find the conversation reports it, and the next
     /// attempt starts a new one.
     pub fn conversation(
         &self,
@@ -134,14 +134,14 @@ impl Settings {
                 agents::claude::session_file_exists(&config_dir, workdir, session)
             }
             AgentKind::Codex | AgentKind::Gemini => true,
-            // Continued from another directory it hangs.
+            // Resumed from another directory it hangs.
             AgentKind::Opencode => attempt.lane.as_deref().is_some_and(|lane| workdir.starts_with(lane)),
             AgentKind::Command | AgentKind::Sim => false,
         };
         if goes_on { (session.clone(), true) } else { (fresh_uuid(), false) }
     }
 
-    /// The directory that an agent keeps its things in: what the variable names, else below the home directory.
+    /// The directory in which an agent keeps its data: from the variable, else below the home directory.
     pub(crate) fn agent_dir(
         &self,
         profile: &AgentProfile,
@@ -157,7 +157,7 @@ impl Settings {
     }
 }
 
-/// The pool keeps as many trees as may be in use at once, unless the user says otherwise.
+/// By default the pool keeps as many trees as may be in use at once.
 pub(super) fn pool_options(config: &Config) -> PoolOptions {
     let lane = &config.lane;
     let size = usize::try_from(lane.pool.unwrap_or(config.max_workers)).unwrap_or(usize::MAX);
@@ -166,7 +166,7 @@ pub(super) fn pool_options(config: &Config) -> PoolOptions {
     options
 }
 
-/// All variables that the settings have a value for.
+/// All variables with a value in the settings.
 pub fn config_secrets(config: &Config) -> Vec<(String, String)> {
     let agents = config.agents.values().flat_map(|agent| agent.env.clone());
     let profiles = config.profiles.iter().flat_map(|profile| profile.env.clone());
@@ -180,7 +180,7 @@ pub fn config_secrets(config: &Config) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The paths of webhooks, which are passwords; a short one is a word that may stand anywhere.
+/// The paths of webhooks, which act as passwords; a short one is left out, since it may occur anywhere.
 fn webhook_secrets(config: &Config) -> impl Iterator<Item = (String, String)> {
     let paths = config.notify.iter().filter_map(|row| match &row.sink {
         Sink::Webhook { url, .. } if url.secret().len() >= 16 => Some(url.secret().to_owned()),

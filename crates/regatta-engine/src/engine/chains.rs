@@ -1,7 +1,7 @@
-//! Chains, driven: what `core::chain::decide` says of each that something happened to is done through the store.
+//! Drives chains: executes through the store what `core::chain::decide` says about each chain with news.
 //!
-//! Every step carries a request made of what it is for, so that doing it again, after a crash or beside another engine,
-//! changes nothing.
+//! Every step carries a request id derived from its purpose, so that repeating it, after a crash or beside another
+//! engine, changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -24,17 +24,17 @@ use crate::{clock, failpoint};
 /// Characters of the feedback to a builder that the event log keeps.
 const EVENT_EXCERPT: usize = 80;
 
-/// Chains that this engine knows of, by their builds.
+/// Chains known to this engine, by their builds.
 #[derive(Default)]
 pub(super) struct Chains {
     known: BTreeSet<TaskId>,
-    /// Those that something happened to since they were last looked at.
+    /// Chains with news since they were last checked.
     stirred: BTreeSet<TaskId>,
     looked: bool,
 }
 
 impl Chains {
-    /// Something happened to a task.
+    /// Takes in an event of a task.
     pub(super) fn heard(&mut self, event: &Event) {
         let Some(task) = &event.task else { return };
         if let Some((build, _)) = Link::of_id(task) {
@@ -47,7 +47,7 @@ impl Chains {
     }
 }
 
-/// A chain as the store has it.
+/// A chain as stored.
 struct ChainRecord {
     build: TaskRecord,
     links: Vec<(Link, TaskRecord, Vec<Attempt>)>,
@@ -57,7 +57,7 @@ struct ChainRecord {
 }
 
 impl Engine {
-    /// Looks at every chain that something happened to, and does what follows.
+    /// Checks every chain with news, and does what follows.
     pub(super) async fn advance_chains(&mut self) -> Result<(), EngineError> {
         if !std::mem::replace(&mut self.chains.looked, true) {
             let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
@@ -77,7 +77,7 @@ impl Engine {
                 failpoint::reach("chain-decided");
                 match self.act(&found, action).await {
                     Ok(()) => failpoint::reach("chain-acted"),
-                    // Somebody changed it meanwhile, which stirs it again.
+                    // It was changed meanwhile, which is news again.
                     Err(EngineError::Store(StoreError::Refused(_) | StoreError::Conflict(_))) => break,
                     Err(error) => return Err(error),
                 }
@@ -86,7 +86,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The chain of a build; `None` where it is no chain, or none of ours.
+    /// The chain of a build; `None` if it is not a chain, or not one of ours.
     async fn find_chain(&self, chain: &TaskId) -> Result<Option<ChainRecord>, EngineError> {
         let store = &self.ctx.services.store;
         let build = match until_answered(|| store.task(chain)).await {
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// What a builder is told, in the words of the project.
+    /// The follow-up to a builder, from the project's template.
     fn feedback(&self, found: &ChainRecord, link: Link, said: &str) -> String {
         let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
             self.ctx.say(format!("{fault}; the builder gets the default text"));

@@ -1,4 +1,4 @@
-//! The engine reads the event log: it shows what happened to those who watch, and keeps what it knows right.
+//! Reads the event log: shows events to observers, and keeps the engine's own data up to date.
 
 use regatta_core::event::{Event, EventBody};
 use regatta_core::state::BlockReason;
@@ -8,14 +8,14 @@ use super::{Engine, EngineError};
 use crate::notice::Notice;
 use crate::persist::until_answered;
 
-/// Events read from the store at once.
+/// Number of events read from the store at once.
 const EVENTS_AT_ONCE: usize = 512;
 
-/// How far the engine is in the log.
+/// The engine's position in the log.
 pub(super) struct LogPosition {
     /// The last event that the engine has read.
     pub(super) read: u64,
-    /// The last event that it has shown to those who watch.
+    /// The last event that it has shown to observers.
     shown: u64,
 }
 
@@ -26,7 +26,7 @@ impl LogPosition {
 }
 
 impl Engine {
-    /// Reads what happened since the last look: shows it, and keeps the reservations right.
+    /// Reads the events since the last call: shows them, and updates the reservations.
     pub(super) async fn tell_events(&mut self) -> Result<(), EngineError> {
         self.tell_what_waits(false).await?;
         loop {
@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Shows events that were left in the store because those who watch were slow; all of them at the `end`.
+    /// Shows events that were left in the store because observers were slow; all of them at the `end`.
     pub(super) async fn tell_what_waits(&mut self, end: bool) -> Result<(), EngineError> {
         let services = &self.ctx.services;
         while self.log.shown < self.log.read && (end || services.notices.has_room()) {
@@ -57,7 +57,7 @@ impl Engine {
                 until_answered(|| services.store.events(self.log.shown, None, EVENTS_AT_ONCE)).await?;
             self.log.shown = events.last().map_or(self.log.read, |last| last.seq);
             for event in events {
-                // Those that came meanwhile are looked at first.
+                // Events that came meanwhile are processed first.
                 if event.seq > self.log.read {
                     self.log.shown = self.log.read;
                     break;
@@ -72,7 +72,7 @@ impl Engine {
         self.chains.heard(event);
         let Some(task) = &event.task else { return };
         match &event.body {
-            // The chain goes on by itself.
+            // The chain continues by itself.
             EventBody::Blocked { reason: BlockReason::Changes, .. } => {
                 self.reservations.remove(task);
             }

@@ -1,4 +1,4 @@
-//! Tasks that were begun and are not settled: what they declared to write stays reserved for them.
+//! Tasks that have started and are not settled: their declared writes stay reserved for them.
 
 use std::collections::BTreeMap;
 
@@ -35,12 +35,12 @@ impl Reservations {
 }
 
 impl Engine {
-    /// Tasks of this queue that were begun before keep their places reserved: the first to have come, where two
-    /// were begun that overlap. Two reservations that wait for each other would wait for ever.
+    /// Tasks of this queue that started before keep their places reserved: the first to arrive, if two overlapping ones
+    /// were started. Two reservations that wait for each other would wait forever.
     pub(crate) async fn reserve_begun(&mut self) -> Result<(), EngineError> {
         let query = TaskQuery { queue: Some(self.queue.clone()), ..TaskQuery::default() };
         for record in until_answered(|| self.ctx.services.store.tasks(&query)).await? {
-            // One that has come to wait for others could wait for one that its own reservation holds back.
+            // A task that now waits for others could wait for one that its own reservation holds back.
             let begun = record.attempts > 0 && !record.state.is_terminal() && record.waiting_on.is_empty();
             let blocked = matches!(record.state, TaskState::Blocked { .. });
             if begun && !blocked && !self.reservations.overlap(&record.spec) {

@@ -1,4 +1,4 @@
-//! Ready tasks that were not started, and when the engine has to look at them again.
+//! Ready tasks that were not started, and when the engine has to check them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::clock;
 use crate::holds::Holds;
 use crate::profiles::NoAccount;
 
-/// What the last look at ready tasks left.
+/// The result of the last check of ready tasks.
 pub(super) struct Standby {
-    /// Why each is not started, for people.
+    /// Why each is not started, for display.
     holds: Holds,
-    /// Behind the declared writes of a task that is not settled.
+    /// Tasks behind the declared writes of an unsettled task.
     behind_writes: BTreeSet<TaskId>,
-    /// Without an account that would come back by itself.
+    /// Tasks without an account that becomes available by itself.
     without_account: BTreeSet<TaskId>,
-    /// When the first account that a task waits for is back.
+    /// When the first account that a task waits for is available.
     next_account: Option<Timestamp>,
-    /// When the last start of another engine is long enough ago.
+    /// When the pause after another engine's last start is over.
     next_slot: Option<Instant>,
     /// When this engine last started a task.
     last_start: Option<Instant>,
@@ -39,7 +39,7 @@ impl Standby {
         }
     }
 
-    /// A new look begins.
+    /// Starts a new check.
     pub(super) fn begin(&mut self) {
         self.behind_writes.clear();
         self.without_account.clear();
@@ -60,7 +60,7 @@ impl Standby {
         }
     }
 
-    /// Another engine started a task just now: the next start may come in `left`.
+    /// Another engine started a task just now: the next start is possible after `left`.
     pub(super) fn is_staggered(&mut self, left: Duration) {
         self.next_slot = Some(Instant::now() + left);
     }
@@ -69,12 +69,12 @@ impl Standby {
         self.last_start = Some(Instant::now());
     }
 
-    /// Writes down why tasks are held back; the answer is what is new in it.
+    /// Records why tasks are held; returns what is new.
     pub(super) fn tell(&mut self, held: BTreeMap<TaskId, String>) -> Vec<(TaskId, String)> {
         self.holds.tell(held)
     }
 
-    /// Whether no time brings this task on: it waits for other tasks, or for a person.
+    /// Whether no passing of time helps this task: it waits for other tasks, or for a user.
     pub(super) fn is_stuck(&self, task: &TaskId) -> bool {
         self.behind_writes.contains(task) || self.without_account.contains(task)
     }
@@ -83,12 +83,12 @@ impl Standby {
         self.behind_writes.len() + self.without_account.len()
     }
 
-    /// What is left of the pause after this engine's last start.
+    /// The rest of the pause after this engine's last start.
     pub(super) fn pause_left(&self, stagger: Option<Duration>) -> Option<Duration> {
         stagger?.checked_sub(self.last_start?.elapsed())
     }
 
-    /// How long until an account is back, or another engine's pause is over.
+    /// How long until an account is available, or another engine's pause is over.
     pub(super) fn due_in(&self) -> Option<Duration> {
         let account = self.next_account.map(|at| at.since(clock::now()) + TICK);
         let slot = self.next_slot.map(|at| at.saturating_duration_since(Instant::now()) + TICK);

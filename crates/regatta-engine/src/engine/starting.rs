@@ -1,9 +1,9 @@
-//! The engine starts what may start: what is ready, within its own limits and those of the project.
+//! Starts ready tasks, within the engine's own limits and those of the project.
 //!
-//! Two looks: `admission::admit` over what this engine has begun, which also keeps the places of what is not settled;
-//! then the claim itself, in which the store counts the claims of all engines. What the second keeps back is tried
-//! again whenever the store changes. Nobody waits for a reservation of another engine, only for its live claims, and
-//! those end: so no two engines wait for each other.
+//! Two checks: `admission::admit` over what this engine has started, which also reserves the places of unsettled tasks;
+//! then the claim itself, in which the store counts the claims of all engines. What the second refuses is tried again
+//! whenever the store changes. An engine never waits for a reservation of another, only for its live claims, and those
+//! end: so no two engines wait for each other.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the radar saw conflict with work under way comes after others of its priority.
+    /// Moves tasks that the radar saw conflict with running work behind others of their priority.
     fn by_conflicts<'a>(&self, ready: Vec<&'a TaskSpec>) -> Vec<&'a TaskSpec> {
         if ready.len() < 2 || self.workers.is_empty() {
             return ready;
@@ -89,7 +89,7 @@ impl Engine {
         yielding(ready, &self.workers.live().keys().cloned().collect(), &conflicts(&seen.findings))
     }
 
-    /// Ready tasks for which there is no account right now, and why.
+    /// Ready tasks without an available account, and why.
     fn without_account(&mut self, rota: &Rota, page: &[Ready]) -> BTreeMap<TaskId, String> {
         let now = clock::now();
         let mut found = BTreeMap::new();
@@ -102,7 +102,7 @@ impl Engine {
         found
     }
 
-    /// Why the machine, or the pause between two starts, lets nothing start right now.
+    /// Why the machine, or the pause between two starts, lets nothing start now.
     fn no_room(&self) -> Option<String> {
         let lines = &self.ctx.settings.config.limits;
         if self.standby.pause_left(lines.stagger).is_some_and(|left| !left.is_zero()) {
@@ -118,7 +118,7 @@ impl Engine {
         live.chain(reserved.map(|spec| Active::of(spec, false))).collect()
     }
 
-    /// Claims it and starts its worker; or says which limit over all engines of the project keeps it back.
+    /// Claims a task and starts its worker; or returns the limit over all engines of the project that holds it.
     async fn start(
         &mut self,
         spec: TaskSpec,
@@ -139,7 +139,8 @@ impl Engine {
         Ok(None)
     }
 
-    /// Claims within the limits of the project. What a dead engine still holds counts only while a process of it works.
+    /// Claims within the limits of the project. What a dead engine still holds counts only while one of its processes
+    /// is running.
     async fn claim(&self, spec: &TaskSpec, token_hash: String) -> Result<Option<Claim>, EngineError> {
         let limits = ClaimLimits {
             max_workers: Some(self.limits.max_workers),
@@ -174,7 +175,7 @@ impl Engine {
         Ok(until_answered(|| self.ctx.services.store.claim(&request, at)).await?)
     }
 
-    /// Tasks that engines which are gone still hold, with nobody at work in their lanes.
+    /// Tasks still held by dead engines, without a process in their lanes.
     async fn left_by_the_dead(&self) -> Result<Vec<TaskId>, EngineError> {
         let mut left = Vec::new();
         for info in until_answered(|| self.ctx.services.store.sessions()).await? {

@@ -1,4 +1,4 @@
-//! What the engine does by the clock: tasks whose time has come, cancels, and how long it may sleep.
+//! What the engine does by the clock: tasks whose time has come, cancellations, and how long it may sleep.
 
 use std::time::{Duration, Instant};
 
@@ -10,35 +10,35 @@ use crate::clock;
 use crate::persist::until_answered;
 use crate::worker::Stop;
 
-/// The longest sleep of the engine: a wake-up from the store is only a hint.
+/// Longest sleep of the engine: a wake-up from the store is only a hint.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-/// Between two looks for cancels.
+/// Interval between two checks for cancellations.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
-/// Clocks count in these: one more, and the time has certainly come.
+/// The resolution of clocks: one more, and the time has certainly come.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 
 /// What is due, and when.
 #[derive(Default)]
 pub(super) struct Timers {
-    /// When tasks that wait for a time may go on.
+    /// When waiting tasks may continue.
     alarms: Alarms,
-    /// How long that was off for the next of them at the last look.
+    /// The time until the next of them at the last check.
     next_alarm: Option<Duration>,
     cancels_looked_at: Option<Instant>,
-    /// A look for cancels was put off.
+    /// A check for cancellations was postponed.
     cancels_are_due: bool,
 }
 
 impl Timers {
-    /// How long until the next look for cancels; `None` if it is due.
+    /// How long until the next check for cancellations; `None` if it is due.
     fn cancels_in(&self) -> Option<Duration> {
         CANCEL_INTERVAL.checked_sub(self.cancels_looked_at?.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
 impl Engine {
-    /// Ends workers whose tasks were cancelled, or interrupted for an urgent prompt. Looks ten times a second at most:
-    /// each look reads every live task, and each step of each worker wakes the engine.
+    /// Ends workers whose tasks were cancelled, or interrupted for an urgent prompt. Checks at most ten times a second:
+    /// each check reads every live task, and each step of each worker wakes the engine.
     pub(super) async fn obey_cancels(&mut self) -> Result<(), EngineError> {
         self.timers.cancels_are_due = self.timers.cancels_in().is_some();
         if self.timers.cancels_are_due {
@@ -60,7 +60,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tasks that waited for a time that has come are pending again.
+    /// Makes tasks pending again whose time has come.
     pub(super) async fn ring_timers(&mut self) -> Result<(), EngineError> {
         let now = clock::now();
         let store = &self.ctx.services.store;
@@ -80,7 +80,7 @@ impl Engine {
             }
             let request = RequestId::fresh();
             match until_answered(|| store.operate(&task, &Operation::Due, &request, now)).await {
-                // Somebody changed it meanwhile; there is nothing left to ring for.
+                // It was changed meanwhile; there is nothing left to do.
                 Ok(()) | Err(StoreError::Refused(_) | StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             }

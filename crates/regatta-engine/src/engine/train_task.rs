@@ -1,4 +1,4 @@
-//! The engine and its train: one round of landing at a time, beside everything else, and when the next one is due.
+//! The engine and its train: one round of landing at a time, in the background, and when the next one is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::landing::unfinished::has_unfinished;
 use crate::persist::until_answered;
 use crate::worker::Stop;
 
-/// The longest pause between two looks at cars that wait, reached after some time in which git did not work.
+/// Longest pause between two checks of waiting cars, reached after git has failed for some time.
 const LONGEST_LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The round under way, and what the last one left.
+/// The current round, and the result of the last one.
 pub(super) struct TrainTask {
     round: Option<JoinHandle<Result<Round, LandError>>>,
     stop: watch::Sender<Option<Stop>>,
-    /// What the last round left waiting; `None` when cars may have come since.
+    /// The tasks that the last round left waiting; `None` if cars may have arrived since.
     waiting: Option<Vec<TaskId>>,
     /// When that was.
     last_round: Instant,
-    /// Rounds in a row in which git could not do its part.
+    /// Rounds in a row in which git failed.
     troubled_rounds: u32,
-    /// Another process had the train.
+    /// Another process held the train.
     is_elsewhere: bool,
 }
 
@@ -50,14 +50,14 @@ impl TrainTask {
         self.round.is_some()
     }
 
-    /// Cars may have come, or may be able to move.
+    /// Cars may have arrived, or may be able to move.
     pub(super) fn stir(&mut self) {
         self.waiting = None;
     }
 
     /// Whether a round could move anything.
     fn is_due(&mut self, cars: &[Car], has_unfinished: impl FnOnce() -> bool) -> bool {
-        // By the clock, too: where another run writes all the time, no timer of ours ever comes to its end.
+        // Also by the clock: if another run writes all the time, our timer never expires.
         if self.last_round.elapsed() >= self.look_again() {
             self.waiting = None;
         }
@@ -71,7 +71,7 @@ impl TrainTask {
         self.round = Some(tokio::spawn(train::round(ctx.clone(), self.stop.subscribe())));
     }
 
-    /// Waits for the end of the round, for ever if there is none.
+    /// Waits for the end of the round; forever if there is none.
     pub(super) async fn ended(&mut self) -> Result<Round, LandError> {
         match &mut self.round {
             Some(round) => round.await.expect("landing does not panic"),
@@ -79,7 +79,7 @@ impl TrainTask {
         }
     }
 
-    /// The round has ended. The answer is whether another process has the train.
+    /// Takes in the result of a round. Returns whether another process holds the train.
     pub(super) fn take(&mut self, round: Result<Round, LandError>) -> Result<bool, LandError> {
         self.round = None;
         self.last_round = Instant::now();
@@ -99,13 +99,13 @@ impl TrainTask {
         self.waiting.as_ref().is_some_and(|waiting| waiting.contains(task))
     }
 
-    /// How long cars that wait are left alone: git that does not work will not work a second later either.
+    /// The pause before waiting cars are checked again: if git fails now, it will fail a second later too.
     fn look_again(&self) -> Duration {
         let doublings = self.troubled_rounds.saturating_sub(1).min(6);
         (LOOK_AGAIN * 2u32.pow(doublings)).min(LONGEST_LOOK_AGAIN)
     }
 
-    /// How long until the cars that wait are looked at again.
+    /// How long until the waiting cars are checked again.
     pub(super) fn due_in(&self) -> Option<Duration> {
         let waits = self.waiting.as_ref().is_some_and(|cars| !cars.is_empty()) || self.is_elsewhere;
         waits.then(|| self.look_again().saturating_sub(self.last_round.elapsed()) + TICK)
@@ -113,9 +113,9 @@ impl TrainTask {
 }
 
 impl Engine {
-    /// Lands if there may be cars that can move and no round of ours is under way.
+    /// Starts landing if cars may be able to move and no round is running.
     pub(super) async fn start_landing(&mut self) -> Result<(), EngineError> {
-        // While it drains, what it has waited for lands.
+        // While the engine drains, finished work still lands.
         if self.train.is_under_way() || self.stopping.is_some_and(|end| end > End::Drain) {
             return Ok(());
         }

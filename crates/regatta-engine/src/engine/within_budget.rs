@@ -1,4 +1,4 @@
-//! The engine and its budgets: what may start under them, and who is stopped for them.
+//! The engine and its budgets: what may start under them, and which agents are stopped for them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,13 @@ use crate::budget;
 use crate::meter::Allowance;
 
 impl Engine {
-    /// Tells of budgets that are nearly spent, and stops agents that overrun theirs.
+    /// Reports budgets that are nearly spent, and stops agents that overrun theirs.
     pub(super) async fn watch_budgets(&mut self) -> Result<(), EngineError> {
         let live = self.workers.at_work();
         Ok(self.budgets.watch(&self.ctx, &self.queue, self.duty, &live).await?)
     }
 
-    /// Takes those out of a page of ready tasks whose budgets are spent, and says so; what the others may cost is the
-    /// answer.
+    /// Removes tasks with spent budgets from a page of ready ones, and reports them; returns what the others may cost.
     pub(super) async fn within_budget(
         &mut self,
         page: &mut Vec<Ready>,

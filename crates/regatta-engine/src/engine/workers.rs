@@ -20,7 +20,7 @@ use crate::worker::{self, Left, Stop};
 /// How often the engine tries to give up a task whose worker left it unsettled.
 const MAX_GIVE_UPS: u32 = 3;
 
-/// A worker in flight.
+/// A running worker.
 pub(super) struct LiveWorker {
     pub(super) spec: TaskSpec,
     attempt: u32,
@@ -28,12 +28,12 @@ pub(super) struct LiveWorker {
     pub(super) stop: watch::Sender<Option<Stop>>,
 }
 
-/// All workers in flight.
+/// All running workers.
 #[derive(Default)]
 pub(super) struct Workers {
     live: BTreeMap<TaskId, LiveWorker>,
     running: JoinSet<Left>,
-    /// Which task each of them works on, also for one that ends in a panic.
+    /// The task of each worker, also for one that ends in a panic.
     tasks: HashMap<Id, TaskId>,
     /// Tasks whose workers left them unsettled, and why.
     unsettled: Vec<(TaskId, String)>,
@@ -54,20 +54,20 @@ impl Workers {
         self.live.is_empty()
     }
 
-    /// Takes a worker in; the answer is what stops it.
+    /// Adds a worker; returns the receiver of its stop order.
     fn enter(&mut self, spec: TaskSpec, attempt: u32, meter: Arc<Meter>) -> watch::Receiver<Option<Stop>> {
         let (stop, receiver) = watch::channel(None);
         self.live.insert(spec.id.clone(), LiveWorker { spec, attempt, meter, stop });
         receiver
     }
 
-    /// Lets it work on `task`.
+    /// Starts its work on `task`.
     pub(super) fn spawn(&mut self, task: TaskId, work: impl Future<Output = Left> + Send + 'static) {
         let handle = self.running.spawn(work);
         self.tasks.insert(handle.id(), task);
     }
 
-    /// The next worker that ends; `None` at once where there is none.
+    /// The next worker that ends; `None` at once if there is none.
     pub(super) async fn next(&mut self) -> Option<(Id, Left)> {
         Some(match self.running.join_next_with_id().await? {
             Ok(ended) => ended,
@@ -75,10 +75,10 @@ impl Workers {
         })
     }
 
-    /// A worker has ended. The answer is its task, unless another worker has it by now.
+    /// A worker has ended. Returns its task, unless another worker has it by now.
     pub(super) fn ended(&mut self, id: Id, left: Left) -> Option<TaskSpec> {
         let task = self.tasks.remove(&id)?;
-        // A task that went back to the queue may have its next worker before the engine sees the last one end.
+        // A requeued task may have its next worker before the engine sees the last one end.
         let over = if self.works_on(&task) { None } else { self.live.remove(&task) };
         match left {
             Left::Settled => drop(self.given_up.remove(&task)),
@@ -92,7 +92,7 @@ impl Workers {
         self.tasks.values().any(|other| other == task)
     }
 
-    /// Counts one more try to give up a task; false when there were enough.
+    /// Counts one more try to give up a task; false after the last.
     fn may_give_up(&mut self, task: &TaskId) -> bool {
         let tries = self.given_up.entry(task.clone()).or_default();
         *tries += 1;
@@ -109,7 +109,7 @@ impl Workers {
         while self.running.join_next().await.is_some() {}
     }
 
-    /// What is at work, for adding up what it uses.
+    /// The running attempts, for adding up their usage.
     pub(super) fn at_work(&self) -> Vec<AtWork<'_>> {
         self.live
             .values()
@@ -119,7 +119,7 @@ impl Workers {
 }
 
 impl Engine {
-    /// Takes a worker in, with what it is stopped by and what it uses.
+    /// Adds a worker, with its stop order and its meter.
     pub(super) fn enter(
         &mut self,
         spec: TaskSpec,
@@ -134,7 +134,7 @@ impl Engine {
         (self.workers.enter(spec, attempt, meter.clone()), meter)
     }
 
-    /// Adopts workers that another engine began.
+    /// Adopts workers that another engine started.
     pub(crate) fn adopt_all(&mut self, inherited: Inherited) {
         for (claim, record) in inherited {
             self.adopt(claim, record);
@@ -147,8 +147,8 @@ impl Engine {
         self.workers.spawn(task, worker::adopt(self.ctx.clone(), claim, record, stop, meter));
     }
 
-    /// A claim that is ours and that no worker has would stay for as long as this engine lives, and so might its agent.
-    /// After a few tries it does: then the next engine finds it.
+    /// A claim of ours without a worker would stay for as long as this engine lives, and so might its agent. After a
+    /// few tries it is left: then the next engine finds it.
     pub(super) async fn give_up_unsettled(&mut self) -> Result<(), EngineError> {
         for (task, why) in std::mem::take(&mut self.workers.unsettled) {
             self.ctx.say(format!("{task}: its worker ended before it was settled: {why}"));
