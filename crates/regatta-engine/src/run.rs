@@ -1,4 +1,4 @@
-//! A run from its plan to its end: open a session, take over what a dead run left, enqueue, let the engine work.
+//! A run from its plan to its end: opens a session, takes over what a dead run left, queues the tasks, runs the engine.
 
 mod repeats;
 
@@ -30,20 +30,20 @@ use crate::session::{SILENCE, is_judged_by_beats, is_over, keep_alive, this_node
 use crate::worker::{self, Stop};
 use crate::{clock, crew, failpoint, keeping, leftovers};
 
-/// An engine that was cut off has so long to end its workers by itself.
+/// How long a cut-off engine may take to end its workers by itself.
 const CUT_OFF: Duration = Duration::from_secs(60);
 
-/// What is to be run.
+/// What to run.
 pub struct RunRequest {
-    /// For people who find this run's session: `run plan.md`.
+    /// The description of this run's session for users: `run plan.md`.
     pub what: String,
     /// The tasks, in the order of the plan.
     pub tasks: Vec<TaskSpec>,
-    /// How much at once.
+    /// How much may run at once.
     pub limits: Limits,
 }
 
-/// Runs `request` to its end. The queue is named after the session, so that nobody mixes two runs up.
+/// Runs `request` to its end. The queue is named after the session, so that two runs are never mixed up.
 pub async fn run(
     ctx: Arc<Context>,
     request: RunRequest,
@@ -53,7 +53,7 @@ pub async fn run(
     in_session(&ctx, SessionKind::Run, &what, |cut_off| run_in_session(&ctx, request, orders, cut_off)).await
 }
 
-/// Does `work` inside a session of its own, with its beats.
+/// Does `work` inside its own session, with its beats.
 pub(crate) async fn in_session<F, Fut>(
     ctx: &Arc<Context>,
     kind: SessionKind,
@@ -85,15 +85,15 @@ where
     };
     let _ = end.send(true);
     let _ = beats.await;
-    // Workers may live on under their shims, after an error or because that was wanted: then the session stays, and
-    // whoever comes next adopts them.
+    // Workers may live on under their shims, after an error or on request: then the session stays, and the next engine
+    // adopts them.
     if matches!(result, Ok(Ended::Settled | Ended::Interrupted)) {
         until_answered(|| ctx.services.store.close_session(&ctx.services.session, clock::now())).await?;
     }
     result
 }
 
-/// Why this session was lost, a while after that: whoever could end by itself has ended by then.
+/// Why this session was lost, some time after that: what could end by itself has ended by then.
 async fn cut_off_for_long(mut cut_off: watch::Receiver<Option<String>>) -> String {
     loop {
         let why = cut_off.borrow_and_update().clone();
@@ -115,11 +115,11 @@ async fn run_in_session(
 ) -> Result<Ended, EngineError> {
     let ours: BTreeSet<TaskId> = request.tasks.iter().map(|spec| spec.id.clone()).collect();
     let last_seq = last_event(ctx).await?;
-    // One start at a time: two runs of one plan that began in the same moment would not see each other.
+    // One start at a time: two runs of one plan that start at the same moment would not see each other.
     let starting = ctx.blocking(|ctx| FileLock::wait(ctx.repository.state_dir.join("start.lock"))).await?;
     let (adopted, asked) = take_over(ctx, &ours, &request.tasks, &mut orders).await?;
     if asked.is_some() {
-        // What was to be adopted lives on, and is whoever's comes next.
+        // The workers to adopt live on, and are left to the next engine.
         return Ok(if adopted.is_empty() { Ended::Interrupted } else { Ended::Left });
     }
     let known = known(ctx, &request.tasks).await?;
@@ -141,7 +141,7 @@ async fn run_in_session(
     Ok(ended)
 }
 
-/// Checkouts of readers and gates that nobody uses any more go; nothing in them is work.
+/// Removes checkouts of readers and gates that are no longer used; nothing in them is work.
 pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     if ctx.settings.options.keep_lanes {
         return;
@@ -159,7 +159,7 @@ pub(crate) async fn tidy_up(ctx: &Arc<Context>) {
     }
 }
 
-/// Lanes of tasks that a dead engine settled and had no time to take away.
+/// Removes lanes of tasks that a dead engine settled without removing them.
 pub(crate) async fn retire_settled(ctx: &Arc<Context>) -> Result<(), EngineError> {
     if ctx.settings.options.keep_lanes {
         return Ok(());
@@ -178,12 +178,12 @@ async fn last_event(ctx: &Context) -> Result<u64, EngineError> {
     Ok(until_answered(|| ctx.services.store.last_seq()).await?)
 }
 
-/// Claims that were taken over, each with what is known of its attempt.
+/// Adopted claims, each with the record of its attempt.
 pub(crate) type Inherited = Vec<(Claim, Attempt)>;
 
 /// Takes over what dead runs of this machine hold of our tasks. A run that resumes adopts their workers; one that
-/// starts over has them stopped and saved first. Other tasks of such a run are adopted too: their agents may be alive.
-/// Also how this run was asked to end meanwhile.
+/// starts over stops them and saves their work first. Other tasks of such a run are adopted too: their agents may be
+/// alive. Also returns how this run was asked to end meanwhile.
 async fn take_over(
     ctx: &Arc<Context>,
     ours: &BTreeSet<TaskId>,
@@ -219,17 +219,17 @@ async fn take_over(
     Ok((adopted, asked))
 }
 
-/// What became of a session whose process cannot be looked up from here.
+/// The state of a session whose process cannot be looked up from here.
 enum Silence {
-    /// It is over.
+    /// It has ended.
     Silent,
-    /// It lives.
+    /// It is alive.
     Beats,
     /// This run was asked to end first.
     NotAwaited(End),
 }
 
-/// Watches a session that only its beats can tell of: one of another pid namespace, or of an older version.
+/// Watches a session that can only be judged by its beats: one of another pid namespace, or of an older version.
 async fn falls_silent(
     ctx: &Context,
     info: &SessionInfo,
@@ -257,7 +257,7 @@ async fn falls_silent(
     }
 }
 
-/// Gates that a dead engine left running are ended: nobody waits for what they say.
+/// Ends gates that a dead engine left running: their results are not needed.
 pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
     let mut alive = until_answered(|| ctx.services.store.sessions()).await?;
     alive.retain(|info| !is_over(info));
@@ -266,13 +266,13 @@ pub(crate) async fn end_dead_gates(ctx: &Context) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Ends sessions of processes that are certainly gone, where `wanted` likes what they hold, and takes their claims and
-/// roles. Their workers live on; whoever inherits has to adopt them.
+/// Ends sessions of processes that have certainly ended, if `wanted` accepts what they hold, and takes their claims and
+/// roles. Their workers live on; the heir has to adopt them.
 pub(crate) async fn inherit(
     ctx: &Arc<Context>,
     wanted: impl Fn(&[Claim]) -> bool,
 ) -> Result<Inherited, EngineError> {
-    // What a member held has no worker that could be adopted: it is back in its queue.
+    // What a member held has no worker to adopt: it is back in its queue.
     until_answered(|| crew::bury(ctx.services.store.as_ref())).await?;
     let mut inherited = BTreeSet::new();
     for info in until_answered(|| ctx.services.store.sessions()).await? {
@@ -302,8 +302,9 @@ pub(crate) async fn inherit(
     Ok(claims)
 }
 
-/// Ends sessions of processes that are certainly gone and hold no task: a role that one of them still has, the train's for
-/// example, is free then. Those that hold tasks may have agents alive, and are left to whoever adopts them.
+/// Ends sessions of processes that have certainly ended and hold no task: a role that one of them still has, for
+/// example the train's, becomes free. Those that hold tasks may have live agents, and are left to an engine that adopts
+/// them.
 pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
     for info in until_answered(|| ctx.services.store.sessions()).await? {
         if info.session == ctx.services.session || !is_over(&info) {
@@ -322,8 +323,8 @@ pub(crate) async fn end_idle_dead(ctx: &Context) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Stops workers, all at the same time, saves their work, and puts their tasks back into their queue. How this run was
-/// asked to end meanwhile; the impatient way cuts the grace short.
+/// Stops workers, all at the same time, saves their work, and queues their tasks again. Returns how this run was asked
+/// to end meanwhile; an urgent request cuts the grace short.
 async fn give_back(
     ctx: &Arc<Context>,
     inherited: Inherited,
@@ -388,7 +389,7 @@ async fn refuse_if_busy(
     }
 }
 
-/// What the store already knows of these tasks.
+/// The stored records of these tasks.
 async fn known(ctx: &Context, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, EngineError> {
     let mut known = Vec::new();
     for spec in tasks {
@@ -401,8 +402,8 @@ async fn known(ctx: &Context, tasks: &[TaskSpec]) -> Result<Vec<TaskRecord>, Eng
     Ok(known)
 }
 
-/// A fresh start gets fresh lanes, and so does work that conflicted; everything in the old ones is saved first.
-/// Cars of an earlier run land first: their work is approved.
+/// A fresh start gets fresh lanes, and so does work that conflicted; everything in the old ones is saved first. Cars of
+/// an earlier run land first: their work is approved.
 async fn prepare_lanes(
     ctx: &Arc<Context>,
     known: &[TaskRecord],
@@ -419,7 +420,7 @@ async fn prepare_lanes(
         }
     }
     for record in known.iter().filter(|_| resume) {
-        // A run that was killed right after one of these was settled had no time to take its lane away.
+        // A run that was killed right after it settled one of these had no time to remove its lane.
         let mode = match record.state {
             TaskState::Landed { .. } => RetireMode::Landed,
             TaskState::Done { .. } => RetireMode::IfClean,
@@ -435,7 +436,7 @@ async fn prepare_lanes(
             let _alone = ctx.blocking(move |ctx| ctx.repository.lanes.alone(&id)).await?;
             let state = until_answered(|| ctx.services.store.task(&task)).await?.state;
             if state.is_busy() {
-                // Somebody took it just now; to enqueue it is refused then.
+                // It was claimed just now; queueing it is then refused.
                 continue;
             }
             ctx.blocking(move |ctx| {

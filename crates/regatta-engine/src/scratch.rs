@@ -1,39 +1,39 @@
-//! Directories that nobody else can guess or enter, and a small repository made from nothing, for the demo.
+//! Private directories with unguessable names, and a small new repository for the demo.
 
 use std::path::{Path, PathBuf};
 
 use crate::git::{GitEnv, GitError, initialise};
 
-/// Why it could not be made.
+/// Why it could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ScratchError {
-    /// Git could not do its part.
+    /// A git operation failed.
     #[error(transparent)]
     Git(#[from] GitError),
     /// A file could not be written.
     #[error("writing {}", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Makes a directory below `base` whose name nobody can guess and which nobody else can enter.
+/// Creates a directory below `base` with an unguessable name that no other user can enter.
 pub fn private_dir(base: &Path, prefix: &str) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the system has random bytes");
     let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let dir = base.join(format!("{prefix}{name}"));
-    // It must not be there yet: a link that somebody put there is not followed.
+    // It must not exist yet: a planted link is not followed.
     std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
     Ok(dir)
 }
 
-/// A private directory that goes when this does.
+/// A private directory that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Passing(PathBuf);
 
@@ -53,7 +53,7 @@ impl Drop for Passing {
     }
 }
 
-/// Makes a repository at `path` with one commit that holds `files`.
+/// Creates a repository at `path` with one commit that contains `files`.
 pub fn scratch_repository(path: &Path, files: &[(&str, &str)]) -> Result<(), ScratchError> {
     for (name, text) in files {
         let file = path.join(name);

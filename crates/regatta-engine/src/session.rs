@@ -1,21 +1,21 @@
-//! This engine's session: its beat, its end, and the judging of others. No wall clock is asked.
+//! This engine's session: its beat, its end, and the judging of others. No wall clock is used.
 //!
-//! Numbers: a beat every 5 s; who has not renewed for 25 s stops its workers; who shows the same beat for 35 s is
-//! expired. 25 s and the kill of a worker fit into 35 s, so no second worker starts beside a live first.
+//! Numbers: a beat every 5 s; an engine that has not renewed for 25 s stops its workers; a session with the same beat
+//! for 35 s is expired. 25 s and the kill of a worker fit into 35 s, so no second worker starts beside a live first.
 //!
-//! **The fence.** It counts from the moment at which the last renewal that was answered was *sent*: whoever judges saw
-//! its effect at that moment at the earliest. It is a timer of its own, so that it fires while a call hangs, and it
-//! ends the process trees itself, so that it waits for nobody. It counts the time its machine was suspended: others
-//! were awake. Who judges others does not count that: they may have been suspended with it, and get the full time.
+//! **The fence.** It counts from the moment at which the last answered renewal was *sent*: a judge saw its effect at
+//! that moment at the earliest. It is a separate timer, so that it fires while a call hangs, and it ends the process
+//! trees itself, so that it waits for nothing. It includes the time its machine was suspended: others were awake. A
+//! judge does not include that time: the others may have been suspended with it, and get the full time.
 //!
 //! **A busy store is no reason.** [`StoreError::Busy`] comes only from a store that is one file on one machine, and
-//! says that somebody else has its lock. While that lasts nobody can write an expiry either, so the fence begins again
-//! when we hear it; and who judges begins again as well, because nobody could renew. Should somebody who was not held
-//! up get in before us and expire us all the same, our next renewal says so; and until then the lane's own lock
-//! ([`process::hold`](crate::process)) keeps a second agent out of the lane: all who could start one are on the same
-//! machine. A call that hangs, and [`StoreError::Unavailable`], move nothing.
+//! means that another process has its lock. While that lasts no process can write an expiry either, so the fence
+//! restarts when we get it; and so does the judging, because no session could renew. If a process that was not blocked
+//! gets in before us and expires us all the same, our next renewal reports it; and until then the lane's own lock
+//! ([`process::hold`](crate::process)) keeps a second agent out of the lane: every process that could start one is on
+//! the same machine. A call that hangs, and [`StoreError::Unavailable`], restart nothing.
 //!
-//! **Who is dead.** Certainly so: a process that is looked up where its pid means the same as here, see
+//! **Who is dead.** Certainly dead is only a process that is looked up where its pid has the same meaning as here, see
 //! [`Identity::life`]. All others are judged by their beats alone, whatever their machine is called.
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,16 +32,16 @@ use crate::clock;
 use crate::crew::MemberWatch;
 use crate::process::{Identity, Life, kill_every_tree};
 
-/// How often, and after how long.
+/// The intervals and limits.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
-    /// Between two beats.
+    /// Interval between two beats.
     beat: Duration,
-    /// A renewal that has no answer by then is sent again. Longer than a busy store takes to say so.
+    /// After this long without an answer a renewal is sent again. Longer than a busy store takes to answer.
     answer: Duration,
-    /// Not renewed for so long, and workers are stopped.
+    /// After this long without a renewal, workers are stopped.
     fence: Duration,
-    /// The same beat for so long, and the session is taken for dead.
+    /// A session with the same beat for this long is considered dead.
     judge: Duration,
 }
 
@@ -52,21 +52,21 @@ const TIMING: Timing = Timing {
     judge: Duration::from_secs(35),
 };
 
-/// A session that shows the same beat for so long, to one that has just begun to look, is taken for dead.
+/// How long a process that has just started to watch must see the same beat before it considers a session dead.
 pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
 /// The fence looks at its clock at least this often: timers of the runtime stand still while the machine is suspended.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
-/// A renewal that a busy store refused is tried again so soon.
+/// How soon a renewal refused by a busy store is retried.
 const AGAIN: Duration = Duration::from_millis(200);
-/// A store that was busy for so long is mentioned.
+/// How long a store must be busy before that is reported.
 const MENTION: Duration = Duration::from_secs(12);
 
-/// Who this process is, for those who find its session.
+/// The identity of this process, for its session.
 pub fn this_node(kind: SessionKind, what: &str) -> std::io::Result<NodeInfo> {
     Ok(node_of(Identity::current()?, kind, what))
 }
 
-/// A process of this machine, for those who find its session.
+/// The identity of a process on this machine, for its session.
 pub fn node_of(process: Identity, kind: SessionKind, what: &str) -> NodeInfo {
     NodeInfo {
         node: node_name(),
@@ -91,13 +91,13 @@ pub(crate) fn identity_of(info: &NodeInfo) -> Identity {
     }
 }
 
-/// This machine's name, for people. It decides nothing.
+/// This machine's name, for display. No decision depends on it.
 pub fn node_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Whether the process behind a session is certainly gone. `false` where that cannot be told from here, and where no
-/// process stands for it.
+/// Whether the process of a session has certainly ended. `false` if that cannot be determined from here, and if the
+/// session has no process.
 pub fn is_certainly_dead(info: &NodeInfo) -> bool {
     !info.is_by_beats() && identity_of(info).is_dead()
 }
@@ -107,24 +107,24 @@ fn is_seen(info: &NodeInfo) -> bool {
     !info.is_by_beats() && identity_of(info).life() != Life::Unknown
 }
 
-/// Sessions that this process has seen silent for long enough, with the beat they showed.
+/// Sessions that this process has seen silent for long enough, with their beat.
 static SILENT: Mutex<BTreeMap<SessionId, Beat>> = Mutex::new(BTreeMap::new());
 
-/// Set when somebody was added to them.
+/// Set when one was added to them.
 static SILENCE_IS_NEW: AtomicBool = AtomicBool::new(false);
 
-/// Whether another session was seen silent for too long since the last time this was asked.
+/// Whether another session was found silent for too long since the last call.
 pub(crate) fn silence_is_new() -> bool {
     SILENCE_IS_NEW.swap(false, Ordering::SeqCst)
 }
 
-/// Whether a session is over: its process is certainly gone, or this process has watched it be silent for long enough.
+/// Whether a session is over: its process has certainly ended, or this process has seen it silent for long enough.
 pub(crate) fn is_over(info: &SessionInfo) -> bool {
     let silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
     is_certainly_dead(&info.node) || silent.get(&info.session) == Some(&info.beat)
 }
 
-/// Whether only its beats can tell if it lives.
+/// Whether only its beats can show if it is alive.
 pub(crate) fn is_judged_by_beats(info: &SessionInfo) -> bool {
     !is_seen(&info.node) && !is_over(info)
 }
@@ -135,8 +135,8 @@ fn is_of_this_machine(node: &NodeInfo) -> bool {
     node.boot_id == here.boot_id || (here.machine.is_some() && node.machine == here.machine)
 }
 
-/// Beats until `ended` says so, and judges the others meanwhile. Sets `lost` when this session is gone, after all
-/// process trees of this engine were killed.
+/// Beats until `ended`, and judges the others meanwhile. Sets `lost` when this session is gone, after all process trees
+/// of this engine were killed.
 pub(crate) async fn keep_alive(
     store: Arc<dyn Store>,
     session: SessionId,
@@ -164,12 +164,12 @@ async fn keep_alive_by(
         }
         _ = ended.changed() => return,
     };
-    // At once, and not by whoever waits for the store.
+    // At once, and not by code that may wait for the store.
     end_trees();
     let _ = lost.send(Some(why));
 }
 
-/// Beats and judges for as long as it may; then why not any more.
+/// Beats and judges for as long as possible; then returns why it stopped.
 async fn beat(
     timing: &Timing,
     store: Arc<dyn Store>,
@@ -208,7 +208,7 @@ async fn beat(
                 }
                 continue;
             }
-            // It cannot be written to any more, however long one waits.
+            // It can never be written again, however long we wait.
             Ok(Err(error @ StoreError::Corrupt(_))) => {
                 return format!("{error}; its agents were ended, and what they made is in their lanes");
             }
@@ -217,14 +217,14 @@ async fn beat(
         let Ok(Ok(sessions)) = tokio::time::timeout(timing.answer, store.sessions()).await else { continue };
         for dead in judge.judge(timing.judge, &session, sessions, Instant::now()) {
             if is_of_this_machine(&dead.node) {
-                // What it started may be alive here: whoever needs it adopts it.
+                // Its workers may be alive here: an engine that needs its tasks adopts them.
                 let mut silent = SILENT.lock().unwrap_or_else(PoisonError::into_inner);
                 if silent.insert(dead.session, dead.beat) != Some(dead.beat) {
                     SILENCE_IS_NEW.store(true, Ordering::SeqCst);
                 }
                 continue;
             }
-            // Somebody may have been faster, or it lives after all: both are fine.
+            // Another process may have been faster, or it is alive after all: both are fine.
             let expired = store.expire_session(&dead.session, dead.beat, None, clock::now());
             let _ = tokio::time::timeout(timing.answer, expired).await;
         }
@@ -232,7 +232,7 @@ async fn beat(
     }
 }
 
-/// When the last renewal that was answered had been sent, by a clock that goes on while the machine is suspended.
+/// When the last answered renewal was sent, by a clock that continues while the machine is suspended.
 struct Fence {
     after: Duration,
     /// In milliseconds since the machine's start.
@@ -244,12 +244,12 @@ impl Fence {
         Self { after, sent: AtomicU64::new(millis(now)) }
     }
 
-    /// What was sent then was answered.
+    /// Records that the renewal sent then was answered.
     fn heard(&self, sent: Duration) {
         self.sent.fetch_max(millis(sent), Ordering::SeqCst);
     }
 
-    /// How long until others may take this session for dead soon.
+    /// The time left until others may soon consider this session dead.
     fn left(&self, now: Duration) -> Duration {
         let sent = Duration::from_millis(self.sent.load(Ordering::SeqCst));
         self.after.saturating_sub(now.saturating_sub(sent))
@@ -277,9 +277,9 @@ struct Judge {
 }
 
 impl Judge {
-    /// Those that have shown the same beat for `silence` and whose processes cannot be looked up from here. What died
-    /// where it can be looked up is left to `--resume` and to the next daemon, which adopt its workers; what lives
-    /// there, stopped by somebody perhaps, is alive.
+    /// Sessions that have shown the same beat for `silence` and whose processes cannot be looked up from here. A dead
+    /// process that can be looked up is left to `--resume` and to the next daemon, which adopt its workers; a live one,
+    /// perhaps stopped, is alive.
     fn judge(
         &mut self,
         silence: Duration,
@@ -290,7 +290,7 @@ impl Judge {
         self.seen.retain(|session, _| sessions.iter().any(|info| info.session == *session));
         sessions
             .into_iter()
-            // Members have leases of their own.
+            // Members have their own leases.
             .filter(|info| info.session != *own && !info.node.is_member())
             .filter(|info| {
                 let seen = self.seen.entry(info.session.clone()).or_insert((info.beat, now));
@@ -353,7 +353,7 @@ mod tests {
         assert!(at(0, &[("own", 1), ("a", 7), ("b", 7)]).is_empty());
         assert!(at(30, &[("own", 1), ("a", 7), ("b", 8)]).is_empty());
         assert_eq!(at(36, &[("own", 1), ("a", 7), ("b", 8)]), ["a"]);
-        // A judge that has just started gives everybody the full time.
+        // A judge that has just started gives all sessions the full time.
         assert_eq!(at(66, &[("b", 8), ("c", 1)]), ["b"]);
     }
 
@@ -363,7 +363,7 @@ mod tests {
         let renamed = NodeInfo { node: "renamed-by-dhcp".into(), ..own.clone() };
         assert!(!is_certainly_dead(&renamed));
         assert!(is_certainly_dead(&NodeInfo { starttime: own.starttime + 1, ..renamed.clone() }));
-        // The same name says nothing: another machine, another pid namespace, a record that tells neither.
+        // The same name proves nothing: another machine, another pid namespace, or a record without either.
         let gone = NodeInfo { starttime: own.starttime + 1, ..own.clone() };
         for node in [
             NodeInfo { boot_id: "another".into(), machine: Some("another".into()), ..gone.clone() },
@@ -376,7 +376,7 @@ mod tests {
         assert!(is_certainly_dead(&earlier), "what ran before this machine was started again is gone");
     }
 
-    /// A store whose renewals fare as told, and how a session on it ends.
+    /// A store with given behaviour of renewals, and how a session on it ends.
     struct Scene {
         store: Arc<Faulty<SqliteStore>>,
         session: SessionId,
@@ -443,10 +443,10 @@ mod tests {
         let fence = Fence::new(Duration::from_secs(25), Duration::from_secs(100));
         fence.heard(Duration::from_secs(105));
         assert_eq!(fence.left(Duration::from_secs(129)), Duration::from_secs(1));
-        // One that was sent before does not move it back.
+        // A renewal sent earlier does not move it back.
         fence.heard(Duration::from_secs(103));
         assert_eq!(fence.left(Duration::from_secs(129)), Duration::from_secs(1));
-        // Answers that take nearly as long as the fence do not keep a session alive for ever.
+        // Answers that take nearly as long as the fence do not keep a session alive forever.
         let mut scene = Scene::new().await;
         scene.store.renewals(Renewals::Late(QUICK.answer * 2));
         scene.lost.changed().await.unwrap();

@@ -1,10 +1,10 @@
-//! What is suspected of a running attempt, as the event log has it.
+//! The suspicions about a running attempt, from the event log.
 
 use regatta_core::id::TaskId;
 use regatta_core::suspicion::{Suspicion, note};
 use regatta_store::{Result, Store};
 
-/// How many events are read at once.
+/// Number of events read at once.
 const EVENTS_AT_ONCE: usize = 1000;
 
 /// The suspicions about an attempt that still hold.

@@ -1,6 +1,6 @@
-//! The words in which messages are put, and how a project says them otherwise.
+//! The texts of messages, and how a project replaces them.
 //!
-//! A file `.regatta/templates/<name>.md` takes the place of the text that is built in.
+//! A file `.regatta/templates/<name>.md` replaces the built-in text.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use regatta_core::part::Link;
 use regatta_core::time::Timestamp;
 use regatta_store::{Message, MessageKind};
 
-/// A text that a project may say otherwise.
+/// A text that a project may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// How an agent is told of one message.
+    /// How one message is presented to an agent.
     Message,
-    /// What is sent to those who are asked for help.
+    /// What is sent to members who are asked for help.
     Help,
-    /// What is sent about a task that was completed.
+    /// What is sent about a completed task.
     Report,
-    /// What a planner is told.
+    /// The prompt of a planner.
     Plan,
-    /// What the builder of a chain is told.
+    /// The prompt of a chain's builder.
     Build,
-    /// What a verifier is told, where it is an agent.
+    /// The prompt of a verifier, if it is an agent.
     Verify,
-    /// What a reviewer is told.
+    /// The prompt of a reviewer.
     Review,
-    /// What an accepter is told.
+    /// The prompt of an accepter.
     Accept,
-    /// What a builder is told about work that comes back.
+    /// The follow-up to a builder whose work is sent back.
     Feedback,
 }
 
@@ -39,24 +39,24 @@ pub enum TemplateFault {
     /// It cannot be read.
     #[error("reading {}", path.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// Something in it is wrong.
+    /// It has a mistake.
     #[error("{}: {error}", path.display())]
     Wrong {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What, and where.
+        /// The mistake and its line.
         error: TemplateError,
     },
 }
 
 impl Text {
-    /// All of them.
+    /// All texts.
     pub const ALL: [Text; 9] = [
         Text::Message,
         Text::Help,
@@ -69,7 +69,7 @@ impl Text {
         Text::Feedback,
     ];
 
-    /// What the agent of a link is told.
+    /// The prompt of a link's agent.
     pub fn of_link(link: Link) -> Self {
         match link {
             Link::Verify => Text::Verify,
@@ -93,7 +93,7 @@ impl Text {
         }
     }
 
-    /// The variables that may stand in it.
+    /// The variables that it may use.
     pub fn variables(self) -> &'static [&'static str] {
         match self {
             Text::Message => &["id", "from", "to", "kind", "at", "reply_to", "text"],
@@ -108,7 +108,7 @@ impl Text {
         }
     }
 
-    /// What is said where the project says nothing else.
+    /// The built-in text.
     pub fn built_in(self) -> &'static str {
         match self {
             Text::Message => "Message {{id}} from {{from}} ({{kind}}):\n{{text}}\n",
@@ -123,12 +123,12 @@ impl Text {
         }
     }
 
-    /// Where a project says it otherwise.
+    /// The file in which a project replaces it.
     pub fn file(self, state_dir: &Path) -> PathBuf {
         state_dir.join("templates").join(format!("{}.md", self.name()))
     }
 
-    /// The project's own, or what is built in.
+    /// The project's own template, or the built-in one.
     pub fn load(self, state_dir: &Path) -> Result<Template, TemplateFault> {
         let path = self.file(state_dir);
         match std::fs::read_to_string(&path) {
@@ -140,13 +140,13 @@ impl Text {
         }
     }
 
-    /// What is built in.
+    /// The built-in template.
     pub fn standard(self) -> Template {
         Template::parse(self.built_in(), self.variables()).expect("what is built in is right")
     }
 }
 
-/// One message in the words of `template`.
+/// One message, rendered with `template`.
 pub fn message(template: &Template, message: &Message) -> String {
     let kind = match message.kind {
         MessageKind::Direct => "to you",

@@ -1,8 +1,8 @@
-//! What of a repository its user trusts.
+//! What its user trusts in a repository.
 //!
 //! Invariant: a repository's content runs only after its user agreed. The record is kept with the user's own state,
-//! outside every repository: neither a clone, nor an archive, nor a commit of an agent brings it along. It names the
-//! state directory that this user's Regatta made, the git settings and hooks that were trusted last, and the parts of
+//! outside every repository: neither a clone, nor an archive, nor a commit of an agent contains it. It names the state
+//! directory that this user's Regatta created, the git settings and hooks that were trusted last, and the parts of
 //! `regatta.yaml` that run something.
 
 mod home;
@@ -16,7 +16,7 @@ use crate::scratch::Passing;
 
 pub use record::{Book, FileTrust, Section};
 
-/// Why something of a repository is not used.
+/// Why something in a repository is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The user has not agreed to it, or it must never be used.
@@ -27,7 +27,7 @@ pub enum TrustError {
         /// What to do about it.
         hint: String,
     },
-    /// There is no place for the user's own state.
+    /// There is no directory for the user's own state.
     #[error("{0}")]
     NoHome(String),
     /// Git or the file system failed.
@@ -35,32 +35,32 @@ pub enum TrustError {
     Git(#[from] GitError),
 }
 
-/// What may be done with the git settings that are found.
+/// What the git settings are needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Something new starts: differences are refused.
     Start,
-    /// Something that runs goes on: what was trusted before is used, whatever changed.
+    /// Something running continues: what was trusted before is used, whatever changed.
     Continue,
-    /// Somebody looks: as [`Purpose::Continue`], and nothing is recorded.
+    /// Only for display: like [`Purpose::Continue`], and nothing is recorded.
     Look,
 }
 
-/// The git settings to work with, and what differs from them now.
+/// The git settings to use, and what differs from them now.
 #[derive(Debug)]
 pub struct InForce {
     /// What Regatta's own git obeys.
     pub snapshot: TrustSnapshot,
-    /// What is different in the repository, and is not obeyed.
+    /// Differences in the repository that are not obeyed.
     pub ignored: Vec<Difference>,
 }
 
-/// The git settings that are trusted. At the first use of a repository those that are found are trusted and recorded:
-/// the user's own git obeys them too, and no clone brings any. Later only [`adopt_git`] changes them.
+/// The trusted git settings. At the first use of a repository the existing settings are trusted and recorded: the
+/// user's own git obeys them too, and no clone contains any. Later only [`adopt_git`] changes them.
 pub fn git(repo: &Repo, purpose: Purpose) -> Result<InForce, TrustError> {
     let mut book = Book::open(repo)?;
     let Some(snapshot) = book.snapshot(repo)? else {
-        // One that is damaged or taken back is not replaced by whatever is found.
+        // A damaged or revoked snapshot is not replaced by the current settings.
         if book.knows_repository() && purpose == Purpose::Start {
             return Err(TrustError::Refused {
                 message: "your record of the git settings you trust is damaged, or you took it back"
@@ -76,7 +76,7 @@ pub fn git(repo: &Repo, purpose: Purpose) -> Result<InForce, TrustError> {
     };
     let ignored = snapshot.changed_since()?;
     match (ignored.is_empty(), purpose) {
-        // Settings that run nothing may change: who commits, line ends, colours.
+        // Settings that run nothing may change: the committer, line endings, colours.
         (true, Purpose::Start) => {
             let fresh = TrustSnapshot::take(repo)?;
             if fresh.digest() != snapshot.digest() {
@@ -89,7 +89,7 @@ pub fn git(repo: &Repo, purpose: Purpose) -> Result<InForce, TrustError> {
     }
 }
 
-/// A repository to look at: where its state directory is not there, or may not be used, nothing is written into it.
+/// A repository for display only: if its state directory is missing, or may not be used, nothing is written into it.
 #[derive(Debug)]
 pub struct Aside {
     repo: Repo,
@@ -97,7 +97,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Of this repository.
+    /// For this repository.
     pub fn of(repo: &Repo) -> Result<Self, TrustError> {
         if let state_dir::StateDirStanding::Ours = state_dir::standing(repo)? {
             return Ok(Self { repo: repo.clone(), _dir: None });
@@ -107,24 +107,24 @@ impl Aside {
         Ok(Self { repo, _dir: Some(dir) })
     }
 
-    /// The git settings that are trusted, and what differs from them.
+    /// The trusted git settings, and what differs from them.
     pub fn git(&self) -> Result<InForce, TrustError> {
         git(&self.repo, Purpose::Look)
     }
 
-    /// The git settings that are found.
+    /// The current git settings.
     pub fn found(&self) -> Result<TrustSnapshot, TrustError> {
         Ok(TrustSnapshot::take(&self.repo)?)
     }
 
-    /// Where the content of a file came from.
+    /// The origin of a file's content.
     pub fn file_origin(&self, file: &Path, content: &[u8]) -> Result<FileOrigin, TrustError> {
         let work = Work::new(&self.repo, self.git()?.snapshot);
         Ok(work.file_origin(file, content)?)
     }
 }
 
-/// Trusts the git settings and hooks that are there now.
+/// Trusts the current git settings and hooks.
 pub fn adopt_git(repo: &Repo) -> Result<(), TrustError> {
     let snapshot = TrustSnapshot::take(repo)?;
     Book::open(repo)?.keep_snapshot(repo, &snapshot)
@@ -141,7 +141,7 @@ fn changed(differences: &[Difference]) -> TrustError {
     }
 }
 
-/// The names of what differs, for one sentence.
+/// The names of the differences, for one sentence.
 pub fn names(differences: &[Difference]) -> String {
     const MANY: usize = 12;
     let mut names: Vec<&str> = differences.iter().take(MANY).map(|one| one.what.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The name of a state: what users, queries and counts call it, and the groups of states that decisions are made by.
+//! The name of a state as users, queries and counts use it, and the groups of states that decisions depend on.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a state, without the facts in it.
+/// The name of a state, without its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateName {
@@ -14,30 +14,30 @@ pub enum StateName {
     Pending,
     /// A node prepares its lane.
     Claimed,
-    /// Its agent runs.
+    /// Its agent is running.
     Running,
-    /// Evidence is gathered.
+    /// Evidence is collected.
     Judging,
     /// In the train.
     Landing,
     /// Good, with nothing to land.
     Done,
-    /// On the target branch.
+    /// Landed on the target branch.
     Landed,
-    /// Given up.
+    /// Failed for good.
     Failed,
-    /// Called off.
+    /// Cancelled.
     Cancelled,
-    /// Something it depends on will not come.
+    /// A dependency failed or was cancelled.
     Skipped,
     /// Waiting for a time.
     Parked,
-    /// Waiting for a person.
+    /// Waiting for a user.
     Blocked,
 }
 
 impl StateName {
-    /// All of them, in the order of a task's life.
+    /// All names, in the order of a task's life.
     pub const ALL: [StateName; 12] = [
         StateName::Pending,
         StateName::Claimed,
@@ -53,7 +53,7 @@ impl StateName {
         StateName::Blocked,
     ];
 
-    /// The word, exactly as users see it.
+    /// The name exactly as users see it.
     pub const fn as_str(self) -> &'static str {
         match self {
             StateName::Pending => "pending",
@@ -71,7 +71,7 @@ impl StateName {
         }
     }
 
-    /// The place in a task's life.
+    /// Its position in a task's life.
     pub const fn place(self) -> usize {
         self as usize
     }
@@ -93,12 +93,12 @@ impl StateName {
         })
     }
 
-    /// Meets a dependency: landed, or done where nothing is to land.
+    /// Meets a dependency: landed, or done with nothing to land.
     pub const fn is_met(self) -> bool {
         matches!(self, StateName::Done | StateName::Landed)
     }
 
-    /// Will never meet a dependency unless somebody brings it back.
+    /// Will never meet a dependency unless it is revived.
     pub const fn is_dead(self) -> bool {
         matches!(self, StateName::Failed | StateName::Cancelled | StateName::Skipped)
     }

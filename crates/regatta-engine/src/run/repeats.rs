@@ -1,4 +1,4 @@
-//! Whether a run would repeat what an earlier one has done, or start over what one has left at work.
+//! Whether a run would repeat what an earlier one has done, or start over what one has left running.
 
 use regatta_core::report::landed_as;
 use regatta_core::spec::TaskSpec;
@@ -7,20 +7,21 @@ use regatta_store::{SessionInfo, Store, StoreError, TaskRecord};
 
 use crate::persist::until_answered;
 
-/// At most this many tasks are named.
+/// Maximum number of tasks named.
 const NAMED: usize = 5;
 
-/// What earlier runs have made of some tasks.
+/// What earlier runs did with some tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {
-    /// What is done, landed or at work, each in a few words.
+    /// What is done, landed or running, each in a few words.
     done: Vec<String>,
-    /// How many others there are.
+    /// The number of other tasks.
     pub unfinished: usize,
 }
 
 impl Earlier {
-    /// Looks. Where a session that may be `alive` has one of them, that is another refusal, and nothing is found here.
+    /// Checks the tasks. If a session that may be `alive` holds one of them, that is refused elsewhere, and nothing is
+    /// returned here.
     pub async fn look(
         store: &dyn Store,
         tasks: &[TaskSpec],
@@ -45,7 +46,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Why these tasks are not for a run that neither resumes nor repeats, in a sentence.
+    /// Why a run that neither resumes nor repeats refuses these tasks, in a sentence.
     pub fn refusal(&self) -> Option<String> {
         let mut named: Vec<String> = self.done.iter().take(NAMED).cloned().collect();
         match self.done.len() - named.len() {

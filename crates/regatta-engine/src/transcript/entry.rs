@@ -1,59 +1,59 @@
-//! One thing worth reading, before anybody has painted it.
+//! One entry of a transcript, before it is coloured.
 
 use serde::Serialize;
 
-/// What a part of an entry means. Nothing is told by it alone.
+/// The meaning of a part of an entry. Nothing is expressed by it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tone {
-    /// The agent's own words.
+    /// The agent's own text.
     Plain,
-    /// Beside the point.
+    /// Secondary.
     Dim,
-    /// Went well.
+    /// Success.
     Good,
-    /// Went wrong.
+    /// Failure.
     Bad,
-    /// Waits, or is doubtful.
+    /// Waiting, or doubtful.
     Wait,
-    /// Is under way.
+    /// In progress.
     Busy,
 }
 
-/// How an entry wants to be laid out.
+/// The layout of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// Paragraphs, as they were said.
+    /// Paragraphs, as written.
     Words,
-    /// One line, cut where there is no room.
+    /// One line, cut if there is no room.
     Line,
-    /// One line, or more where there is no room.
+    /// One line, wrapped if there is no room.
     Wrapped,
-    /// Lines of a change, each behind ` `, `-` or `+`.
+    /// Lines of a change, each prefixed with ` `, `-` or `+`.
     Diff,
 }
 
-/// One thing worth reading. Its texts are somebody else's: not masked, not cleaned.
+/// One entry. Its texts come from others: not masked, not cleaned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// How it wants to be laid out.
+    /// Its layout.
     pub shape: Shape,
-    /// How far it is moved in: what belongs to a call stands below it, what a sub-agent does below that.
+    /// Its indentation: what belongs to a call is below it, what a sub-agent does below that.
     pub indent: usize,
-    /// An empty line stands before it.
+    /// Whether an empty line comes before it.
     pub gap: bool,
-    /// What it begins with; empty for words and changes.
+    /// Its first character; empty for text and changes.
     pub glyph: &'static str,
-    /// What the glyph means.
+    /// The meaning of the glyph.
     pub tone: Tone,
-    /// The tool, where there is one.
+    /// The tool, if there is one.
     pub name: String,
     /// The text itself.
     pub text: String,
-    /// What is known beside it: how long it took, what became of a file.
+    /// Further facts: how long it took, what happened to a file.
     pub note: String,
-    /// Lines of a change that are not in `text`.
+    /// The number of lines of a change that are not in `text`.
     pub more: u32,
 }
 
@@ -96,7 +96,7 @@ impl Entry {
         Self { indent: self.indent + usize::from(below), ..self }
     }
 
-    /// Whether a reader would call it the same again: times and gaps aside.
+    /// Whether a reader would consider it a repetition: times and gaps aside.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (self.shape, self.indent, self.glyph) == (other.shape, other.indent, other.glyph)
             && (&self.name, &self.text, self.more) == (&other.name, &other.text, other.more)

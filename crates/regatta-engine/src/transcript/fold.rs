@@ -1,11 +1,11 @@
-//! The same again is counted, not shown.
+//! Counts repetitions instead of showing them.
 
 use super::entry::{Entry, Tone};
 
 /// Holds back what repeats the entry before, or the call before with its end.
 #[derive(Debug, Default)]
 pub(super) struct Fold {
-    /// What was shown last: an entry, and the end of the call where it is one.
+    /// What was shown last: an entry, and its end if it is a call.
     last: Option<(Entry, Option<Entry>)>,
     times: u32,
     /// A call that begins like the last one; whether it ends like it is not known yet.
@@ -13,7 +13,7 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// Shows `entry`, or counts it. `closes` is for the end of a call.
+    /// Shows `entry`, or counts it. `closes` marks the end of a call.
     pub(super) fn put(&mut self, entry: Entry, closes: bool, shown: &mut Vec<Entry>) {
         if let Some(held) = self.held.take() {
             let end = self.last.as_ref().and_then(|(_, end)| end.as_ref());
@@ -36,7 +36,7 @@ impl Fold {
         }
     }
 
-    /// Tells how often the last was repeated, and what is held back.
+    /// Adds how often the last entry was repeated, and what is held back.
     pub(super) fn flush(&mut self, shown: &mut Vec<Entry>) {
         if self.times > 1 {
             let (indent, times) = (self.last.as_ref().map_or(0, |(entry, _)| entry.indent), self.times);

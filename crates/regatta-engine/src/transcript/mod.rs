@@ -1,7 +1,7 @@
-//! What an agent said and did, for people: its events in, [`Entry`]s out, one for each thing worth reading.
+//! What an agent said and did, for display: takes its events, returns [`Entry`]s, one for each thing worth reading.
 //!
 //! Pure and streaming: the same events give the same entries, however long the log is, in bounded memory. Nothing here
-//! knows a terminal: whoever shows an entry masks it, cleans it, wraps it and paints it.
+//! knows a terminal: the code that shows an entry masks, cleans, wraps and colours it.
 
 mod entry;
 mod fold;
@@ -16,11 +16,11 @@ use regatta_core::time::human;
 
 use crate::agents::{AgentEvent, FileChange};
 
-/// Calls of tools that are remembered until they end.
+/// Maximum number of open tool calls that are remembered.
 const MAX_OPEN: usize = 256;
-/// Lines shown of the change to one file.
+/// Maximum number of lines shown of the change to one file.
 const MAX_DIFF: usize = 16;
-/// A call that took less is told without its time.
+/// A shorter call is shown without its duration.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 /// Turns the events of one attempt into entries.
@@ -29,11 +29,11 @@ pub struct Transcript {
     /// The agent is a program whose lines are shown as they are.
     plain: bool,
     open: BTreeMap<String, Call>,
-    /// The call whose line was the last one.
+    /// The call that was shown last.
     latest: String,
-    /// The last thing it said: agents repeat it as their result.
+    /// Its last message: agents repeat it as their result.
     said: String,
-    /// The tool that was refused just now.
+    /// The tool that was just refused.
     refused: Option<String>,
     fold: Fold,
     after: After,
@@ -57,12 +57,12 @@ enum After {
 }
 
 impl Transcript {
-    /// Begins; `plain` where the agent is a program whose lines are shown as they are.
+    /// Starts a transcript; `plain` if the agent is a program whose lines are shown as they are.
     pub fn new(plain: bool) -> Self {
         Self { plain, ..Self::default() }
     }
 
-    /// The entries of one event; none for what only counts. `now` is when it came, where that is known.
+    /// The entries of one event; empty for events that only count. `now` is when it came, if known.
     pub fn event(&mut self, event: &AgentEvent, now: Option<Duration>) -> Vec<Entry> {
         let mut entries = Vec::new();
         match event {
@@ -132,7 +132,7 @@ impl Transcript {
         entries
     }
 
-    /// Nothing more comes: what was held back.
+    /// Nothing more comes: returns what was held back.
     pub fn finish(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.fold.flush(&mut entries);
@@ -156,7 +156,7 @@ impl Transcript {
         self.put_as(entry, false, entries);
     }
 
-    /// `closes` is for the last line of a call.
+    /// `closes` marks the last line of a call.
     fn put_as(&mut self, entry: Entry, closes: bool, entries: &mut Vec<Entry>) {
         let gap = self.after == After::Words && !self.plain;
         self.after = After::Deeds;
@@ -164,7 +164,7 @@ impl Transcript {
         self.fold.put(Entry { gap, ..entry }, closes, entries);
     }
 
-    /// The same for entries that were made already.
+    /// The same for existing entries.
     fn all(&mut self, entries: &mut Vec<Entry>) {
         for entry in std::mem::take(entries) {
             self.put(entry, entries);
@@ -181,7 +181,7 @@ impl Transcript {
     ) {
         let is_latest = self.latest == id && !id.is_empty();
         let call = call.unwrap_or(Call { name: "tool".into(), summary: String::new(), sub: false, at: None });
-        // That it was refused was said.
+        // Its refusal was already shown.
         if self.refused.take().is_some_and(|tool| tool == call.name) && failed {
             return;
         }

@@ -44,7 +44,7 @@ fn trouble(kind: &str) -> String {
     }
 }
 
-/// How it ended, and what it took.
+/// How it ended, and what it used.
 pub(super) fn result(event: &AgentEvent) -> String {
     let AgentEvent::Result { ok, turns, cost_usd, tokens_in, tokens_out, denials, .. } = event else {
         return String::new();
@@ -63,7 +63,7 @@ pub(super) fn result(event: &AgentEvent) -> String {
     facts.join(" · ")
 }
 
-/// A number that a person can take in.
+/// A number in short form.
 fn short(n: u64) -> String {
     match n {
         0..10_000 => n.to_string(),

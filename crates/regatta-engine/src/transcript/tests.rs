@@ -2,7 +2,7 @@ use regatta_core::time::Timestamp;
 
 use super::*;
 
-/// Entries as text, to be read: how far in, what it begins with, what it says.
+/// Entries as text: indentation, glyph, text.
 fn shown(entries: &[Entry]) -> Vec<String> {
     let line = |entry: &Entry| {
         let parts = [entry.glyph, &entry.name, &entry.text, &entry.note];
@@ -68,7 +68,7 @@ fn the_same_again_is_counted() {
     assert_eq!(played(&thrice), ["● Bash make", "  ↻ ×3, the same each time"]);
     let thrice = [bad("1"), bad("2"), bad("3")].concat();
     assert_eq!(played(&thrice), ["● Bash make", "  ✕ failed: no rule 2.5s", "  ↻ ×3, the same each time"]);
-    // The third one ends in another way.
+    // The third one ends differently.
     let other = [bad("1"), bad("2"), ok("3"), bad("4")].concat();
     let expected = [
         "● Bash make",
@@ -79,7 +79,7 @@ fn the_same_again_is_counted() {
         "  ✕ failed: no rule 2.5s",
     ];
     assert_eq!(played(&other), expected);
-    // A call that is under way when the log ends is shown.
+    // A call that is still open when the log ends is shown.
     let open = [&bad("1")[..], &[AgentEvent::tool("2", "Bash", "make")]].concat();
     assert_eq!(played(&open), ["● Bash make", "  ✕ failed: no rule 2.5s", "● Bash make"]);
     let unknown = AgentEvent::Unknown { line: "x".into() };

@@ -1,4 +1,4 @@
-//! Where this user's Regatta keeps what belongs to no repository.
+//! The directory for this user's state that belongs to no repository.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -21,7 +21,7 @@ pub(super) fn path(env: &GitEnv) -> Result<PathBuf, TrustError> {
     Ok(state.join("regatta"))
 }
 
-/// The same, made if it is not there, private to this user.
+/// The same, created if it is missing, private to this user.
 pub(super) fn make(env: &GitEnv) -> Result<PathBuf, TrustError> {
     let dir = path(env)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|error| {

@@ -15,50 +15,50 @@ use crate::git::{FileLock, GitError, Repo, TrustSnapshot, absent_is_none, hex, i
 /// What is known about one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// Its git directory, for people and for the check whether it moved.
+    /// Its git directory, for display and to detect a move.
     common_dir: String,
-    /// The number of that directory on its disk.
+    /// The inode of that directory.
     common_inode: u64,
-    /// State directories that this user's Regatta made in it.
+    /// State directories that this user's Regatta created in it.
     #[serde(default)]
     states: Vec<StateMark>,
-    /// The digest of the git settings that are trusted.
+    /// The digest of the trusted git settings.
     #[serde(default)]
     git: Option<String>,
     /// Configuration files, by path.
     #[serde(default)]
     files: BTreeMap<String, FileTrust>,
-    /// The user took back what was trusted: nothing is trusted without a question any more.
+    /// The user revoked the trust: nothing is trusted without asking any more.
     #[serde(default)]
     revoked: bool,
 }
 
-/// A state directory, as it was made.
+/// A state directory, as created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StateMark {
-    /// The number of the directory on its disk.
+    /// The inode of the directory.
     pub(super) inode: u64,
-    /// The random word that is in it, too.
+    /// The random id that is also stored in it.
     pub(super) id: String,
 }
 
-/// What of a configuration file is trusted.
+/// The trusted parts of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileTrust {
-    /// By the name of the setting.
+    /// The sections by the name of the setting.
     pub sections: BTreeMap<String, Section>,
 }
 
 /// One setting that runs something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
-    /// Stands for its value.
+    /// The digest of its value.
     pub digest: String,
-    /// Its value without secrets, for people.
+    /// Its value without secrets, for display.
     pub shown: String,
 }
 
-/// The record of a repository, open.
+/// The opened record of a repository.
 #[derive(Debug)]
 pub struct Book {
     /// The directory of all records.
@@ -69,7 +69,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Reads the record of a repository; an empty one where there is none. Changes nothing on disk.
+    /// Reads the record of a repository; an empty one if there is none. Changes nothing on disk.
     pub fn open(repo: &Repo) -> Result<Self, TrustError> {
         let all = home::path(&repo.env)?.join("repositories");
         let key = key_of(&repo.common_dir);
@@ -80,7 +80,7 @@ impl Book {
         Ok(Self { all, key, record })
     }
 
-    /// Changes the record, beside whoever else does.
+    /// Changes the record, safe against concurrent changes.
     pub(super) fn update<T>(
         &mut self,
         repo: &Repo,
@@ -108,17 +108,17 @@ impl Book {
         self.all.join(&self.key)
     }
 
-    /// Whether something ran in the repository before, or the user spoke about it.
+    /// Whether something ran in the repository before, or the user decided about it.
     pub fn knows_repository(&self) -> bool {
         self.record.git.is_some() || self.record.revoked
     }
 
-    /// Whether the user took back what was trusted.
+    /// Whether the user revoked the trust.
     pub fn was_revoked(&self) -> bool {
         self.record.revoked
     }
 
-    /// The git settings that are trusted.
+    /// The trusted git settings.
     pub(super) fn snapshot(&self, repo: &Repo) -> Result<Option<TrustSnapshot>, GitError> {
         let Some(digest) = &self.record.git else { return Ok(None) };
         TrustSnapshot::load(repo, &self.dir().join("git"), digest)
@@ -131,7 +131,7 @@ impl Book {
             snapshot.save(&dir)?;
             book.record.git = Some(snapshot.digest().to_owned());
             book.record.revoked = false;
-            // Those before are of no use any more; one that cannot go does no harm.
+            // Earlier snapshots are no longer needed; one that cannot be deleted does no harm.
             for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
                 if entry.file_name() != snapshot.digest() {
                     fs::remove_dir_all(entry.path()).ok();
@@ -145,7 +145,7 @@ impl Book {
         &self.record.states
     }
 
-    /// Remembers a state directory; marks of directories that are gone are dropped with time.
+    /// Records a state directory; marks of directories that are gone are dropped over time.
     pub(super) fn add_state(&mut self, mark: StateMark) {
         const MANY: usize = 16;
         self.record.states.retain(|known| known.inode != mark.inode);
@@ -154,8 +154,8 @@ impl Book {
         self.record.states.drain(..excess);
     }
 
-    /// Whether the user agreed to this value of a setting, in whichever file of the repository: a lane and a linked
-    /// worktree have copies of the same one.
+    /// Whether the user agreed to this value of a setting, in any file of the repository: a lane and a linked worktree
+    /// have copies of the same one.
     pub fn agrees(&self, key: &str, section: &Section) -> bool {
         let same =
             |file: &FileTrust| file.sections.get(key).is_some_and(|known| known.digest == section.digest);
@@ -167,7 +167,7 @@ impl Book {
         !self.record.files.is_empty()
     }
 
-    /// What the user agreed to before, of one setting of a file.
+    /// What the user agreed to before for one setting of a file.
     pub fn agreed_before(&self, repo: &Repo, file: &Path, key: &str) -> Option<&Section> {
         self.record.files.get(&name_of(repo, file))?.sections.get(key)
     }
@@ -180,7 +180,7 @@ impl Book {
         })
     }
 
-    /// Forgets everything about the repository but the state directories that were made in it.
+    /// Forgets everything about the repository except the state directories created in it.
     pub fn revoke(&mut self, repo: &Repo) -> Result<(), TrustError> {
         self.update(repo, |book| {
             book.record.git = None;
@@ -196,7 +196,7 @@ fn key_of(common_dir: &Path) -> String {
     hex(&Sha256::digest(common_dir.as_os_str().as_bytes())[..16])
 }
 
-/// A file's name in the record: from the repository's root where it is below that, so that a move changes nothing.
+/// A file's name in the record: relative to the repository's root if it is below that, so that a move changes nothing.
 fn name_of(repo: &Repo, file: &Path) -> String {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let root = repo.root.canonicalize().unwrap_or_else(|_| repo.root.clone());
@@ -216,8 +216,8 @@ fn load(dir: &Path) -> Result<Option<Record>, TrustError> {
     })
 }
 
-/// The record of a repository that was moved: the same git directory, the same word in its state directory, and
-/// nothing in the old place. The record moves along.
+/// The record of a moved repository: the same git directory, the same id in its state directory, and nothing in the old
+/// place. The record moves along.
 fn moved(all: &Path, repo: &Repo) -> Result<Option<Record>, TrustError> {
     let Some(id) = super::state_dir::id_in(&repo.state_dir) else { return Ok(None) };
     let wanted = inode(&repo.common_dir)?;

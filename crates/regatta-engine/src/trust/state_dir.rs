@@ -1,7 +1,7 @@
-//! `.regatta`: only a directory that this user's Regatta made is used.
+//! `.regatta`: only a directory that this user's Regatta created is used.
 //!
-//! Invariant: nothing below it came with a commit, an archive or a copy. What lies there is obeyed: tasks of the store,
-//! the programs in `bin`, the token of the MCP server.
+//! Invariant: nothing below it came with a commit, an archive or a copy. Its content is obeyed: tasks of the store, the
+//! programs in `bin`, the token of the MCP server.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -11,23 +11,23 @@ use super::TrustError;
 use super::record::{Book, StateMark, inode};
 use crate::git::{Repo, absent_is_none, hex, io, replace_file};
 
-/// What there is.
+/// The state of the directory.
 #[derive(Debug)]
 pub enum StateDirStanding {
-    /// Nothing.
+    /// It does not exist.
     Absent,
-    /// A directory that this user's Regatta made.
+    /// This user's Regatta created it.
     Ours,
-    /// A directory of this user's that Regatta did not make here, or made before it kept records.
+    /// A directory of this user's that Regatta did not create here, or created before it kept records.
     Foreign,
-    /// Something that is never used, and why.
+    /// It must never be used, for this reason.
     Refused(String),
 }
 
-/// The file with the random word that ties the directory to its record.
+/// The file with the random id that ties the directory to its record.
 const ID: &str = "id";
 
-/// Looks without changing anything and without running git.
+/// Checks without changing anything and without running git.
 pub fn standing(repo: &Repo) -> Result<StateDirStanding, TrustError> {
     let dir = &repo.state_dir;
     let Some(meta) = absent_is_none(fs::symlink_metadata(dir)).map_err(io("look at", dir))? else {
@@ -49,13 +49,13 @@ pub fn standing(repo: &Repo) -> Result<StateDirStanding, TrustError> {
     if known {
         return Ok(StateDirStanding::Ours);
     }
-    // A process that died while it made the directory leaves it empty; nobody gains anything by that.
+    // A process that died while it created the directory leaves it empty; this gives an attacker nothing.
     let entries = fs::read_dir(dir).map_err(io("list", dir))?;
     let is_empty = entries.flatten().all(|entry| entry.file_name() == ID);
     Ok(if is_empty { StateDirStanding::Absent } else { StateDirStanding::Foreign })
 }
 
-/// Makes the directory, or checks that it may be used. Paths below it that git tracks are refused.
+/// Creates the directory, or checks that it may be used. Paths below it that git tracks are refused.
 pub fn make(repo: &Repo) -> Result<(), TrustError> {
     refuse_tracked(repo)?;
     if let StateDirStanding::Ours = standing(repo)? {
@@ -76,7 +76,7 @@ pub fn check(repo: &Repo) -> Result<(), TrustError> {
     }
 }
 
-/// Takes a directory over that Regatta did not make here: the user agreed to it.
+/// Takes over a directory that Regatta did not create here: the user agreed to it.
 pub fn adopt(repo: &Repo) -> Result<(), TrustError> {
     refuse_tracked(repo)?;
     match standing(repo)? {
@@ -102,7 +102,7 @@ fn refusal(repo: &Repo, standing: &StateDirStanding) -> TrustError {
     }
 }
 
-/// Refuses a repository that brings a state directory along.
+/// Refuses a repository that contains a state directory.
 pub fn refuse_tracked(repo: &Repo) -> Result<(), TrustError> {
     match repo.tracked_state()? {
         None => Ok(()),
@@ -115,7 +115,7 @@ pub fn refuse_tracked(repo: &Repo) -> Result<(), TrustError> {
     }
 }
 
-/// Makes the directory if it is not there, gives it a fresh word, and records both.
+/// Creates the directory if it is missing, gives it a fresh id, and records both.
 fn claim(repo: &Repo, book: &mut Book) -> Result<(), TrustError> {
     let dir = &repo.state_dir;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("create", dir))?;
@@ -128,7 +128,7 @@ fn claim(repo: &Repo, book: &mut Book) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// Nobody else may look inside.
+/// Makes the directory private to this user.
 fn protect(dir: &Path) -> Result<(), TrustError> {
     let mode = fs::metadata(dir).map_err(io("look at", dir))?.mode();
     if mode & 0o077 != 0 {
@@ -137,7 +137,7 @@ fn protect(dir: &Path) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// The word in a state directory.
+/// The id in a state directory.
 pub(super) fn id_in(dir: &Path) -> Option<String> {
     let text = fs::read_to_string(dir.join(ID)).ok()?;
     (text.len() == 32).then_some(text)

@@ -29,7 +29,7 @@ impl Worker {
         written.map_err(|source| WorkerError::Io { doing: "writing", path, source })
     }
 
-    /// Keeps stashes that were removed while the agent was running, whoever removed them.
+    /// Keeps stashes that were removed while the agent was running, by any process.
     pub(super) async fn keep_stashes(&self, site: &Site) -> Result<(), WorkerError> {
         let before = stashed_before(site);
         if before.is_empty() {
