@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crew::MemberName;
 
-/// What opened a session. Decisions go by it; what people read about a session is a text beside it.
+/// What opened a session. Decisions depend on this type; the text beside it is only for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionKind {

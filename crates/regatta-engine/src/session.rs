@@ -54,7 +54,7 @@ const TIMING: Timing = Timing {
 
 /// How long a process that has just started to watch must see the same beat before it considers a session dead.
 pub(crate) const SILENCE: Duration = Duration::from_secs(TIMING.judge.as_secs() + 2 * TIMING.beat.as_secs());
-/// The fence looks at its clock at least this often: timers of the runtime stand still while the machine is suspended.
+/// How often the fence reads its clock at least: the runtime's timers stand still while the machine is suspended.
 const FENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon a renewal refused by a busy store is retried.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -32,7 +32,7 @@ pub struct Holder {
     pub session: SessionId,
     /// What runs.
     pub kind: SessionKind,
-    /// The same for people: `run PLAN` or `daemon`.
+    /// The same as text for display: `run PLAN` or `daemon`.
     pub what: String,
     /// The number of claims.
     pub claims: u32,

@@ -72,7 +72,7 @@ pub struct NodeInfo {
     pub node: String,
     /// What runs.
     pub kind: SessionKind,
-    /// The same for people: `run PLAN` or `daemon`. It decides nothing.
+    /// The same as text for display: `run PLAN` or `daemon`. No decision depends on it.
     pub what: String,
     /// The boot id of the machine.
     pub boot_id: String,

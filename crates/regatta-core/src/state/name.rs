@@ -76,13 +76,13 @@ impl StateName {
         self as usize
     }
 
-    /// All that are in a group, in the order of a task's life: `StateName::all_that(StateName::is_open)`.
+    /// All states of a group, in the order of a task's life: `StateName::all_that(StateName::is_open)`.
     pub fn all_that(is_in: impl Fn(StateName) -> bool) -> Vec<StateName> {
         Self::ALL.into_iter().filter(|name| is_in(*name)).collect()
     }
 
-    /// The states that a word of a filter means: a name, `all`, `active`, `completed` or `in_progress`. All states are
-    /// an empty list, as in a query.
+    /// The states that a filter's word means: a name, `all`, `active`, `completed` or `in_progress`. An empty list
+    /// means all states, as in a query.
     pub fn meant_by(word: &str) -> Result<Vec<StateName>, UnknownState> {
         Ok(match word {
             "all" => Vec::new(),
@@ -108,12 +108,12 @@ impl StateName {
         self.is_met() || self.is_dead()
     }
 
-    /// Not ended: something may still happen, by itself or because a person helps.
+    /// Not ended: the state may still change, by itself or with a user's help.
     pub const fn is_open(self) -> bool {
         !self.is_terminal()
     }
 
-    /// Nothing more happens by itself: ended, or waiting for a person.
+    /// Nothing more happens by itself: ended, or waiting for a user.
     pub const fn is_settled(self) -> bool {
         self.is_terminal() || matches!(self, StateName::Blocked)
     }
@@ -128,18 +128,18 @@ impl StateName {
         self.is_claimed() || matches!(self, StateName::Landing)
     }
 
-    /// Its agent can be sent a message: the task was neither called off nor skipped.
+    /// Its agent can receive a message: the task was neither cancelled nor skipped.
     pub const fn can_hear(self) -> bool {
         !matches!(self, StateName::Cancelled | StateName::Skipped)
     }
 
-    /// A person can give it another try.
+    /// A user can retry it.
     pub const fn can_retry(self) -> bool {
         matches!(self, StateName::Blocked | StateName::Failed | StateName::Skipped)
     }
 }
 
-/// By the word, as documents list them; [`StateName::place`] has the order of a task's life.
+/// Sorted by name, as documents list them; [`StateName::place`] gives the order of a task's life.
 impl Ord for StateName {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_str().cmp(other.as_str())
@@ -158,7 +158,7 @@ impl fmt::Display for StateName {
     }
 }
 
-/// A word that names no state.
+/// A word that is not the name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no state {0:?}")]
 pub struct UnknownState(pub String);
