@@ -79,7 +79,7 @@ pub enum EventBody {
     },
     /// The agent cannot continue without a user.
     Stuck {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Regatta judged the attempt.
@@ -100,14 +100,14 @@ pub enum EventBody {
     },
     /// The attempt ended without a result through no fault of its own; not charged.
     Released {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The task waits for a time.
     Parked {
         /// The time it waits for.
         until: Timestamp,
-        /// Why.
+        /// The reason.
         why: ParkReason,
         /// The reason in words.
         detail: String,
@@ -135,7 +135,7 @@ pub enum EventBody {
     },
     /// Its attempts are used up, or the run fails fast.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// It needs a user.

@@ -99,7 +99,7 @@ pub struct Notification {
     pub state: Option<StateName>,
     /// The reason, if there is one.
     pub reason: Option<String>,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// The repository's name.
     pub project: String,

@@ -147,7 +147,7 @@ pub enum Choice {
     SetAside {
         /// The one that was set aside last.
         profile: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

@@ -38,7 +38,7 @@ pub enum PromptState {
 }
 
 impl PromptState {
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             PromptState::Queued => "queued",

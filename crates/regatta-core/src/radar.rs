@@ -77,7 +77,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In words.
+    /// A description in words.
     pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Conflict => "would conflict",

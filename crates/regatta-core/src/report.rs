@@ -84,7 +84,7 @@ pub struct Landing {
     pub target: Option<String>,
     /// The attempt that made the work.
     pub attempt: Option<u32>,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
 }
 

@@ -39,7 +39,7 @@ pub struct TaskSpec {
     /// The agent's own persona (`claude --agent NAME`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
-    /// Higher first.
+    /// Its priority; higher comes first.
     pub priority: i32,
     /// The tasks that must be landed or done before this one starts.
     pub deps: Vec<TaskId>,

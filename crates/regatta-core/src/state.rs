@@ -140,7 +140,7 @@ pub enum BlockReason {
 }
 
 impl BlockReason {
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             BlockReason::Verdict => "verdict",
@@ -155,7 +155,7 @@ impl BlockReason {
 }
 
 impl ParkReason {
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             ParkReason::RateLimited => "rate-limited",

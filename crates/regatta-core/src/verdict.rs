@@ -42,7 +42,7 @@ impl Verdict {
         ("unknown", Verdict::Unknown),
     ];
 
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",

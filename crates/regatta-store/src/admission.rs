@@ -30,7 +30,7 @@ pub struct ClaimLimits {
 pub struct Holder {
     /// The engine's session.
     pub session: SessionId,
-    /// What runs.
+    /// What is running.
     pub kind: SessionKind,
     /// The same as text for display: `run PLAN` or `daemon`.
     pub what: String,

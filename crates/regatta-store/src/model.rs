@@ -70,7 +70,7 @@ pub type Beat = u64;
 pub struct NodeInfo {
     /// The node's name.
     pub node: String,
-    /// What runs.
+    /// What is running.
     pub kind: SessionKind,
     /// The same as text for display: `run PLAN` or `daemon`. No decision depends on it.
     pub what: String,
@@ -147,7 +147,7 @@ pub enum IfPresent {
 /// A position in claim order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyKey {
-    /// Higher first.
+    /// Its priority; higher comes first.
     pub priority: i32,
     /// Then order of arrival.
     pub seq: u64,
@@ -251,28 +251,28 @@ pub enum Outcome {
     },
     /// Back to the queue as if the attempt had not happened: stopped by an operator, or lost.
     Release {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Wait for a time; counts as an environment failure if that is the reason.
     Park {
         /// The time to wait for.
         until: Timestamp,
-        /// Why.
+        /// The reason.
         why: ParkReason,
         /// The reason in words.
         detail: String,
     },
     /// Wait for a user.
     Block {
-        /// Why.
+        /// The reason.
         reason: BlockReason,
         /// The reason in words.
         detail: String,
     },
     /// Failed for good.
     Fail {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Cancelled while it ran; its process tree has already ended.
@@ -473,7 +473,7 @@ pub struct TaskBrief {
     pub labels: Vec<String>,
     /// Its part in something larger.
     pub part: Option<Part>,
-    /// Higher first.
+    /// Its priority; higher comes first.
     pub priority: i32,
     /// It only reads: no lane of its own, nothing to land.
     pub read_only: bool,

@@ -9,7 +9,7 @@ use crate::id::TaskId;
 pub struct CarPlace {
     /// The task of the car.
     pub task: TaskId,
-    /// Higher first.
+    /// Its priority; higher comes first.
     pub priority: i32,
     /// The tasks that have to land before it.
     pub deps: Vec<TaskId>,

@@ -19,7 +19,7 @@ pub struct Phase {
     pub millis: Option<u64>,
     /// `passed`, `flaky`, `failed`, a commit, or a reason.
     pub outcome: String,
-    /// In words.
+    /// A description in words.
     pub detail: String,
 }
 

@@ -67,7 +67,7 @@ pub struct Car {
     pub task: TaskId,
     /// The attempt that made the work.
     pub attempt: u32,
-    /// Higher first.
+    /// Its priority; higher comes first.
     pub priority: i32,
     /// Order of approval.
     pub seq: u64,
@@ -125,7 +125,7 @@ pub enum LandStep {
         outcome: GateOutcome,
         /// How long it took.
         millis: u64,
-        /// In words.
+        /// A description in words.
         note: String,
     },
     /// Intended becomes Gated.
@@ -154,7 +154,7 @@ pub enum LandStep {
     Bounce {
         /// The target commit that it does not merge with.
         onto: String,
-        /// In words.
+        /// A description in words.
         detail: String,
         /// The files in conflict.
         files: Vec<String>,
@@ -185,7 +185,7 @@ pub enum GateOutcome {
 }
 
 impl GateOutcome {
-    /// The word for it.
+    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             GateOutcome::Passed => "passed",
@@ -196,7 +196,7 @@ impl GateOutcome {
 }
 
 impl LandStep {
-    /// The word for it.
+    /// Its name.
     pub const fn name(&self) -> &'static str {
         match self {
             LandStep::Intend { .. } => "intend",

@@ -22,7 +22,7 @@ pub struct Salvage {
     pub task: TaskId,
     /// Why it was salvaged, in one line.
     pub subject: String,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
 }
 
