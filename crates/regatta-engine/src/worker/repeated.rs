@@ -24,7 +24,7 @@ impl Worker {
         let Ok(work) = diff else { return outcome };
         let digest = digest(why, &self.record.evidence, &work);
         self.record.failure = Some(digest.clone());
-        // A user who retries it resets this count, like that of the attempts.
+        // Starting the task over resets this count, like that of the attempts.
         let charged = usize::try_from(self.claim.charged).unwrap_or(usize::MAX);
         let earlier = self.history.iter().rev().filter(|attempt| self.is_charged_before(attempt));
         let alike = earlier.take(charged).take_while(|attempt| attempt.failure.as_ref() == Some(&digest));
@@ -45,7 +45,7 @@ impl Worker {
     }
 }
 
-/// The same for failures that differ only in numbers, such as times and process ids.
+/// A digest that is equal for failures that differ only in numbers, such as times and process ids.
 fn digest(why: &str, evidence: &[Evidence], work: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     let words: String = why.chars().filter(|c| !c.is_ascii_digit()).collect();
