@@ -128,14 +128,15 @@ impl Budgets {
             books.day = Some(Account::new(Scope::Day { until: day.ends }, ceiling, spent));
         }
         if let (Some(usd), Duty::Plan) = (config.limits.budget_usd, duty) {
-            let all = SpendQuery { queue: Some(queue.to_owned()), anew: true, ..query.clone() };
+            let all = SpendQuery { queue: Some(queue.to_owned()), since_restart: true, ..query.clone() };
             let spent = total(&sums(ctx, all).await?) + at_work(&|_| true);
             let ceiling = Ceiling { usd: Some(usd), tokens: None };
             books.run = Some(Account::new(Scope::Run, ceiling, spent));
         }
         let ceiling = config.budget.plan;
         if !ceiling.is_open() && specs.iter().any(|spec| spec.plan.is_some()) {
-            let sums = sums(ctx, SpendQuery { by: SpendBy::Plan, anew: true, ..query.clone() }).await?;
+            let sums =
+                sums(ctx, SpendQuery { by: SpendBy::Plan, since_restart: true, ..query.clone() }).await?;
             for plan in specs.iter().filter_map(|spec| spec.plan.clone()) {
                 let settled = sums.iter().filter(|sum| sum.key == plan);
                 let spent = settled.map(Spending::spent).fold(Spent::default(), |sum, more| sum + more)
@@ -148,7 +149,7 @@ impl Budgets {
         let tasks: Vec<&&TaskSpec> = specs.iter().filter(|spec| !limited(spec).is_open()).collect();
         if !tasks.is_empty() {
             let ids = Some(tasks.iter().map(|spec| spec.id.clone()).collect());
-            let by_task = SpendQuery { by: SpendBy::Task, tasks: ids, anew: true, ..query };
+            let by_task = SpendQuery { by: SpendBy::Task, tasks: ids, since_restart: true, ..query };
             let sums = sums(ctx, by_task).await?;
             for spec in tasks {
                 let settled = sums.iter().find(|sum| sum.key == spec.id.as_str()).map(Spending::spent);

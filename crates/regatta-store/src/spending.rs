@@ -40,7 +40,7 @@ pub struct SpendQuery {
     /// Only attempts of these tasks.
     pub tasks: Option<Vec<TaskId>>,
     /// Only attempts since their task was last queued again ([`IfPresent::Restart`](crate::IfPresent::Restart)).
-    pub anew: bool,
+    pub since_restart: bool,
     /// Excludes these attempts.
     pub except: Vec<(TaskId, u32)>,
 }

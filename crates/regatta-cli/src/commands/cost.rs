@@ -150,7 +150,7 @@ async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, C
     }
     let ceiling = config.budget.plan;
     if !ceiling.is_open() {
-        let query = SpendQuery { by: SpendBy::Plan, anew: true, ..SpendQuery::default() };
+        let query = SpendQuery { by: SpendBy::Plan, since_restart: true, ..SpendQuery::default() };
         for sum in store.spending(&query).await? {
             accounts.push(Account::new(Scope::Plan(sum.key.clone()), ceiling, sum.spent()));
         }

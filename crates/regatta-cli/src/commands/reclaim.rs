@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             match store.expire_session(&info.session, info.beat, None, clock::now()).await {
                 Ok(taken) => tasks = taken.iter().map(ToString::to_string).collect(),
                 Err(StoreError::Conflict(_)) => {
-                    left = Some("another process took it over just now".to_owned())
+                    left = Some("another process took it over just now".to_owned());
                 }
                 Err(error) => return Err(error.into()),
             }

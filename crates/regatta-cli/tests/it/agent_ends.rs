@@ -43,7 +43,7 @@ fn commits_that_an_agent_left_elsewhere_are_found() {
 fn commits_in_a_worktree_on_no_branch_are_found() {
     let world = World::new(REGATTA);
     // A worktree of the user's own, at a commit that a branch has, is left alone.
-    world.repo().git(&["worktree", "add", "-q", "--detach", text_of(&world.outside("users"))]);
+    world.repo().git(["worktree", "add", "-q", "--detach", text_of(&world.outside("users"))]);
     let body = format!(
         "git worktree add -q --detach \"$REGATTA_LANE/../mine\" >/dev/null 2>&1\n\
          cd \"$REGATTA_LANE/../mine\" && echo made >made.txt && git add made.txt && git commit -qm mine\n\

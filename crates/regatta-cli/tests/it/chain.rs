@@ -216,7 +216,7 @@ fn mistakes_in_chains_are_told_before_anything_runs() {
         "the link `a.review` of its chain has the id of another task",
     );
     world.config("roles: { reviewer: { agent: sh } }\n");
-    check(&task("a", "chain: [review]", "x"), "takes what it is told for a script");
+    check(&task("a", "chain: [review]", "x"), "runs its prompt as a script");
     world.config("roles: { reviewer: { agent: nobody } }\n");
     check(&task("a", "chain: [review]", "x"), "unknown agent \"nobody\"");
 }

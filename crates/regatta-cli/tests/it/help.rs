@@ -69,7 +69,8 @@ fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     let mut commands = COMMANDS.to_vec();
-    (listed.sort_unstable(), commands.sort_unstable());
+    listed.sort_unstable();
+    commands.sort_unstable();
     assert_eq!(listed, commands, "add the command to COMMANDS in tests/it/help.rs, and a test module for it");
     for command in COMMANDS {
         let help = world.run([command, "--help"]).exits(0).out;

@@ -146,7 +146,7 @@ fn a_flood_leaves_its_beginning_its_end_and_a_line_that_says_what_is_missing() {
     let lines: Vec<&str> = raw.lines().collect();
     let is_marker = |line: &&str| line.starts_with("[regatta: ");
     assert_eq!(lines.iter().filter(|line| is_marker(line)).count(), 1);
-    let at = lines.iter().position(|line| is_marker(&line)).unwrap();
+    let at = lines.iter().position(is_marker).unwrap();
     let dropped: u64 = lines[at].split(' ').nth(1).unwrap().parse().unwrap();
     let expected = format!("[regatta: {dropped} bytes of this log were dropped here, see limits.max_log_mb]");
     assert_eq!(lines[at], expected);

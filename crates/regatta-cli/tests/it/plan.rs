@@ -217,7 +217,7 @@ fn who_cannot_plan_is_told_before_anything_is_written() {
     let scene = Scene::new("");
     let world = &scene.world;
     world.regatta(["plan", "x", "--agent", "nobody"]).exited(2).says("nobody");
-    world.regatta(["plan", "x", "--agent", "sh"]).exited(2).says("takes what it is told for a script");
+    world.regatta(["plan", "x", "--agent", "sh"]).exited(2).says("runs its prompt as a script");
     world.regatta(["plan", "  "]).exited(2).says("the goal is empty");
     world.regatta(["plan"]).exited(2);
     world.regatta(["plan", "--schema"]).exited(0).says("\"additionalProperties\": false");

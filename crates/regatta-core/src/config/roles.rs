@@ -91,7 +91,7 @@ impl Config {
         };
         match agent.kind {
             AgentKind::Command if program.is_some_and(reads_scripts) => Some((
-                format!("the agent {name:?} takes what it is told for a script, so it cannot be the {role}"),
+                format!("the agent {name:?} runs its prompt as a script, so it cannot be the {role}"),
                 format!("name another in regatta.yaml: `roles: {{ {role}: {{ agent: claude }} }}`"),
             )),
             _ => None,

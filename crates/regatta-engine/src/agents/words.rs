@@ -89,7 +89,7 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     };
     format!(
         "Your task ({}) is not finished: this is attempt {}.\n\n{}\n\n\
-         Your earlier changes are still in this directory. Put right what is named above, and check it the way it \
+         Your earlier changes are still in this directory. Fix what is named above, and check it the way it \
          was checked.{finish}\n",
         brief.task,
         brief.attempt,

@@ -1,7 +1,7 @@
 //! Registers a lane with git, without git's help.
 //!
 //! Invariant: `.git/worktrees/<name>` appears completely or not at all. `git worktree add` writes it piece by piece and
-//! takes `config.lock`, so many at once fail; a directory built aside and renamed does not.
+//! takes `config.lock`, so several at once fail; a directory built aside and renamed does not.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;

@@ -36,7 +36,7 @@ pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
     }
     Some(format!(
         "What is in this working directory would conflict with other work that is under way:\n{lines}\
-         Whoever lands second has to make the two fit. Change no more in those files than your task needs, and leave \
+         The task that lands second has to make the two fit. Change no more in those files than your task needs, and leave \
          alone what you need not move or reformat.\n"
     ))
 }

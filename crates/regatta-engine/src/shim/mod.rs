@@ -86,7 +86,7 @@ fn serve(args: &Args, ready: Ready) -> i32 {
     let shim = ready.identity.clone();
     let ending = match start(args, &ready) {
         Err(exit) => {
-            // The record comes first: a caller that is told there is nothing to wait for may read it at once.
+            // The record comes first: a caller that learns there is nothing to wait for may read it at once.
             let code = finish(args, Ending::without_agent(exit));
             acknowledge(&Ack::Ended { shim });
             return code;

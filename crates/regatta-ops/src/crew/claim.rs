@@ -30,7 +30,7 @@ pub enum Pick {
     Next,
     /// The next one, waiting for it at most this long.
     Wait(Option<Duration>),
-    /// This one, by its id or the beginning of it, whoever it is meant for.
+    /// This one, by its id or the beginning of it, even if it is meant for another member.
     Named(String),
 }
 
@@ -96,7 +96,7 @@ fn left(error: StoreError, member: &Member) -> Refusal {
     }
 }
 
-/// Takes the named task, whoever it is meant for.
+/// Takes the named task, even if it is meant for another member.
 async fn named(store: &dyn Store, member: &Member, text: &str) -> Result<Taken, Refusal> {
     let task = find_task(store, text).await?;
     let id = &task.spec.id;

@@ -153,7 +153,8 @@ async fn budget(store: &dyn Store, project: &Project, spec: &TaskSpec) -> Result
     if ceiling.is_open() {
         return Ok(None);
     }
-    let query = SpendQuery { tasks: Some(vec![spec.id.clone()]), anew: true, ..SpendQuery::default() };
+    let query =
+        SpendQuery { tasks: Some(vec![spec.id.clone()]), since_restart: true, ..SpendQuery::default() };
     let sums = store.spending(&query).await?;
     let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
     Ok(Some(Account::new(Scope::Task(spec.id.clone()), ceiling, spent)))

@@ -83,13 +83,13 @@ pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
             format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` cancels it")
         }
         TaskState::Parked { until, .. } => {
-            let whoever = match task.queue.as_str() {
+            let taker = match task.queue.as_str() {
                 MAIN_QUEUE | BOARD_QUEUE => heir(task),
                 _ => format!("its run, or {} once that is over,", heir(task)),
             };
             let until = crate::when::moment(*until);
             format!(
-                "nothing: {whoever} takes it up at {until}; `regatta unpark {id}` does so now, \
+                "nothing: {taker} takes it up at {until}; `regatta unpark {id}` does so now, \
                  `regatta cancel {id}` cancels it"
             )
         }

@@ -137,13 +137,13 @@ pub async fn restart_brings_any_task_back_with_a_new_spec(fixture: &dyn Fixture)
     node.finish("done").await;
     node.claim("held").await;
     node.approve("landing").await;
-    let anew = |name: &str| task(name).priority(7).queued("next").or(IfPresent::Restart);
+    let restarted = |name: &str| task(name).priority(7).queued("next").or(IfPresent::Restart);
     for (name, state) in [("held", "claimed"), ("landing", "landing")] {
-        let refused = node.try_add(&[anew("failed"), anew(name)]).await;
+        let refused = node.try_add(&[restarted("failed"), restarted(name)]).await;
         assert!(matches!(&refused, Err(StoreError::Refused(why)) if why.contains(state)), "{refused:?}");
     }
     assert_eq!(node.state("failed").await.name(), "failed", "refused whole");
-    node.add(&[anew("failed"), anew("done")]).await;
+    node.add(&[restarted("failed"), restarted("done")]).await;
     for name in ["failed", "done"] {
         let record = node.store.task(&id(name)).await.unwrap();
         assert_eq!(record.state, TaskState::pending());

@@ -99,8 +99,8 @@ pub async fn a_task_that_is_put_in_anew_begins_with_nothing_spent(fixture: &dyn 
     let node = Node::join(fixture, "a").await;
     node.add(&[task("a")]).await;
     spend(&node, "a", at(5).millis(), |attempt| attempt.tokens_in = 3).await;
-    let anew = async || {
-        let query = SpendQuery { anew: true, ..SpendQuery::default() };
+    let since_restart = async || {
+        let query = SpendQuery { since_restart: true, ..SpendQuery::default() };
         read(&node, query).await[0].tokens_in
     };
     let again = async |if_present| {
@@ -108,12 +108,12 @@ pub async fn a_task_that_is_put_in_anew_begins_with_nothing_spent(fixture: &dyn 
         task.if_present = if_present;
         node.store.enqueue(&[task], &RequestId::fresh(), at(9)).await.unwrap();
     };
-    assert_eq!(anew().await, 3);
+    assert_eq!(since_restart().await, 3);
     again(IfPresent::Resume).await;
-    assert_eq!(anew().await, 3, "what is gone on with has spent what it spent");
+    assert_eq!(since_restart().await, 3, "what is gone on with has spent what it spent");
     again(IfPresent::Restart).await;
-    assert_eq!(anew().await, 0);
+    assert_eq!(since_restart().await, 0);
     assert_eq!(read(&node, SpendQuery::default()).await[0].tokens_in, 3, "and nothing is forgotten");
     spend(&node, "a", at(10).millis(), |attempt| attempt.tokens_in = 5).await;
-    assert_eq!(anew().await, 5);
+    assert_eq!(since_restart().await, 5);
 }

@@ -45,7 +45,7 @@ pub(super) fn prepare(tasks: &[NewTask]) -> Result<Vec<Prepared>> {
 enum Entry {
     New,
     /// Pending again.
-    Anew,
+    Restarted,
     /// New spec and queue, same state.
     Respecified,
 }
@@ -68,7 +68,7 @@ pub(super) fn enqueue(tx: &Tx, tasks: &[Prepared], request: &RequestId, at: Time
         let enqueued = EventBody::Enqueued { queue: task.queue.clone() };
         match entry {
             Entry::New => events::append(tx, Some(*seq), None, &enqueued, at)?,
-            Entry::Anew => {
+            Entry::Restarted => {
                 let mut row = Row::by_seq(tx, *seq)?;
                 queue::forget_failures(tx, &mut row)?;
                 row.change(tx, &Change::Requeue, &enqueued, at)?;
@@ -125,7 +125,7 @@ fn enter(tx: &Tx, prepared: &Prepared, request: &RequestId, at: Timestamp) -> Re
         }
         // A follow-up on good work continues unchanged.
         IfPresent::Resume if row.state.is_met() || row.standing.is_some() => Entry::Respecified,
-        IfPresent::Restart | IfPresent::Resume => Entry::Anew,
+        IfPresent::Restart | IfPresent::Resume => Entry::Restarted,
     };
     tx.prepare_cached("update task set queue = ?2, rank = ?3 where seq = ?1")?.execute(params![
         row.seq,

@@ -75,7 +75,7 @@ pub(super) fn read(db: &Connection, query: &SpendQuery) -> Result<Vec<Spending>>
         let part = |n| format!("p.task || '/' || p.n not in (select value from json_each(?{n}))");
         add(&part, Value::Text(to_json(&keys)));
     }
-    if query.anew {
+    if query.since_restart {
         parts.push("(p.at is null or p.at >= t.counted_from)".to_owned());
     }
     if query.by == SpendBy::Plan {
@@ -91,7 +91,7 @@ pub(super) fn read(db: &Connection, query: &SpendQuery) -> Result<Vec<Spending>>
         SpendBy::Quarter => &quarter,
     };
     // Joined only if needed: the total of a day is then read from one index and one table.
-    let needs_task = query.by == SpendBy::Task || query.queue.is_some() || query.anew;
+    let needs_task = query.by == SpendBy::Task || query.queue.is_some() || query.since_restart;
     let join = if needs_task { "join task t on t.seq = p.task" } else { "" };
     let group = if query.by == SpendBy::All { "" } else { "group by 1 order by 1" };
     // Added up as real numbers: integers could overflow, which is an error.

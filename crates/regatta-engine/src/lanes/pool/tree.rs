@@ -1,7 +1,7 @@
 //! Restores the files of a used lane to its manifest.
 //!
 //! Invariant: what is left afterwards are files that the manifest vouches for, in plain directories, and declared build
-//! directories. Everything else is removed, whatever it was: git is told which files to write again.
+//! directories. Everything else is removed, whatever it was: git gets the list of files to write again.
 //!
 //! Nothing here follows a link or leaves the file system: each step is taken from an open directory.
 

@@ -114,7 +114,7 @@ fn a_retry_resumes_the_session_and_says_only_what_is_new() {
     `cargo test -p auth` failed:
         2 tests failed
 
-    Your earlier changes are still in this directory. Put right what is named above, and check it the way it was checked. When it holds, finish with `regatta done` as before.
+    Your earlier changes are still in this directory. Fix what is named above, and check it the way it was checked. When it holds, finish with `regatta done` as before.
     ");
 
     let afresh = start(&profile(AgentKind::Claude), &Brief { session: SessionPlan::New(UUID), ..resumed });
