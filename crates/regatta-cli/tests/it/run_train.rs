@@ -274,7 +274,7 @@ fn what_cannot_be_landed_is_refused_with_the_reason() {
     world.regatta(["land", "nobody"]).exited(4);
     world.regatta(["land", "retry", "a"]).exited(6).says("a is done");
     land(&world, &["a"]).exited(0);
-    land(&world, &["a"]).exited(6).says("a is landed");
+    land(&world, &["a"]).exited(6).says("a has already landed");
     world.regatta(["land"]).exited(2);
     world.run(&world.plan(&task("empty", "", "true")), &["--no-land"]).exited(0);
     world.regatta(["land", "empty"]).exited(6).says("nothing to land");
