@@ -100,7 +100,7 @@ async fn a_refusal_has_its_kind_the_state_and_the_next_steps() {
         task: None,
         next: [
             Advice(
-                "`regatta crew list` shows who is there, `regatta crew register carl` joins",
+                "`regatta crew list` shows the members, `regatta crew register carl` adds one",
             ),
         ],
         diagnostics: [],
