@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod crew;
 pub mod documents;
 pub mod look;
+mod naming;
 pub mod operator;
 pub mod project;
 pub mod refusal;

@@ -78,7 +78,7 @@ fn git_that_does_not_work_is_told_once_and_tried_again() {
     world.wait_state("a", "landed");
     barrier.open();
     let tried = || std::fs::read_to_string(&tries).unwrap_or_default().lines().count();
-    until("the reason is told", || (world.events_of("b", "landing") > 0).then_some(()));
+    until("the reason is shown", || (world.events_of("b", "landing") > 0).then_some(()));
     let before = tried();
     until("it is tried again and again", || (tried() >= before + 3).then_some(()));
     assert_eq!(world.events_of("b", "landing"), 1, "one reason, told once: {}", world.log());

@@ -3,33 +3,21 @@
 use regatta_core::crew::{MemberName, Role, Wanted};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_engine::clock;
-use regatta_store::{BOARD_QUEUE, IfPresent, NewTask, RequestId, Store, StoreError, TaskQuery};
+use regatta_store::BOARD_QUEUE;
 
 use super::Crew;
 use crate::documents::crew::BoardTaskDocument;
+pub use crate::naming::Naming;
+use crate::naming::{put, put_numbered};
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::tasks::{dependencies, there_already};
 
-/// How many numbers to try; that many tasks are never added at the same time.
-const TRIES: u64 = 1000;
 /// The agent name of tasks that members do.
 const BY_MEMBERS: &str = "crew";
 
 /// TASK-001, TASK-002 and so on.
 pub const NUMBERED: Naming = Naming { prefix: "TASK-", width: 3, first: 1 };
-
-/// How to name tasks without a given id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Naming {
-    /// The text before the number.
-    pub prefix: &'static str,
-    /// The minimum number of digits.
-    pub width: usize,
-    /// The first number.
-    pub first: u64,
-}
 
 impl Default for Naming {
     fn default() -> Self {
@@ -78,12 +66,12 @@ impl Crew {
         let spec = match &request.id {
             Some(id) => {
                 let spec = make(id);
-                if !put(store, &spec).await? {
+                if !put(store, BOARD_QUEUE, &spec).await? {
                     return Err(there_already(&[store.task(id).await?]));
                 }
                 spec
             }
-            None => put_numbered(project, store, &request.naming, make).await?,
+            None => put_numbered(project, store, BOARD_QUEUE, &request.naming, |id| Ok(make(id))).await?,
         };
         self.task(&spec.id).await
     }
@@ -102,42 +90,5 @@ fn spec(request: &PushRequest, project: &Project, id: &TaskId, deps: Vec<TaskId>
         land: request.land || project.config.land.auto.unwrap_or(false),
         wanted: Wanted { member: request.assignee.clone(), role: request.role.clone() },
         ..TaskSpec::plain(id.clone(), BY_MEMBERS, &prompt)
-    }
-}
-
-/// Adds the task under the next free number. If another process takes that number first, the next one is tried.
-async fn put_numbered(
-    project: &Project,
-    store: &dyn Store,
-    naming: &Naming,
-    make: impl Fn(&TaskId) -> TaskSpec,
-) -> Result<TaskSpec, Refusal> {
-    let Naming { prefix, width, first } = *naming;
-    let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
-    let number = |id: &TaskId| id.as_str().get(prefix.len()..)?.parse::<u64>().ok();
-    let taken = store.briefs(&query).await?;
-    let next = taken.iter().filter_map(|task| number(&task.id)).max().map_or(first, |last| last + 1);
-    for n in next..next.saturating_add(TRIES) {
-        let id = TaskId::parse(&format!("{prefix}{n:0width$}")).expect("letters and digits make a task id");
-        // A branch of that name holds a task's work, even if the store no longer knows the task.
-        if project.repo.branch_tip(&id.branch())?.is_some() {
-            continue;
-        }
-        let spec = make(&id);
-        if put(store, &spec).await? {
-            return Ok(spec);
-        }
-    }
-    Err(Refusal::refused("no free number was found").hinted("choose one with --id ID"))
-}
-
-/// Returns false if the id is taken.
-async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
-    let queue = BOARD_QUEUE.to_owned();
-    let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];
-    match store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
-        Ok(()) => Ok(true),
-        Err(StoreError::Conflict(_)) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

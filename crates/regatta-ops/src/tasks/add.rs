@@ -9,17 +9,14 @@ use regatta_core::config::AgentKind;
 use regatta_core::diagnostic::{Diagnostic, has_errors};
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
-use regatta_engine::clock;
-use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store, StoreError, TaskQuery};
+use regatta_store::MAIN_QUEUE;
 
 use super::enqueue::{Enqueued, dependencies, parse_for_daemon, there_already};
+use crate::naming::{Naming, put, put_numbered};
 use crate::operator::Operator;
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::taskfiles::missing_programs;
-
-/// How many numbers to try; that many tasks are never added at the same time.
-const TRIES: u32 = 1000;
 
 /// A request to add a task from a prompt to the daemon's queue.
 #[derive(Clone, Debug, Default)]
@@ -82,12 +79,12 @@ impl Project {
         let spec = match wanted {
             Some(id) => {
                 let spec = make(&id)?;
-                if !put(store.as_ref(), &spec).await? {
+                if !put(store.as_ref(), MAIN_QUEUE, &spec).await? {
                     return Err(there_already(&[store.task(&id).await?]));
                 }
                 spec
             }
-            None => put_generic(project, store.as_ref(), make).await?,
+            None => put_numbered(project, store.as_ref(), MAIN_QUEUE, &GENERIC, make).await?,
         };
         warnings.extend(missing_programs(project, std::slice::from_ref(&spec)));
         let operator = Operator::of(project, store).await?;
@@ -153,42 +150,10 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// GEN-001, GEN-002 and so on.
+const GENERIC: Naming = Naming { prefix: "GEN-", width: 3, first: 1 };
+
+/// The id of the nth task that was given none.
 pub fn generic(n: u64) -> TaskId {
-    TaskId::parse(&format!("GEN-{n:03}")).expect("letters and digits make a task id")
-}
-
-/// Adds the task under the next free number. If another process takes that number first, the next one is tried.
-async fn put_generic(
-    project: &Project,
-    store: &dyn Store,
-    make: impl Fn(&TaskId) -> Result<TaskSpec, Refusal>,
-) -> Result<TaskSpec, Refusal> {
-    let query = TaskQuery { prefix: Some("GEN-".to_owned()), ..TaskQuery::default() };
-    let taken = store.tasks(&query).await?;
-    let number = |id: &TaskId| id.as_str().get(4..).and_then(|digits| digits.parse::<u64>().ok());
-    let mut n = taken.iter().filter_map(|task| number(&task.spec.id)).max().unwrap_or(0);
-    for _ in 0..TRIES {
-        n += 1;
-        let id = generic(n);
-        // A branch of that name holds a task's work, even if the store no longer knows the task.
-        if project.repo.branch_tip(&id.branch())?.is_some() {
-            continue;
-        }
-        let spec = make(&id)?;
-        if put(store, &spec).await? {
-            return Ok(spec);
-        }
-    }
-    Err(Refusal::refused("no free id was found").hinted("choose one with --id ID"))
-}
-
-/// Returns false if the id is taken.
-async fn put(store: &dyn Store, spec: &TaskSpec) -> Result<bool, Refusal> {
-    let queue = MAIN_QUEUE.to_owned();
-    let new = [NewTask { spec: spec.clone(), queue, if_present: IfPresent::Refuse }];
-    match store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
-        Ok(()) => Ok(true),
-        Err(StoreError::Conflict(_)) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    GENERIC.id(n)
 }
