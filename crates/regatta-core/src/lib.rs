@@ -26,6 +26,7 @@ pub mod prompt;
 pub mod proposal;
 pub mod radar;
 pub mod report;
+pub mod sandbox;
 pub mod session;
 pub mod spec;
 pub mod state;
