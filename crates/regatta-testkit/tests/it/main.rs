@@ -1,4 +1,5 @@
 //! Conventions as tests, and what the other tests stand on.
 
 mod api;
+mod dependencies;
 mod tidy;
