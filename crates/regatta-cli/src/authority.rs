@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Global;
 use crate::commands::{Command, ctx, lane, salvage, task, worker};
-use crate::error::CliError;
 use crate::project::Project;
+use regatta_ops::Refusal;
 pub(crate) use regatta_ops::project::claims_attempt;
 
 /// No process has more ancestors than this.
 const MOST_ANCESTORS: usize = 256;
 
 /// Refuses a command that an agent may not use.
-pub(crate) fn check(command: &Command, global: &Global) -> Result<(), CliError> {
+pub(crate) fn check(command: &Command, global: &Global) -> Result<(), Refusal> {
     if is_for_agents(command) || !(claims_attempt() || descends_from_attempt(global)) {
         return Ok(());
     }
-    Err(CliError::refused("an agent may not do this: it reports on its own task, and looks at others")
+    Err(Refusal::refused("an agent may not do this: it reports on its own task, and looks at others")
         .hinted("`regatta stuck \"…\"` asks a person; `regatta msg send` writes to the crew"))
 }
 

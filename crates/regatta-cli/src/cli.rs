@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::commands::orchestrator::OrchestratorCommand;
 use crate::commands::{self, Command};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Runs coding agents side by side, each in its own git worktree, and lands their work.
 #[derive(Debug, Parser)]
@@ -148,7 +148,7 @@ fn spoken(text: &str) -> (String, String) {
     (message.join(" "), hint.join("; "))
 }
 
-fn show(ui: &Ui, error: &CliError) {
+fn show(ui: &Ui, error: &Refusal) {
     if ui.json {
         let mut document =
             json!({ "error": error.message, "hint": error.hint(), "code": Exit::from(error.kind).code() });

@@ -4,8 +4,8 @@ use regatta_core::crew::MemberName;
 use regatta_ops::crew::{Crew, Speaker};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::project::Project;
+use regatta_ops::Refusal;
 
 /// The member that acts.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) fn member_name(text: &str) -> Result<MemberName, String> {
 }
 
 /// The crew of the project.
-pub(crate) async fn open(global: &Global) -> Result<Crew, CliError> {
+pub(crate) async fn open(global: &Global) -> Result<Crew, Refusal> {
     Crew::open(&Project::look(&global.options())?).await
 }
 

@@ -5,7 +5,6 @@ mod authority;
 mod cli;
 mod commands;
 mod crew;
-mod error;
 mod exit;
 mod help;
 mod parallel;

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use crate::cli::Global;
 use crate::commands::daemon::{CLAUDE_BIN, launch};
 use crate::commands::events::show_after;
-use crate::error::CliError;
 use crate::project::Project;
 use crate::queue::Operator;
 use crate::render::shown::redactor;
+use regatta_ops::Refusal;
 use registry::Registry;
 
 /// The program that parallel-agents starts instead of claude.
@@ -56,7 +56,7 @@ pub(crate) struct Repository {
 pub(crate) struct Repositories {
     all: Vec<Repository>,
     /// Those that could not be opened.
-    pub(crate) unreadable: Vec<(String, CliError)>,
+    pub(crate) unreadable: Vec<(String, Refusal)>,
 }
 
 /// One task in its repository.
@@ -68,7 +68,7 @@ pub(crate) struct Found<'a> {
 
 impl Repositories {
     /// Opens the registered repositories, or the current one if none is registered.
-    pub(crate) async fn open(registry: &Registry, global: &Global) -> Result<Self, CliError> {
+    pub(crate) async fn open(registry: &Registry, global: &Global) -> Result<Self, Refusal> {
         let (mut all, mut unreadable) = (Vec::new(), Vec::new());
         if registry.entries.is_empty() {
             let project = Project::open(&global.options()).map_err(|error| {
@@ -95,21 +95,21 @@ impl Repositories {
     }
 
     /// The repository with this name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Repository, CliError> {
+    pub(crate) fn named(&self, name: &str) -> Result<&Repository, Refusal> {
         if let Some(found) = self.all.iter().find(|repository| repository.name == name) {
             return Ok(found);
         }
         if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
-            return Err(CliError { message: format!("{name}: {}", error.message), ..error.clone() });
+            return Err(Refusal { message: format!("{name}: {}", error.message), ..error.clone() });
         }
         let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
-        Err(CliError::not_found(format!("Unknown repository: {name}"))
+        Err(Refusal::not_found(format!("Unknown repository: {name}"))
             .hinted(format!("registered are: {}; `regatta repo add` registers another", names.join(", "))))
     }
 
     /// The task with this id, in any repository.
-    pub(crate) async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, CliError> {
-        let id = TaskId::parse(text).map_err(|why| CliError::usage(format!("the task id {text:?} {why}")))?;
+    pub(crate) async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, Refusal> {
+        let id = TaskId::parse(text).map_err(|why| Refusal::usage(format!("the task id {text:?} {why}")))?;
         match self.look(registry, &id).await? {
             Some(found) => Ok(found),
             None => {
@@ -118,13 +118,13 @@ impl Repositories {
                     true => "`regatta task list` shows all tasks".to_owned(),
                     false => format!("could not look into: {}", missing.join(", ")),
                 };
-                Err(CliError::not_found(format!("No task: {id}")).hinted(hint))
+                Err(Refusal::not_found(format!("No task: {id}")).hinted(hint))
             }
         }
     }
 
     /// The same for a task that may be missing. An id destroyed in one repository may still exist in another.
-    pub(crate) async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, CliError> {
+    pub(crate) async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, Refusal> {
         let mut gone = None;
         for repository in &self.all {
             let Some(store) = repository.store.clone() else { continue };
@@ -144,7 +144,7 @@ impl Repositories {
     }
 
     /// Every task that parallel-agents would have made, in order of arrival.
-    pub(crate) async fn tasks(&self) -> Result<Vec<Found<'_>>, CliError> {
+    pub(crate) async fn tasks(&self) -> Result<Vec<Found<'_>>, Refusal> {
         let mut all = Vec::new();
         for repository in &self.all {
             let Some(store) = &repository.store else { continue };
@@ -176,7 +176,7 @@ impl Repository {
         mut project: Project,
         global: Global,
         branch: Option<String>,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, Refusal> {
         let target = branch.filter(|_| project.config.target.is_none());
         if let Some(branch) = &target {
             project.config.target = Some(branch.clone());
@@ -186,7 +186,7 @@ impl Repository {
     }
 
     /// Its store, created if missing.
-    pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, CliError> {
+    pub(crate) async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
         match &self.store {
             Some(store) => Ok(store.clone()),
             None => self.project.create_store().await,
@@ -194,10 +194,10 @@ impl Repository {
     }
 
     /// Starts its daemon if none runs, with the branch it was registered with. Returns what was started.
-    pub(crate) async fn serve(&self, claude: &ClaudeBin) -> Result<Option<Value>, CliError> {
+    pub(crate) async fn serve(&self, claude: &ClaudeBin) -> Result<Option<Value>, Refusal> {
         let dir = &self.project.repo.state_dir;
         let found =
-            settled_presence(&self.project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
+            settled_presence(&self.project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
         if !matches!(found, Presence::None) {
             return Ok(None);
         }
@@ -210,14 +210,14 @@ impl Repository {
     }
 
     /// Its queue, with the processes that serve it now.
-    pub(crate) async fn queue(&self) -> Result<Operator, CliError> {
+    pub(crate) async fn queue(&self) -> Result<Operator, Refusal> {
         Operator::of(&self.project, self.create_store().await?).await
     }
 }
 
 impl Found<'_> {
     /// Reads the task again.
-    pub(crate) async fn reload(&mut self) -> Result<(), CliError> {
+    pub(crate) async fn reload(&mut self) -> Result<(), Refusal> {
         self.task = self.store.task(&self.task.spec.id).await?;
         Ok(())
     }
@@ -231,7 +231,7 @@ impl Found<'_> {
     }
 
     /// Starts the daemon again if it is gone while this task is in progress.
-    pub(crate) async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<Value>, CliError> {
+    pub(crate) async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<Value>, Refusal> {
         let moving = ["running", "awaiting-merge"].contains(&self.status(registry));
         match moving && self.task.queue == MAIN_QUEUE {
             true => self.repository.serve(&ClaudeBin::default()).await,
@@ -249,7 +249,7 @@ impl Found<'_> {
     }
 
     /// Everything that parallel-agents reports about a task.
-    pub(crate) async fn document(&self, registry: &Registry) -> Result<ParallelTaskDocument, CliError> {
+    pub(crate) async fn document(&self, registry: &Registry) -> Result<ParallelTaskDocument, Refusal> {
         let (task, id) = (&self.task, &self.task.spec.id);
         let redactor = redactor(&self.repository.project.config);
         let attempts = self.store.attempts(id).await?;
@@ -306,7 +306,7 @@ pub(crate) async fn started_pid(
     store: &dyn Store,
     id: &TaskId,
     attempt: u32,
-) -> Result<Option<u32>, CliError> {
+) -> Result<Option<u32>, Refusal> {
     let (mut after, mut pid) = (0, None);
     show_after(store, &mut after, Some(id), |event| {
         if let EventBody::Started { pid: started } = event.body
@@ -321,10 +321,10 @@ pub(crate) async fn started_pid(
 }
 
 /// Directories beside `start` that contain a repository, sorted.
-pub(crate) fn siblings(start: &Path) -> Result<Vec<std::path::PathBuf>, CliError> {
-    let start = std::fs::canonicalize(start).map_err(|error| CliError::io("reading", start, &error))?;
+pub(crate) fn siblings(start: &Path) -> Result<Vec<std::path::PathBuf>, Refusal> {
+    let start = std::fs::canonicalize(start).map_err(|error| Refusal::io("reading", start, &error))?;
     let Some(parent) = start.parent() else { return Ok(Vec::new()) };
-    let entries = std::fs::read_dir(parent).map_err(|error| CliError::io("reading", parent, &error))?;
+    let entries = std::fs::read_dir(parent).map_err(|error| Refusal::io("reading", parent, &error))?;
     let mut found: Vec<_> = entries
         .flatten()
         .map(|entry| entry.path())

@@ -5,10 +5,10 @@ use regatta_ops::tasks::Changes;
 pub(crate) use regatta_ops::{Operator, Selection};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// More refusals than this are not listed one by one.
 const MANY: usize = 20;
@@ -37,12 +37,12 @@ impl Which {
 }
 
 /// Opens the project's store for a command that changes tasks. Runs no git.
-pub(crate) async fn operator(global: &Global) -> Result<Operator, CliError> {
+pub(crate) async fn operator(global: &Global) -> Result<Operator, Refusal> {
     Operator::open(&Project::look(&global.options())?).await
 }
 
 /// Prints the changes; refusals become the error. `taken` says whether an engine has to pick up the tasks now.
-pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui) -> Result<Exit, Refusal> {
     let (n_changed, n_refused) = (changes.changed.len(), changes.refused.len());
     if !ui.json {
         print(&changes, taken.then_some(&operator.takers), ui);
@@ -54,12 +54,12 @@ pub(crate) fn finish(changes: Changes, operator: &Operator, taken: bool, ui: &Ui
     if n_refused + n_changed == 1 {
         return Err(first);
     }
-    let others: Vec<CliError> = refused.collect();
+    let others: Vec<Refusal> = refused.collect();
     let mut all: Vec<&str> = vec![&first.message];
     all.extend(others.iter().take(MANY - 1).map(|error| error.message.as_str()));
     let more = if n_refused > MANY { format!("; and {} more", n_refused - MANY) } else { String::new() };
     let message = format!("{n_refused} of {} refused: {}{more}", n_refused + n_changed, all.join("; "));
-    Err(CliError { message, ..first })
+    Err(Refusal { message, ..first })
 }
 
 fn print(changes: &Changes, takers: Option<&Takers>, ui: &Ui) {

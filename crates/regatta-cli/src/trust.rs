@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 
 pub(crate) use regatta_ops::trust::*;
 
-use crate::error::CliError;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Fails if something would run that the user has not agreed to; on a terminal the user is asked first.
-pub(crate) async fn require_trust_asking(project: &Project, ui: &Ui) -> Result<(), CliError> {
+pub(crate) async fn require_trust_asking(project: &Project, ui: &Ui) -> Result<(), Refusal> {
     for note in project.require_trust_or(|question| agreed(question, ui)).await? {
         if !ui.quiet {
             ui.note(note);

@@ -7,12 +7,12 @@ use regatta_ops::tasks::AddRequest;
 
 use super::enqueue::{names, tell};
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::Repositories;
 use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Add a task to the daemon's queue from a prompt, without a file.
 ///
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     pub(crate) repo: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let request = AddRequest {
         prompt: args.prompt.as_deref().map(read_prompt).transpose()?.unwrap_or_default(),
         id: args.id,
@@ -89,21 +89,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     tell(&enqueued, ui).await
 }
 
-fn read_prompt(text: &str) -> Result<String, CliError> {
+fn read_prompt(text: &str) -> Result<String, Refusal> {
     let prompt = match text {
         "-" => {
             let mut prompt = String::new();
             let read = std::io::stdin().read_to_string(&mut prompt);
-            read.map_err(|error| {
-                CliError::usage(format!("reading the prompt from standard input: {error}"))
-            })?;
+            read.map_err(|error| Refusal::usage(format!("reading the prompt from standard input: {error}")))?;
             prompt
         }
         text => text.to_owned(),
     };
     match prompt.trim().is_empty() {
         true => {
-            Err(CliError::usage("the prompt is empty").hinted("say what is to be done: regatta add \"…\""))
+            Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: regatta add \"…\""))
         }
         false => Ok(prompt),
     }

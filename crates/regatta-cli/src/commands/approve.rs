@@ -9,11 +9,11 @@ use super::{enqueue, run as foreground};
 use regatta_ops::tasks::{Enqueued, there_already};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::Operator;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Approve a proposed plan and queue its tasks, or run them here.
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     run: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     crate::trust::require_trust_asking(&project, ui).await?;
     let id = view::find(&project, &args.id)?;
@@ -39,18 +39,18 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let before = state == "approved";
     if !before && state != "proposed" {
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        return Err(CliError::refused(format!("{id} is {state}, so it cannot be approved{reason}"))
+        return Err(Refusal::refused(format!("{id} is {state}, so it cannot be approved{reason}"))
             .hinted(format!("`regatta plan show {id}` shows it")));
     }
     if before && args.run {
-        return Err(CliError::refused(format!("{id} was approved before")).hinted(format!(
+        return Err(Refusal::refused(format!("{id} was approved before")).hinted(format!(
             "`regatta run --resume {}` continues it here",
             plans.approved_file(&id).display()
         )));
     }
     let loaded = view::load(&project, store.as_ref(), &id).await?.unwrap_or_default();
     if has_errors(&loaded.diagnostics) {
-        return Err(CliError::diagnosed(loaded.diagnostics).hinted(format!(
+        return Err(Refusal::diagnosed(loaded.diagnostics).hinted(format!(
             "`regatta plan edit {id}` opens it, `regatta reject {id} \"WHY\"` asks for another"
         )));
     }
@@ -63,10 +63,10 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
     let file = plans.file(&id);
     if !before {
-        let text = std::fs::read_to_string(&file).map_err(|error| CliError::io("reading", &file, &error))?;
+        let text = std::fs::read_to_string(&file).map_err(|error| Refusal::io("reading", &file, &error))?;
         plans
             .approve(&id, &text)
-            .map_err(|error| CliError::io("writing", &plans.approved_file(&id), &error))?;
+            .map_err(|error| Refusal::io("writing", &plans.approved_file(&id), &error))?;
     }
     if args.run {
         let args = foreground::Args { plans: vec![plans.approved_file(&id)], ..foreground::Args::default() };

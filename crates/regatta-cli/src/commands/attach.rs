@@ -13,11 +13,11 @@ use regatta_ops::documents::AttachDocument;
 use regatta_store::{Store, TaskRecord};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::queue::Operator;
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Editors to look for if the environment names none.
 const EDITORS: [&str; 2] = ["code", "cursor"];
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     restore: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
@@ -74,14 +74,14 @@ pub(crate) async fn document(
     store: Arc<dyn Store>,
     task: &TaskRecord,
     restore: bool,
-) -> Result<AttachDocument, CliError> {
+) -> Result<AttachDocument, Refusal> {
     let id = task.spec.id.clone();
     let attempts = store.attempts(&id).await?;
     let queue = Operator::of(project, store).await?;
     let conversed = attempts.iter().rev().find_map(|attempt| Some((attempt, attempt.session.as_deref()?)));
     let Some((attempt, session)) = conversed else { return Err(no_session(task, &attempts, project)) };
     let Some(agent) = project.config.agents.get(&attempt.agent) else {
-        return Err(CliError::refused(format!(
+        return Err(Refusal::refused(format!(
             "{id} has the session {session} of the agent {:?}, which regatta.yaml does not name any more",
             attempt.agent
         ))
@@ -121,13 +121,13 @@ fn with_account(mut agent: AgentProfile, attempt: &Attempt, project: &Project) -
 }
 
 /// Why there is no conversation to continue.
-fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> CliError {
+fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Refusal {
     let id = &task.spec.id;
     let agent = project.config.agents.get(&task.spec.agent);
     let converses = agent.is_some_and(|agent| {
         by_hand(&AgentProfile::of(&task.spec.agent, agent), "x", None, &task.spec.env).is_some()
     });
-    let error = CliError::refused(match (converses, attempts.is_empty()) {
+    let error = Refusal::refused(match (converses, attempts.is_empty()) {
         (false, _) => format!("{id} has no session: its agent, {}, has no conversations", task.spec.agent),
         (true, true) => format!("{id} has no session yet: it has not been started"),
         (true, false) => format!("{id} has no session yet: its agent has not said which"),
@@ -147,18 +147,18 @@ async fn lane(
     task: &TaskRecord,
     attempt: &Attempt,
     restore: bool,
-) -> Result<PathBuf, CliError> {
+) -> Result<PathBuf, Refusal> {
     let id = &task.spec.id;
     if let Some(lane) = attempt.lane.as_ref().filter(|lane| lane.is_dir()) {
         return Ok(lane.clone());
     }
     let head = attempt.head.as_deref().or(attempt.base.as_deref());
     let (Some(lanes), Some(base), Some(head)) = (queue.lanes()?, attempt.base.as_deref(), head) else {
-        return Err(CliError::refused(format!("{id} has no lane any more"))
+        return Err(Refusal::refused(format!("{id} has no lane any more"))
             .hinted(format!("`regatta send {id} \"…\"` has it go on in a new one")));
     };
     if !restore {
-        return Err(CliError::refused(format!("the lane of {id} is gone, and its conversation belongs to that directory"))
+        return Err(Refusal::refused(format!("the lane of {id} is gone, and its conversation belongs to that directory"))
             .hinted(format!(
                 "`regatta attach --restore {id}` makes it again at {}; `regatta send {id} \"…\"` has its agent go on",
                 &head[..head.len().min(12)]
@@ -167,7 +167,7 @@ async fn lane(
     let _alone = queue.alone(id).await?;
     let state = queue.store.task(id).await?.state;
     if state.is_claimed() {
-        return Err(CliError::refused(format!("{id} is {}, so its lane is being made", state.name()))
+        return Err(Refusal::refused(format!("{id} is {}, so its lane is being made", state.name()))
             .hinted(format!("`regatta wait {id}` waits for its end")));
     }
     let id = id.clone();
@@ -178,7 +178,7 @@ async fn lane(
 }
 
 /// The editor's program and arguments, split at spaces; no shell reads them.
-fn editor(project: &Project) -> Result<Vec<String>, CliError> {
+fn editor(project: &Project) -> Result<Vec<String>, Refusal> {
     let named = ["REGATTA_EDITOR", "VISUAL"].into_iter().find_map(|name| {
         let value = std::env::var(name).ok()?;
         let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
@@ -187,7 +187,7 @@ fn editor(project: &Project) -> Result<Vec<String>, CliError> {
     if let Some((name, words)) = named {
         return match find_program(&words[0], &project.repo.toplevel) {
             Some(_) => Ok(words),
-            None => Err(CliError::new(
+            None => Err(Refusal::new(
                 RefusalKind::CannotWork,
                 format!("${name} names {:?}, which is not a program that can be found", words[0]),
             )
@@ -196,19 +196,19 @@ fn editor(project: &Project) -> Result<Vec<String>, CliError> {
     }
     let found = EDITORS.into_iter().find(|name| find_program(name, &project.repo.toplevel).is_some());
     found.map(|name| vec![name.to_owned()]).ok_or_else(|| {
-        CliError::new(RefusalKind::CannotWork, "there is no editor: neither code nor cursor is on PATH")
+        Refusal::new(RefusalKind::CannotWork, "there is no editor: neither code nor cursor is on PATH")
             .hinted("name yours: REGATTA_EDITOR=vim regatta attach --open ID")
     })
 }
 
 /// Runs the editor. A terminal editor is waited for; one with its own window returns at once.
-fn open(editor: &[String], lane: &Path) -> Result<Exit, CliError> {
+fn open(editor: &[String], lane: &Path) -> Result<Exit, Refusal> {
     let status = Command::new(&editor[0]).args(&editor[1..]).arg(lane).current_dir(lane).status();
     match status {
         Ok(status) if status.success() => Ok(Exit::Ok),
         Ok(status) => {
-            Err(CliError::new(RefusalKind::CannotWork, format!("{} ended with {status}", editor[0])))
+            Err(Refusal::new(RefusalKind::CannotWork, format!("{} ended with {status}", editor[0])))
         }
-        Err(error) => Err(CliError::new(RefusalKind::CannotWork, format!("starting {}: {error}", editor[0]))),
+        Err(error) => Err(Refusal::new(RefusalKind::CannotWork, format!("starting {}: {error}", editor[0]))),
     }
 }

@@ -7,10 +7,10 @@ use regatta_ops::tasks::{BroadcastRequest, Broadcasted, When, line};
 
 use super::send::Said;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::operator;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Send every task's agent a message, as `regatta send` does for one.
 ///
@@ -34,7 +34,7 @@ fn names() -> impl TypedValueParser<Value = StateName> {
     PossibleValuesParser::new(words).try_map(|word| word.parse::<StateName>())
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = args.said.load()?;
     let operator = operator(global).await?;
     let request = BroadcastRequest { text, states: args.status, landed: args.landed };

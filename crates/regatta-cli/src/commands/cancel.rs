@@ -3,10 +3,10 @@
 use regatta_ops::tasks::CancelRequest;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Cancel tasks. Running agents are stopped, and their work stays in their lanes.
 ///
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     no_wait: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let operator = operator(global).await?;
     let request = CancelRequest { tasks: args.which.selection(), wait: !args.no_wait };
     finish(operator.cancel(&request).await?, &operator, false, ui)

@@ -6,10 +6,10 @@ use serde_json::json;
 use regatta_store::TaskQuery;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Print a completion script for bash, zsh, fish, elvish or powershell.
 ///
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Exit, Refusal> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::definition(), "regatta", &mut script);
     let script = with_ids(args.shell, &String::from_utf8_lossy(&script)).into_bytes();
@@ -85,7 +85,7 @@ pub(crate) struct IdsArgs {}
 /// More than anyone would read through.
 const MOST_IDS: usize = 500;
 
-pub(crate) async fn ids(_: IdsArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn ids(_: IdsArgs, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Ok(project) = Project::look(&global.options()) else { return Ok(Exit::Ok) };
     if !project.has_store() {
         return Ok(Exit::Ok);

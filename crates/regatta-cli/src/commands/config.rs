@@ -6,11 +6,11 @@ use regatta_ops::secrets::masked;
 use serde_json::Value;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::render::shown::clean_line;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Show settings and where each one came from: flag, environment, file or default.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,7 +32,7 @@ enum What {
     Schema,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if matches!(args.what, Some(What::Schema)) {
         ui.document(&config::schema());
         return Ok(Exit::Ok);
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     if let Some(store) = &global.store {
         let diagnostics = project.config.apply_flag("--store", "store", store);
         if has_errors(&diagnostics) {
-            return Err(CliError::diagnosed(diagnostics));
+            return Err(Refusal::diagnosed(diagnostics));
         }
     }
     for warning in &project.warnings {
@@ -56,11 +56,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-fn get(project: &Project, key: &str, ui: &Ui) -> Result<Exit, CliError> {
+fn get(project: &Project, key: &str, ui: &Ui) -> Result<Exit, Refusal> {
     let Some(value) = project.config.get(key) else {
         let settings = project.config.settings();
         let near = nearest(key, settings.iter().map(|setting| setting.key.as_str()));
-        return Err(CliError::not_found(format!("there is no setting {key:?}")).hinted(match near {
+        return Err(Refusal::not_found(format!("there is no setting {key:?}")).hinted(match near {
             Some(near) => format!("did you mean {near}? `regatta config` lists them all"),
             None => "`regatta config` lists them all".to_owned(),
         }));

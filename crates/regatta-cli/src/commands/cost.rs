@@ -9,12 +9,12 @@ use regatta_ops::documents::{BudgetDocument, CostDocument, CostRow};
 use regatta_store::{QUARTER, SpendBy, SpendQuery, Spending, Store};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::shown::clean_line;
 use crate::render::text::table;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Show what agents used, in tokens and dollars, and what is left of the budgets.
 ///
@@ -59,7 +59,7 @@ fn date(text: &str) -> Result<Timestamp, String> {
     clock::begin_of(text).ok_or_else(|| "a day looks like 2026-11-15".to_owned())
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let (rows, budgets) = match project.has_store() {
         true => {
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Fails for a plan without tasks, which is probably a typing error.
-async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), CliError> {
+async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), Refusal> {
     let Some(plan) = plan else { return Ok(()) };
     let tried = store.spending(&SpendQuery { by: SpendBy::Plan, ..SpendQuery::default() }).await?;
     if tried.iter().any(|sum| sum.key == plan) {
@@ -105,10 +105,10 @@ async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), CliEr
         "" => "no task belongs to a plan; leave --plan out".to_owned(),
         known => format!("plans with tasks: {known}"),
     };
-    Err(CliError::not_found(format!("no task belongs to a plan {plan:?}")).hinted(hint))
+    Err(Refusal::not_found(format!("no task belongs to a plan {plan:?}")).hinted(hint))
 }
 
-async fn rows(store: &dyn Store, args: &Args) -> Result<Vec<CostRow>, CliError> {
+async fn rows(store: &dyn Store, args: &Args) -> Result<Vec<CostRow>, Refusal> {
     let by = match args.by {
         By::Task => SpendBy::Task,
         By::Agent => SpendBy::Agent,
@@ -138,7 +138,7 @@ fn days(quarters: &[Spending]) -> Vec<CostRow> {
 }
 
 /// The project's budgets, as the next start of a task would see them.
-async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, CliError> {
+async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, Refusal> {
     let config = &project.config;
     let mut accounts = Vec::new();
     let ceiling = config.budget.day.at_most_usd(config.limits.budget_usd);

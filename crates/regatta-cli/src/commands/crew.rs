@@ -10,9 +10,9 @@ pub(crate) mod unregister;
 pub(crate) use stay::Keep;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Join or leave the crew: people and agents who work together by hand.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -24,7 +24,7 @@ pub(crate) enum CrewCommand {
     Leader(leader::Args),
 }
 
-pub(crate) async fn run(command: CrewCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: CrewCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         CrewCommand::Register(args) => register::run(args, global, ui).await,
         CrewCommand::List(args) => list::run(args, global, ui).await,

@@ -7,9 +7,9 @@ pub(crate) mod set;
 pub(crate) mod watch;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Read and write values that the whole crew shares, each with a version.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -22,7 +22,7 @@ pub(crate) enum CtxCommand {
     Watch(watch::Args),
 }
 
-pub(crate) async fn run(command: CtxCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: CtxCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         CtxCommand::Set(args) => set::run(args, global, ui).await,
         CtxCommand::Get(args) => get::run(args, global, ui).await,

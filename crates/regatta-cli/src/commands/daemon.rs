@@ -21,11 +21,11 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use regatta_ops::assemble::{CLAUDE_BIN, assemble, reload};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::lines::Lines;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// How long `start` and `stop` wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,10 +103,10 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let profiles = args.profiles.as_deref();
     if let (Some(_), Some(Action::Status | Action::Stop(_))) = (profiles, &args.command) {
-        return Err(CliError::usage("--profiles is for starting a daemon")
+        return Err(Refusal::usage("--profiles is for starting a daemon")
             .hinted("`regatta profiles` shows the accounts and which of them rest"));
     }
     match args.command.unwrap_or(Action::Run { detached: false }) {
@@ -131,7 +131,7 @@ async fn serve_here(
     profiles: Option<&str>,
     global: &Global,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     if detached {
         // Fails only for a process group leader, which has no group to leave.
         let _ = rustix::process::setsid();
@@ -144,7 +144,7 @@ async fn serve_here(
     let lock = match DaemonLock::take(&project.repo) {
         Ok(Ok(lock)) => lock,
         Ok(Err(held)) => return Err(already(&held)),
-        Err(error) => return Err(CliError::io("locking", &project.repo.state_dir, &error)),
+        Err(error) => return Err(Refusal::io("locking", &project.repo.state_dir, &error)),
     };
     // A stop note that the last daemon died before reading does not concern this one.
     let _ = std::fs::remove_file(project.repo.state_dir.join("daemon.stop"));
@@ -180,12 +180,12 @@ async fn serve_here(
 }
 
 /// The same before a store exists.
-async fn start_purpose(project: &Project) -> Result<Purpose, CliError> {
+async fn start_purpose(project: &Project) -> Result<Purpose, Refusal> {
     if project.has_store() { purpose(project.store().await?.as_ref()).await } else { Ok(Purpose::Start) }
 }
 
 /// A daemon that adopts another daemon's agents continues with what was trusted before they started.
-async fn purpose(store: &dyn Store) -> Result<Purpose, CliError> {
+async fn purpose(store: &dyn Store) -> Result<Purpose, Refusal> {
     let query = regatta_store::TaskQuery {
         states: StateName::all_that(StateName::is_claimed),
         limit: 1,
@@ -207,7 +207,7 @@ struct Started {
 }
 
 impl Started {
-    async fn reload(&self) -> Result<Order, CliError> {
+    async fn reload(&self) -> Result<Order, Refusal> {
         let notices = &self.ctx.services.notices;
         let mut project = Project::open(&self.global.options())?;
         project.choose_profiles(self.profiles.as_deref())?;
@@ -229,10 +229,10 @@ fn obey_signals(
     started: Started,
     orders: mpsc::UnboundedSender<Order>,
     state_dir: std::path::PathBuf,
-) -> Result<(), CliError> {
+) -> Result<(), Refusal> {
     use tokio::signal::unix::{SignalKind, signal};
     let watch = |kind| {
-        signal(kind).map_err(|error| CliError::new(RefusalKind::CannotWork, format!("signals: {error}")))
+        signal(kind).map_err(|error| Refusal::new(RefusalKind::CannotWork, format!("signals: {error}")))
     };
     let (mut int, mut term, mut hup) =
         (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);
@@ -335,17 +335,17 @@ fn notify_systemd(state: &str) {
     let _ = sent;
 }
 
-fn already(held: &Presence) -> CliError {
+fn already(held: &Presence) -> Refusal {
     match held {
         Presence::Alive(info) | Presence::Stalled(info) => {
-            CliError::refused(format!("a daemon serves this project already: process {}", info.identity.pid))
+            Refusal::refused(format!("a daemon serves this project already: process {}", info.identity.pid))
         }
-        Presence::Starting | Presence::None => CliError::refused("a daemon of this project is just starting"),
+        Presence::Starting | Presence::None => Refusal::refused("a daemon of this project is just starting"),
     }
     .hinted("`regatta daemon status` looks at it, `regatta daemon stop` ends it")
 }
 
-async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let mut project = Project::open(&global.options())?;
     project.choose_profiles(profiles)?;
     let (pid, log) = launch(&project, profiles, &[], global).await?;
@@ -362,23 +362,23 @@ pub(crate) async fn launch(
     profiles: Option<&str>,
     variables: &[(&str, &str)],
     global: &Global,
-) -> Result<(u32, PathBuf), CliError> {
+) -> Result<(u32, PathBuf), Refusal> {
     // Errors that would stop it at once are reported here, not in a log.
     project.require_trust().await?;
     project.make_state_dir()?;
     project.decide_target()?;
     trust::git(&project.repo, start_purpose(project).await?)?;
     let dir = &project.repo.state_dir;
-    let look = || presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error));
-    match settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))? {
+    let look = || presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error));
+    match settled_presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error))? {
         Presence::None => {}
         held => return Err(already(&held)),
     }
     let path = dir.join("daemon.log");
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-    let log = log.map_err(|error| CliError::io("opening", &path, &error))?;
-    let errors = log.try_clone().map_err(|error| CliError::io("opening", &path, &error))?;
-    let exe = crate::project::this_program().map_err(|error| CliError::io("finding", &path, &error))?;
+    let log = log.map_err(|error| Refusal::io("opening", &path, &error))?;
+    let errors = log.try_clone().map_err(|error| Refusal::io("opening", &path, &error))?;
+    let exe = crate::project::this_program().map_err(|error| Refusal::io("finding", &path, &error))?;
     let mut command = Command::new(exe);
     command.envs(variables.iter().copied()).arg("--project").arg(&project.repo.toplevel);
     if let Some(config) = &global.config {
@@ -392,7 +392,7 @@ pub(crate) async fn launch(
         command.arg(format!("--profiles={profiles}"));
     }
     command.stdin(Stdio::null()).stdout(log).stderr(errors);
-    let mut child = command.spawn().map_err(|error| CliError::io("starting", &path, &error))?;
+    let mut child = command.spawn().map_err(|error| Refusal::io("starting", &path, &error))?;
     let begun = Instant::now();
     loop {
         if let Presence::Alive(info) = look()?
@@ -401,24 +401,24 @@ pub(crate) async fn launch(
             return Ok((info.identity.pid, path));
         }
         if let Ok(Some(status)) = child.try_wait() {
-            return Err(CliError::new(
+            return Err(Refusal::new(
                 RefusalKind::CannotWork,
                 format!("the daemon ended at once ({status})"),
             )
             .hinted(format!("{} says why", path.display())));
         }
         if begun.elapsed() > PATIENCE {
-            return Err(CliError::new(RefusalKind::TimedOut, "the daemon did not come up")
+            return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not come up")
                 .hinted(format!("{} may say why", path.display())));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let dir = &project.repo.state_dir;
-    let found = presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
+    let found = presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
     let (word, info) = match &found {
         Presence::None => ("none", None),
         Presence::Starting => ("starting", None),
@@ -483,7 +483,7 @@ fn describe(
 }
 
 /// How many tasks have a running agent.
-async fn with_agents(project: &Project) -> Result<u64, CliError> {
+async fn with_agents(project: &Project) -> Result<u64, Refusal> {
     if !project.has_store() {
         return Ok(0);
     }
@@ -491,15 +491,15 @@ async fn with_agents(project: &Project) -> Result<u64, CliError> {
     Ok(counts.iter().filter(|(name, _)| name.is_claimed()).map(|(_, n)| n).sum())
 }
 
-async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let dir = &project.repo.state_dir;
-    let found = settled_presence(&project.repo).map_err(|error| CliError::io("reading", dir, &error))?;
+    let found = settled_presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
     let info = match found {
         Presence::Alive(info) | Presence::Stalled(info) => info,
-        Presence::Starting => return Err(CliError::refused("the daemon is just starting; try again")),
+        Presence::Starting => return Err(Refusal::refused("the daemon is just starting; try again")),
         Presence::None => {
-            return Err(CliError::not_found("no daemon serves this project")
+            return Err(Refusal::not_found("no daemon serves this project")
                 .hinted("`regatta daemon start` starts one"));
         }
     };
@@ -509,9 +509,9 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
         End::Stop | End::Kill => "stop",
     };
     let note = dir.join("daemon.stop");
-    std::fs::write(&note, word).map_err(|error| CliError::io("writing", &note, &error))?;
+    std::fs::write(&note, word).map_err(|error| Refusal::io("writing", &note, &error))?;
     info.identity.signal(rustix::process::Signal::TERM).map_err(|error| {
-        CliError::new(RefusalKind::CannotWork, format!("signalling process {}: {error}", info.identity.pid))
+        Refusal::new(RefusalKind::CannotWork, format!("signalling process {}: {error}", info.identity.pid))
     })?;
     let patience = match (timeout, end) {
         (Some(seconds), _) => Duration::from_secs(seconds),
@@ -520,7 +520,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
         (None, _) => PATIENCE,
     };
     if !patience.is_zero() && !info.identity.wait_gone(patience).unwrap_or(false) {
-        return Err(CliError::new(
+        return Err(Refusal::new(
             RefusalKind::TimedOut,
             format!("process {} has not ended yet", info.identity.pid),
         )

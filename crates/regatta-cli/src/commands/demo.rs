@@ -6,9 +6,9 @@ use regatta_engine::scratch::{ScratchError, private_dir, scratch_repository};
 
 use super::run as run_command;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// The plan that the demo runs. It is an ordinary plan: `regatta demo --keep DIR` leaves it to be read.
 pub(crate) const PLAN: &str = include_str!("../../../../examples/demo/plan.md");
@@ -24,13 +24,13 @@ pub(crate) struct Args {
     pub(crate) no_dashboard: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let dir = scratch_dir(args.keep.as_deref())?;
     let repo = dir.join("scratch");
     scratch_repository(&repo, &[("README.md", "# Scratch\n\nMade by `regatta demo`.\n"), ("plan.md", PLAN)])
         .map_err(|error| match error {
-            ScratchError::Git(error) => CliError::from(error),
-            ScratchError::Io { path, source } => CliError::io("writing", &path, &source),
+            ScratchError::Git(error) => Refusal::from(error),
+            ScratchError::Io { path, source } => Refusal::io("writing", &path, &source),
         })?;
     if !ui.json {
         ui.line(format!("A scratch repository: {}", repo.display()));
@@ -86,26 +86,26 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     })
 }
 
-fn scratch_dir(keep: Option<&Path>) -> Result<PathBuf, CliError> {
+fn scratch_dir(keep: Option<&Path>) -> Result<PathBuf, Refusal> {
     use std::os::unix::fs::DirBuilderExt as _;
     let dir = match keep {
-        Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
+        Some(dir) => std::path::absolute(dir).map_err(|error| Refusal::io("finding", dir, &error))?,
         None => {
             let base = std::env::temp_dir();
             let made = private_dir(&base, "regatta-demo-");
-            return made.map_err(|error| CliError::io("making a directory in", &base, &error));
+            return made.map_err(|error| Refusal::io("making a directory in", &base, &error));
         }
     };
     if dir.exists() {
-        return Err(CliError::refused(format!("{} already exists", dir.display()))
+        return Err(Refusal::refused(format!("{} already exists", dir.display()))
             .hinted("give the demo a directory that does not exist yet"));
     }
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.map_err(|error| CliError::io("making", &dir, &error))?;
+    made.map_err(|error| Refusal::io("making", &dir, &error))?;
     Ok(dir)
 }
 
-fn show_history(repo: &Path, ui: &Ui) -> Result<(), CliError> {
+fn show_history(repo: &Path, ui: &Ui) -> Result<(), Refusal> {
     ui.line("");
     ui.line(ui.paint(Style::Strong, "git log of the scratch repository:"));
     let repo = regatta_engine::git::Repo::discover(repo, None)?;

@@ -12,11 +12,11 @@ use regatta_store::TaskRecord;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Show what a task changed.
 ///
@@ -48,7 +48,7 @@ struct Sides {
     work: Result<Lane, Oid>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
@@ -93,7 +93,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-fn hands(project: &Project) -> Result<(Work, Lanes), CliError> {
+fn hands(project: &Project) -> Result<(Work, Lanes), Refusal> {
     // Without a snapshot no agent has run here, so one can still be taken.
     let work = project.work()?;
     let lanes = Lanes::new(&project.repo, &work, &project.lanes_root())?;
@@ -105,7 +105,7 @@ pub(crate) fn patch(
     project: &Project,
     task: &TaskRecord,
     attempts: &[Attempt],
-) -> Result<(String, Vec<u8>), CliError> {
+) -> Result<(String, Vec<u8>), Refusal> {
     let (work, lanes) = hands(project)?;
     let sides = sides(project, &work, &lanes, task, attempts, None)?;
     let patch = match &sides.work {
@@ -122,12 +122,12 @@ fn sides(
     task: &TaskRecord,
     attempts: &[Attempt],
     against: Option<&str>,
-) -> Result<Sides, CliError> {
+) -> Result<Sides, Refusal> {
     let id = &task.spec.id;
     let named = match against {
         None => None,
         Some(name) => Some(project.repo.resolve(name)?.ok_or_else(|| {
-            CliError::not_found(format!("there is no branch, tag or commit {name:?}"))
+            Refusal::not_found(format!("there is no branch, tag or commit {name:?}"))
                 .hinted("`git branch --all` and `git log` show what exists")
         })?),
     };
@@ -152,8 +152,8 @@ fn sides(
         return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
     }
     Err(match task.attempts {
-        0 => CliError::not_found(format!("{id} has not been started, so there is nothing to compare")),
-        _ => CliError::not_found(format!("{id} left nothing: its lane is gone and it committed no work")),
+        0 => Refusal::not_found(format!("{id} has not been started, so there is nothing to compare")),
+        _ => Refusal::not_found(format!("{id} left nothing: its lane is gone and it committed no work")),
     }
     .hinted(format!("`regatta status {id}` shows what became of it")))
 }
@@ -165,7 +165,7 @@ fn since(
     named: Option<Oid>,
     head: &Oid,
     otherwise: impl FnOnce() -> Oid,
-) -> Result<Oid, CliError> {
+) -> Result<Oid, Refusal> {
     let Some(named) = named else { return Ok(otherwise()) };
     Ok(work.merge_base(&named, head)?.unwrap_or(named))
 }

@@ -15,10 +15,10 @@ use serde::Serialize;
 pub(crate) use login::is_signed_in;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown, start_dir};
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 use regatta_ops::target::Target;
 
 /// Check git, the configuration, the store, agents, lanes and the disk.
@@ -71,7 +71,7 @@ impl Finding {
     }
 
     /// A finding from an error, with the error's hint.
-    fn from_error(check: &'static str, error: CliError) -> Self {
+    fn from_error(check: &'static str, error: Refusal) -> Self {
         Self { hint: Some(error.hint()), ..Self::error(check, error.message) }
     }
 
@@ -91,7 +91,7 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let findings = look(&args, global).await?;
     if ui.json {
         ui.document(&findings);
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(if bad { Exit::CannotWork } else { Exit::Ok })
 }
 
-async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, CliError> {
+async fn look(args: &Args, global: &Global) -> Result<Vec<Finding>, Refusal> {
     let mut found = Vec::new();
     match installed() {
         Ok(version) => found.push(Finding::ok("git", format!("git {version}"))),
@@ -244,7 +244,7 @@ fn target(project: &Project) -> Finding {
 
 async fn open_store(
     project: &Project,
-) -> Result<(std::sync::Arc<dyn regatta_store::Store>, String), CliError> {
+) -> Result<(std::sync::Arc<dyn regatta_store::Store>, String), Refusal> {
     let store = project.store().await?;
     let tasks: u64 = store.counts(None).await?.iter().map(|(_, n)| n).sum();
     let events = store.last_seq().await?;

@@ -5,10 +5,10 @@ use regatta_ops::tasks::{EnqueueRequest, Enqueued, Source};
 use regatta_store::MAIN_QUEUE;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// More tasks than this are not listed one by one.
 const MANY: usize = 20;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     replace: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let request = EnqueueRequest {
         source: Source::Files(args.what),
         deps: args.deps.as_deref().map(names),
@@ -61,7 +61,7 @@ pub(crate) fn names(text: &str) -> Vec<String> {
 }
 
 /// Reports what was queued, and who will run it.
-pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, Refusal> {
     if ui.json {
         ui.document(&enqueued.document().await?);
         return Ok(Exit::Ok);

@@ -9,11 +9,11 @@ use regatta_engine::redact::Redactor;
 use regatta_store::Store;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// How many events are read at once.
 const PAGE: usize = 1000;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     lines: Option<usize>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let store = match args.follow && args.task.is_none() {
         true => project.create_store().await?,
@@ -59,18 +59,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             return Ok(Exit::Ok);
         }
         if changes.changed().await.is_err() {
-            return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+            return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
         }
     }
 }
 
 /// The number after which the last `n` events come.
-async fn before_last(
-    store: &dyn Store,
-    after: u64,
-    task: Option<&TaskId>,
-    n: usize,
-) -> Result<u64, CliError> {
+async fn before_last(store: &dyn Store, after: u64, task: Option<&TaskId>, n: usize) -> Result<u64, Refusal> {
     let last = store.last_seq().await?;
     if task.is_none() {
         // Event numbers have no gaps, except for rolled-back ones.
@@ -93,7 +88,7 @@ pub(crate) async fn show_after(
     after: &mut u64,
     task: Option<&TaskId>,
     mut each: impl FnMut(&Event),
-) -> Result<(), CliError> {
+) -> Result<(), Refusal> {
     loop {
         let events = store.events(*after, task, PAGE).await?;
         for event in &events {

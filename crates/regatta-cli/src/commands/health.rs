@@ -4,14 +4,14 @@ use regatta_ops::documents::SummaryDocument;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::Operator;
 use crate::render::state::mark;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
-pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let store = project.create_store().await?;
     let counts = store.counts(None).await?;

@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::new::{body, create, taken};
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::siblings;
 use crate::project::{CONFIG_FILE, Project, ROOKERY_FILE, shown, start_dir};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Set up this repository: regatta.yaml, tasks/ with an example, and .regatta/.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     discover_from: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if args.discover_from.is_some() || global.root.is_some() {
         return registry(args.discover_from.as_deref(), global, ui).await;
     }
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Creates a registry in a directory that need not be a repository. Existing files stay.
-async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let siblings = beside.map(siblings).transpose()?.unwrap_or_default();
     let (mut registry, lock) = Registry::load_locked(global).await?;
     let (config_created, state_created) = (!registry.exists, !registry.has_state);

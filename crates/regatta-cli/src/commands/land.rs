@@ -11,11 +11,11 @@ use regatta_ops::tasks::{BoardRequest, Changed, Resumed, Why};
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::{Operator, Selection, finish};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Land work on the target branch, or show the merge train.
 ///
@@ -71,7 +71,7 @@ impl Args {
     }
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match args.command {
         Some(Action::Status) => look::status(global, ui).await,
         Some(Action::Resume) => resume(global, ui),
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Accepts the target as the user left it.
-fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+fn resume(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Resumed { target, tip, stopped } = Project::open(&global.options())?.resume_landing()?;
     let lost = stopped.as_ref().map(|stopped| stopped.lost.clone()).unwrap_or_default();
     if ui.json {
@@ -100,7 +100,7 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     crate::trust::require_trust_asking(&project, ui).await?;
     let operator = Operator::open(&project).await?;
@@ -121,7 +121,7 @@ async fn land(args: Send, why: Why, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Lands in this process until done or interrupted, and shows the progress.
-async fn drive(operator: &Operator, tasks: &[TaskId], ui: &Ui) -> Result<(), CliError> {
+async fn drive(operator: &Operator, tasks: &[TaskId], ui: &Ui) -> Result<(), Refusal> {
     let (notices, mut watching) = notices();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let signal = tokio::spawn(async move {

@@ -11,11 +11,11 @@ use regatta_store::Store;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::text::table;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List and remove lanes, the git worktrees that tasks work in.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -38,7 +38,7 @@ pub(crate) enum LaneCommand {
     Sweep(sweep::Args),
 }
 
-pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     match command {
         LaneCommand::List { pooled } => list(&project, pooled, ui).await,
@@ -48,7 +48,7 @@ pub(crate) async fn run(command: LaneCommand, global: &Global, ui: &Ui) -> Resul
     }
 }
 
-async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, CliError> {
+async fn list(project: &Project, pooled: bool, ui: &Ui) -> Result<Exit, Refusal> {
     let (found, pooled) = match project.lanes()? {
         Some(lanes) => (lanes.list()?, if pooled { lanes.pooled() } else { Vec::new() }),
         None => (Vec::new(), Vec::new()),
@@ -102,11 +102,11 @@ pub(crate) async fn retire_one(
     project: &Project,
     store: &Arc<dyn Store>,
     id: &TaskId,
-) -> Result<Option<String>, CliError> {
+) -> Result<Option<String>, Refusal> {
     regatta_ops::tasks::retire::retire_lane(project, Some(store), id, false).await
 }
 
-async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> {
+async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, Refusal> {
     let store = project.store().await?;
     let id = find_task(store.as_ref(), text).await?.spec.id;
     let lane = match project.lanes()? {
@@ -114,7 +114,7 @@ async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, CliError> 
         None => None,
     };
     let Some(lane) = lane.filter(|lane| lane.path.is_dir()) else {
-        return Err(CliError::not_found(format!("{id} has no lane"))
+        return Err(Refusal::not_found(format!("{id} has no lane"))
             .hinted(format!("`regatta status {id}` shows what became of it")));
     };
     match ui.json {

@@ -10,10 +10,10 @@ use regatta_ops::look::tasks::{Listed, states};
 use regatta_store::{Store, TaskQuery};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// The most tasks shown on a terminal.
 const ON_A_TERMINAL: usize = 200;
@@ -41,7 +41,7 @@ fn words() -> clap::builder::PossibleValuesParser {
     ["all", "active"].into_iter().chain(StateName::ALL.map(StateName::as_str)).collect::<Vec<_>>().into()
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let limit = if args.all || ui.json || !ui.terminal { 0 } else { ON_A_TERMINAL };
     let query = TaskQuery { states: states(&args.status)?, limit, latest: true, ..TaskQuery::default() };
@@ -81,7 +81,7 @@ async fn print_documents(
     project: &Project,
     query: &TaskQuery,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let mut array = ui.array();
     if let Some(store) = store {
         let mut pages = store.brief_pages(query).await?;
@@ -96,7 +96,7 @@ async fn print_documents(
 }
 
 /// A line about the tasks that are not shown; empty if all are.
-async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, CliError> {
+async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<String, Refusal> {
     if query.limit == 0 || n_shown < query.limit {
         return Ok(String::new());
     }
@@ -122,7 +122,7 @@ async fn watch(
     query: &TaskQuery,
     all: bool,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let mut changes = store.subscribe().await?;
     let mut last: Option<Vec<TaskDocument>> = None;
     let mut drawn = String::new();
@@ -152,7 +152,7 @@ async fn watch(
         }
         tokio::select! {
             told = changes.changed() => if told.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
         }

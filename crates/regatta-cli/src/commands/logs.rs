@@ -20,13 +20,13 @@ use heading::Heading;
 
 use super::events::show_after;
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::queue::Operator;
 use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Show what a task's agent said and did.
 ///
@@ -74,7 +74,7 @@ struct Show<'a> {
     seen: u64,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), &args.task).await?;
@@ -107,16 +107,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 impl<'a> Show<'a> {
     /// Shows one attempt as far as it has been recorded.
-    async fn once(&mut self, task: &TaskRecord, n: u32) -> Result<(), CliError> {
+    async fn once(&mut self, task: &TaskRecord, n: u32) -> Result<(), Refusal> {
         let id = &self.task;
         if n == 0 {
-            return Err(CliError::not_found(format!("{id} has not been started yet")).hinted(format!(
+            return Err(Refusal::not_found(format!("{id} has not been started yet")).hinted(format!(
                 "`regatta logs -f {id}` waits for it; `regatta status {id}` shows what it waits for"
             )));
         }
         if n > task.attempts {
             let plural = if task.attempts == 1 { "" } else { "s" };
-            return Err(CliError::not_found(format!(
+            return Err(Refusal::not_found(format!(
                 "{id} has had {} attempt{plural}, so there is no attempt {n}",
                 task.attempts
             ))
@@ -124,10 +124,10 @@ impl<'a> Show<'a> {
         }
         let path = self.log(n).await?;
         if !path.exists() {
-            return Err(CliError::not_found(format!("there is no log of attempt {n} at {}", path.display()))
+            return Err(Refusal::not_found(format!("there is no log of attempt {n} at {}", path.display()))
                 .hinted("it may not have come to that, or the run had --no-log"));
         }
-        let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
+        let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
         let mut back = Back::new(&path).map_err(failed)?;
         let mut reading = self.begin(n).await?;
         loop {
@@ -147,7 +147,7 @@ impl<'a> Show<'a> {
     }
 
     /// Shows every attempt that has a log; with several attempts or follow-ups, each below a heading with its prompts.
-    async fn whole(&mut self, task: &TaskRecord) -> Result<(), CliError> {
+    async fn whole(&mut self, task: &TaskRecord) -> Result<(), Refusal> {
         let attempts = self.store.attempts(&self.task).await?;
         let prompts = self.store.prompts(&self.task).await?;
         let mut shown = false;
@@ -176,7 +176,7 @@ impl<'a> Show<'a> {
     }
 
     /// Shows attempt after attempt while they grow, until no more output can come without a user's action.
-    async fn follow(&mut self, first: u32) -> Result<(), CliError> {
+    async fn follow(&mut self, first: u32) -> Result<(), Refusal> {
         let mut changes = self.store.subscribe().await?;
         let mut n = first;
         let mut told = None;
@@ -209,7 +209,7 @@ impl<'a> Show<'a> {
     }
 
     /// What a task without a log waits for, and who would start it.
-    async fn waits_for(&self, task: &TaskRecord) -> Result<String, CliError> {
+    async fn waits_for(&self, task: &TaskRecord) -> Result<String, Refusal> {
         let mut text = format!("{} is {}", self.task, task.state.name());
         let why = why(&task.state, &task.waiting_on);
         if !why.is_empty() {
@@ -228,9 +228,9 @@ impl<'a> Show<'a> {
         &mut self,
         n: u32,
         changes: &mut tokio::sync::watch::Receiver<u64>,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), Refusal> {
         let path = self.log(n).await?;
-        let failed = |error: std::io::Error| CliError::io("reading", &path, &error);
+        let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
         let begin = match self.goes_back() {
             true => Back::new(&path).and_then(|back| back.begin()).map_err(failed)?,
@@ -287,14 +287,14 @@ impl<'a> Show<'a> {
         self.args.lines.is_some() && !self.args.raw
     }
 
-    async fn begin(&self, n: u32) -> Result<Reading<'a>, CliError> {
+    async fn begin(&self, n: u32) -> Result<Reading<'a>, Refusal> {
         if n > 1 && !self.args.raw && !self.ui.json && !self.ui.quiet {
             self.ui.note(self.ui.paint(Style::Dim, &format!("── attempt {n} ──")));
         }
         self.reading(n).await
     }
 
-    async fn reading(&self, n: u32) -> Result<Reading<'a>, CliError> {
+    async fn reading(&self, n: u32) -> Result<Reading<'a>, Refusal> {
         let attempts = self.store.attempts(&self.task).await?;
         let attempt = attempts.iter().find(|attempt| attempt.n == n);
         let agent = attempt.map_or("", |attempt| attempt.agent.as_str());
@@ -306,11 +306,11 @@ impl<'a> Show<'a> {
         };
         let path = self.log(n).await?;
         Reading::new(&path, (n, (self.kinds)(agent), lane), (mode, self.args.lines), (self.ui, self.redactor))
-            .map_err(|error| CliError::io("reading", &path, &error))
+            .map_err(|error| Refusal::io("reading", &path, &error))
     }
 
     /// Shows what follows a complete log.
-    async fn end(&mut self, reading: &mut Reading<'_>, n: u32, has_stderr: bool) -> Result<(), CliError> {
+    async fn end(&mut self, reading: &mut Reading<'_>, n: u32, has_stderr: bool) -> Result<(), Refusal> {
         reading.finish();
         self.show_events(reading, n, true).await?;
         if !has_stderr {
@@ -321,7 +321,7 @@ impl<'a> Show<'a> {
     }
 
     /// How the attempt ended and how Regatta judged it, if it has ended.
-    async fn verdict(&self, n: u32) -> Result<(), CliError> {
+    async fn verdict(&self, n: u32) -> Result<(), Refusal> {
         if self.args.raw || self.ui.json || self.ui.quiet {
             return Ok(());
         }
@@ -352,7 +352,7 @@ impl<'a> Show<'a> {
     }
 
     /// Shows the attempt's events that were not yet shown; without `all`, only those up to the agent's start.
-    async fn show_events(&mut self, reading: &mut Reading<'_>, n: u32, all: bool) -> Result<(), CliError> {
+    async fn show_events(&mut self, reading: &mut Reading<'_>, n: u32, all: bool) -> Result<(), Refusal> {
         if !self.args.events {
             return Ok(());
         }
@@ -377,7 +377,7 @@ impl<'a> Show<'a> {
     }
 
     /// The path of the attempt's log: the recorded one, unless --log-dir names another directory.
-    async fn log(&self, n: u32) -> Result<PathBuf, CliError> {
+    async fn log(&self, n: u32) -> Result<PathBuf, Refusal> {
         let remembered = match self.args.log_dir {
             Some(_) => None,
             None => self.store.attempts(&self.task).await?.into_iter().find(|attempt| attempt.n == n),
@@ -390,8 +390,8 @@ impl<'a> Show<'a> {
 }
 
 /// Reads all remaining lines, including an incomplete last one.
-fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::io("reading", path, &error);
+fn drain(reading: &mut Reading<'_>, tail: &mut Tail, path: &Path) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("reading", path, &error);
     loop {
         let lines = tail.drain().map_err(failed)?;
         if lines.is_empty() {
@@ -409,8 +409,8 @@ async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
     }
 }
 
-fn silent(_: tokio::sync::watch::error::RecvError) -> CliError {
-    CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes")
+fn silent(_: tokio::sync::watch::error::RecvError) -> Refusal {
+    Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes")
 }
 
 /// Whether the agent of this attempt has ended, so that its log is complete.
@@ -423,10 +423,10 @@ fn is_at_rest(state: &TaskState) -> bool {
     state.is_settled() || matches!(state, TaskState::Parked { .. } | TaskState::Landing { .. })
 }
 
-fn open(path: &Path) -> Result<Tail, CliError> {
+fn open(path: &Path) -> Result<Tail, Refusal> {
     open_at(path, 0)
 }
 
-fn open_at(path: &Path, begin: u64) -> Result<Tail, CliError> {
-    Tail::open(path, begin).map_err(|error| CliError::io("reading", path, &error))
+fn open_at(path: &Path, begin: u64) -> Result<Tail, Refusal> {
+    Tail::open(path, begin).map_err(|error| Refusal::io("reading", path, &error))
 }

@@ -19,9 +19,9 @@ use tokio::net::TcpListener;
 use super::crew::register::role;
 use crate::cli::Global;
 use crate::crew::{member_name, open};
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// A member that registered over HTTP has left after this long without a call.
 const LEASE: Duration = Duration::from_secs(600);
@@ -54,15 +54,15 @@ pub(crate) struct Args {
     token_file: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let authority = authority()?;
     if authority == Authority::Operator && crate::authority::descends_from_attempt(global) {
-        return Err(CliError::refused("an agent may not start a person's server").hinted(
+        return Err(Refusal::refused("an agent may not start a person's server").hinted(
             "leave REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN as they are: an agent's server needs them",
         ));
     }
     if authority != Authority::Operator && (args.name.is_some() || args.http.is_some()) {
-        return Err(CliError::usage(
+        return Err(Refusal::usage(
             "--name and --http are for a person's server, and this is that of an attempt",
         ));
     }
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, CliError> {
+async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, Refusal> {
     let desk = Arc::new(Desk { crew: open(global).await?, lease: None });
     if let Some(name) = &args.name {
         desk.join(name, &args.role).await?;
@@ -84,23 +84,23 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
     };
     desk.crew.leave_all().await;
     served.map(|()| Exit::Ok).map_err(|why| {
-        CliError::new(RefusalKind::CannotWork, why)
+        Refusal::new(RefusalKind::CannotWork, why)
             .hinted("start it from an agent: it speaks a protocol, not with people")
     })
 }
 
-async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     door::check_reach(address, &args.hosts)?;
     let crew = open(global).await?;
     let store = crew.store.clone();
     let token_file = args.token_file.unwrap_or_else(|| crew.project.repo.state_dir.join("mcp.token"));
     let token = door::token(&token_file)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        CliError::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
+        Refusal::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
             .hinted("choose another port; 0 is one that is free")
     })?;
     let bound =
-        listener.local_addr().map_err(|error| CliError::new(RefusalKind::CannotWork, error.to_string()))?;
+        listener.local_addr().map_err(|error| Refusal::new(RefusalKind::CannotWork, error.to_string()))?;
     let url = format!("http://{bound}{}", http::PATH);
     match ui.json {
         true => ui.object(&json!({ "url": url, "token_file": token_file })),
@@ -116,7 +116,7 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
     watching.abort();
     served
         .map(|()| Exit::Ok)
-        .map_err(|error| CliError::new(RefusalKind::CannotWork, format!("serving {url}: {error}")))
+        .map_err(|error| Refusal::new(RefusalKind::CannotWork, format!("serving {url}: {error}")))
 }
 
 /// Notices members that left.
@@ -130,7 +130,7 @@ async fn watch(store: Arc<dyn Store>) {
 }
 
 /// Whose server this is: the attempt's whose environment it runs in, or a person's.
-fn authority() -> Result<Authority, CliError> {
+fn authority() -> Result<Authority, Refusal> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let names = ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN"];
     let [task, attempt, token] = names.map(variable);
@@ -138,14 +138,14 @@ fn authority() -> Result<Authority, CliError> {
         (None, None, None) => Ok(Authority::Operator),
         (Some(task), Some(attempt), Some(token)) => {
             let task =
-                TaskId::parse(&task).map_err(|error| CliError::usage(format!("REGATTA_TASK {error}")))?;
+                TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
             let attempt = attempt
                 .parse()
-                .map_err(|_| CliError::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
+                .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
             Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
         }
         // An incomplete attempt environment must not turn it into a person's server.
-        _ => Err(CliError::usage(
+        _ => Err(Refusal::usage(
             "of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN some are set and some are not",
         )
         .hinted("an agent that Regatta starts has all of them, a person none")),

@@ -52,9 +52,9 @@ pub(crate) mod wait;
 pub(crate) mod worker;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 use worker::ParcelCommand;
 
 /// All commands of `regatta`.
@@ -135,7 +135,7 @@ pub(crate) enum Command {
 }
 
 /// Runs one command.
-pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     crate::authority::check(&command, global)?;
     match command {
         Command::Daemon(args) => daemon::run(args, global, ui).await,

@@ -12,9 +12,9 @@ pub(crate) mod show;
 pub(crate) mod wait;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Send and read messages: to one member, to a task's agent, or to everybody.
 ///
@@ -31,7 +31,7 @@ pub(crate) enum MsgCommand {
     Dismiss(dismiss::Args),
 }
 
-pub(crate) async fn run(command: MsgCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: MsgCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         MsgCommand::Send(args) => send::run(args, global, ui).await,
         MsgCommand::Broadcast(args) => broadcast::run(args, global, ui).await,

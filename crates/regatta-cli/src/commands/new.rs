@@ -9,10 +9,10 @@ use regatta_core::id::TaskId;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 use regatta_ops::taskfiles::parse_files;
 
 /// Create a task file tasks/ID.md, or with --plan a plan plans/ID.md.
@@ -32,18 +32,18 @@ pub(crate) struct Args {
     plan: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     make(args, "tasks", global, ui)
 }
 
 /// `regatta parcel new`: the same for rookery's users.
-pub(crate) async fn parcel(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn parcel(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     make(args, "parcels", global, ui)
 }
 
-fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let id = TaskId::parse(&args.id).map_err(|error| {
-        CliError::usage(format!("{:?} {error}", args.id)).hinted("for example: regatta new add-oauth-flow")
+        Refusal::usage(format!("{:?} {error}", args.id)).hinted("for example: regatta new add-oauth-flow")
     })?;
     let project = Project::open(&global.options())?;
     let agent = args.agent.clone().unwrap_or_else(|| project.config.default_agent.clone());
@@ -58,7 +58,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliEr
     let files = [(path.clone(), text.clone().into_bytes())];
     let diagnostics = parse_files(&project, &files, |_| {}).diagnostics;
     if has_errors(&diagnostics) {
-        return Err(CliError::diagnosed(diagnostics));
+        return Err(Refusal::diagnosed(diagnostics));
     }
     create(&path, &text)?;
     if ui.json {
@@ -76,23 +76,21 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, CliEr
 }
 
 /// Writes a file that must not exist yet, creating its directory.
-pub(crate) fn create(path: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn create(path: &Path, text: &str) -> Result<(), Refusal> {
     if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     }
     match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => {
-            file.write_all(text.as_bytes()).map_err(|error| CliError::io("writing", path, &error))
-        }
+        Ok(mut file) => file.write_all(text.as_bytes()).map_err(|error| Refusal::io("writing", path, &error)),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(&[path.to_owned()])),
-        Err(error) => Err(CliError::io("writing", path, &error)),
+        Err(error) => Err(Refusal::io("writing", path, &error)),
     }
 }
 
 /// The error for files that exist, which are never overwritten.
-pub(crate) fn taken(paths: &[PathBuf]) -> CliError {
+pub(crate) fn taken(paths: &[PathBuf]) -> Refusal {
     let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
-    CliError::refused(format!("{} already exists; nothing was changed", names.join(", ")))
+    Refusal::refused(format!("{} already exists; nothing was changed", names.join(", ")))
         .hinted("move it away first, or take another name")
 }
 

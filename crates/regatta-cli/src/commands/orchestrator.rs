@@ -10,9 +10,9 @@ use super::{crew, ctx, msg, task};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, member_name};
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Tasks are named as in that tool: task-0000000000, task-0000000001, …
 const NAMING: Naming = Naming { prefix: "task-", width: 10, first: 0 };
@@ -189,13 +189,13 @@ fn message_number(text: &str) -> Result<u64, String> {
 }
 
 /// The words of `--command`, and `-p`. No shell reads them, so shell syntax has no meaning.
-fn command_line(text: &str) -> Result<Vec<String>, CliError> {
+fn command_line(text: &str) -> Result<Vec<String>, Refusal> {
     let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let Some(program) = words.first() else {
-        return Err(CliError::usage("--command is empty").hinted("for example: --command claude"));
+        return Err(Refusal::usage("--command is empty").hinted("for example: --command claude"));
     };
     if regatta_engine::agents::find_program(program, std::path::Path::new(".")).is_none() {
-        return Err(CliError::new(RefusalKind::CannotWork, format!("the program {program:?} was not found"))
+        return Err(Refusal::new(RefusalKind::CannotWork, format!("the program {program:?} was not found"))
             .hinted("install it, or name another with --command"));
     }
     words.push("-p".to_owned());
@@ -206,7 +206,7 @@ fn held(task: String, who: Instance) -> task::held::Held {
     task::held::Held { task, who: who.into(), token: None }
 }
 
-pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     use OrchestratorCommand as Of;
     let ui = &Ui { json: true, ..ui.clone() };
     match command {
@@ -214,7 +214,7 @@ pub(crate) async fn run(command: OrchestratorCommand, global: &Global, ui: &Ui) 
             let cache_dir = cache_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir));
             let mut words = Vec::new();
             if let Some(dir) = &work_dir {
-                std::env::set_current_dir(dir).map_err(|error| CliError::io("entering", dir, &error))?;
+                std::env::set_current_dir(dir).map_err(|error| Refusal::io("entering", dir, &error))?;
                 words = command_line(&command)?;
             }
             let stay = work_dir.is_some();

@@ -9,10 +9,10 @@ use regatta_engine::clock;
 use regatta_ops::tasks::{FOREVER, ParkRequest};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Hold back tasks that have not started: until a time, or until `regatta unpark`.
 ///
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     why: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let until = match &args.until {
         Some(text) => moment(text, clock::now(), &TimeZone::system())?,
         None => FOREVER,
@@ -41,9 +41,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Parses the time that the user means.
-fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, CliError> {
+fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, Refusal> {
     let wrong = |why: &str| {
-        CliError::usage(format!("--until {text:?} {why}")).hinted(
+        Refusal::usage(format!("--until {text:?} {why}")).hinted(
             "say how long (90m, 2d), when today or tomorrow (07:30), or on which day (2026-05-01 07:30)",
         )
     };

@@ -13,10 +13,10 @@ use regatta_core::proposal::SCHEMA;
 use regatta_engine::plans::Plans;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Have an agent propose a plan for a goal.
 ///
@@ -66,7 +66,7 @@ enum PlanCommand {
     Edit(edit::Args),
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match args.command {
         Some(PlanCommand::Show(args)) => return show::run(&args, global, ui).await,
         Some(PlanCommand::List(args)) => return list::run(&args, global, ui).await,
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let goal = super::send::text_of(args.goal.as_deref(), args.file.as_deref())?;
     if goal.trim().is_empty() {
         return Err(
-            CliError::usage("the goal is empty").hinted("say what is to be reached: regatta plan \"…\"")
+            Refusal::usage("the goal is empty").hinted("say what is to be reached: regatta plan \"…\"")
         );
     }
     let project = Project::open(&global.options())?;
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let plans = Plans::of(&project.repo.state_dir);
     let id = plans
         .begin(&goal)
-        .map_err(|error| CliError::io("writing into", &project.repo.state_dir.join("plans"), &error))?;
+        .map_err(|error| Refusal::io("writing into", &project.repo.state_dir.join("plans"), &error))?;
     let spec = planner::named(&project, spec, id, &goal)?;
     planner::work(&project, store, spec, false, ui).await
 }

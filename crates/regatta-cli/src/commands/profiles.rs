@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::doctor::is_signed_in;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
 use crate::render::text::table;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Variables whose values are paths and not secrets.
 const PLACES: [&str; 6] = [
@@ -57,7 +57,7 @@ enum Action {
     },
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     match args.command {
         None => list(&project, ui).await,
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     }
 }
 
-async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, CliError> {
+async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, Refusal> {
     let configured: Vec<&str> = project.config.profiles.iter().map(|profile| profile.name.as_str()).collect();
     for name in names {
         if !configured.contains(&name.as_str()) {
@@ -73,7 +73,7 @@ async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, CliE
                 true => "there are none; add them under `profiles` in regatta.yaml".to_owned(),
                 false => format!("there are {}", configured.join(", ")),
             };
-            return Err(CliError::not_found(format!("there is no profile {name:?}")).hinted(known));
+            return Err(Refusal::not_found(format!("there is no profile {name:?}")).hinted(known));
         }
     }
     let store = project.create_store().await?;
@@ -98,7 +98,7 @@ async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, CliE
     Ok(Exit::Ok)
 }
 
-async fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
+async fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     let now = clock::now();
     let (accounts, attempts) = match project.has_store() {
         false => (Vec::new(), Vec::new()),
@@ -126,7 +126,7 @@ async fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
 }
 
 /// The last attempts of tasks that changed within the last day.
-async fn recent(store: &dyn Store, now: Timestamp) -> Result<Vec<Attempt>, CliError> {
+async fn recent(store: &dyn Store, now: Timestamp) -> Result<Vec<Attempt>, Refusal> {
     let query = TaskQuery { latest: true, limit: LOOKED_AT, ..TaskQuery::default() };
     let mut found = Vec::new();
     for brief in store.briefs(&query).await? {

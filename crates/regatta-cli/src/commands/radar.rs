@@ -13,12 +13,12 @@ use regatta_ops::look::radar::{radar, restrict};
 use regatta_store::Store;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Show which tasks would conflict with each other or with the target.
 ///
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 /// Minimum time between two scans of a watch.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     if !project.has_store() && !args.watch {
         return nothing(ui);
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Shown if no agent ever ran here, or no scan was ever made.
-fn nothing(ui: &Ui) -> Result<Exit, CliError> {
+fn nothing(ui: &Ui) -> Result<Exit, Refusal> {
     match ui.json {
         true => ui.document(&serde_json::Value::Null),
         false if ui.quiet => {}
@@ -88,7 +88,7 @@ async fn watch(
     store: Arc<dyn Store>,
     only: &BTreeSet<TaskId>,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let mut changes = store.subscribe().await?;
     let interval = project.config.radar.interval.unwrap_or(Duration::from_secs(30)).max(PAUSE);
     let mut last: Option<Sighting> = None;
@@ -112,7 +112,7 @@ async fn watch(
         tokio::select! {
             changed = changes.changed() => {
                 if changed.is_err() {
-                    return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                    return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
                 }
             }
             () = tokio::time::sleep(interval - PAUSE) => {}

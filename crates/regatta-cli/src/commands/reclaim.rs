@@ -7,10 +7,10 @@ use regatta_store::{Claim, SessionInfo, StoreError};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Take back tasks from processes of this machine that are certainly gone.
 ///
@@ -31,7 +31,7 @@ struct Outcome {
     left: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let mut outcomes = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 /// Why the claims of a dead process should be left to the engine that adopts them. Ends processes that lost their shim,
 /// so that none is left afterwards.
-async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Option<String>, CliError> {
+async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Option<String>, Refusal> {
     let mut lost = Vec::new();
     for claim in claims {
         let task = &claim.task;
@@ -74,7 +74,7 @@ async fn obstacle(project: &Project, claims: &[Claim], all: bool) -> Result<Opti
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Ok(Some(format!("the agent of {task} is starting")));
             }
-            Err(error) => return Err(CliError::io("reading", &dir, &error)),
+            Err(error) => return Err(Refusal::io("reading", &dir, &error)),
         }
     }
     for run_id in lost {

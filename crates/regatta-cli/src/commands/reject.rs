@@ -4,11 +4,11 @@ use regatta_engine::plans::Plans;
 
 use super::plan::{view, work};
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::Operator;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 use regatta_ops::tasks::{SendRequest, When};
 
 /// Reject a proposed plan.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     why: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     // Git is needed only if a planner is to work on another proposal.
     let project = match args.why {
         Some(_) => Project::open(&global.options())?,
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let why = args.why.filter(|why| !why.trim().is_empty());
     let refuse = |what: &str| {
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        Err(CliError::refused(format!("{id} is {state}, so it cannot be {what}{reason}"))
+        Err(Refusal::refused(format!("{id} is {state}, so it cannot be {what}{reason}"))
             .hinted(format!("`regatta plan show {id}` shows it")))
     };
     match (state, why) {
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         }
         ("proposed" | "failed" | "rejected", None) => {
             let plans = Plans::of(&project.repo.state_dir);
-            plans.reject(&id).map_err(|error| CliError::io("writing", &plans.rejected_file(&id), &error))?;
+            plans.reject(&id).map_err(|error| Refusal::io("writing", &plans.rejected_file(&id), &error))?;
             match ui.json {
                 true => ui.document(&view::document(&project, store.as_ref(), &id).await?.0),
                 false => ui.line(format!("{id} rejected; nothing was run")),

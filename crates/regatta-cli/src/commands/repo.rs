@@ -6,12 +6,12 @@ use regatta_engine::git::Repo;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::{Entry, Registry};
 use crate::parallel::siblings;
 use crate::project::{expand_home, start_dir};
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Register repositories by name, to add tasks to several of them from one place.
 ///
@@ -53,7 +53,7 @@ pub(crate) struct DiscoverArgs {
     from: Option<PathBuf>,
 }
 
-pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         RepoCommand::List => {
             let registry = Registry::load(global)?;
@@ -71,7 +71,7 @@ pub(crate) async fn run(command: RepoCommand, global: &Global, ui: &Ui) -> Resul
     Ok(Exit::Ok)
 }
 
-pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
+pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
     let from = match args.from {
         Some(dir) => dir,
         None => start_dir(&global.options())?,
@@ -80,23 +80,23 @@ pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(
     Ok(())
 }
 
-async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
+async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
     let name = args.name.trim();
     if name.is_empty() || name.contains(char::is_control) {
-        return Err(CliError::usage(format!("{:?} is no name for a repository", args.name))
+        return Err(Refusal::usage(format!("{:?} is no name for a repository", args.name))
             .hinted("for example the name of its directory"));
     }
     if args.branch_prefix_prd != "prd/" || args.branch_prefix_generic != "task/" {
-        return Err(CliError::usage("branches of tasks are regatta/ID, so they have no prefix of your own")
+        return Err(Refusal::usage("branches of tasks are regatta/ID, so they have no prefix of your own")
             .hinted("leave --branch-prefix-prd and --branch-prefix-generic out; push under any name: git push origin regatta/ID:NAME"));
     }
     let Ok(path) = std::fs::canonicalize(expand_home(&args.path.to_string_lossy())) else {
-        return Err(CliError::not_found(format!("Path does not exist: {}", args.path.display()))
+        return Err(Refusal::not_found(format!("Path does not exist: {}", args.path.display()))
             .hinted("--path names the checkout of a repository"));
     };
     let repo = Repo::discover(&path, None).ok().filter(|repo| repo.toplevel == path);
     let Some(repo) = repo else {
-        return Err(CliError::new(RefusalKind::Git, format!("Not a git repo: {}", path.display()))
+        return Err(Refusal::new(RefusalKind::Git, format!("Not a git repo: {}", path.display()))
             .hinted("name the top of a checkout, or make one: git init"));
     };
     let branch = &args.default_branch;
@@ -107,11 +107,11 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     let (mut registry, lock) = Registry::load_locked(global).await?;
     for entry in &registry.entries {
         if entry.name == name {
-            return Err(CliError::refused(format!("Repository '{name}' already registered"))
+            return Err(Refusal::refused(format!("Repository '{name}' already registered"))
                 .hinted(format!("it is {}; choose another name", entry.path.display())));
         }
         if std::fs::canonicalize(&entry.path).is_ok_and(|known| known == path) {
-            return Err(CliError::refused(format!("Path already registered under name '{}'", entry.name))
+            return Err(Refusal::refused(format!("Path already registered under name '{}'", entry.name))
                 .hinted("`regatta repo list` shows all"));
         }
     }
@@ -133,7 +133,7 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), CliError> {
     Ok(())
 }
 
-fn no_branch(branch: &str, path: &std::path::Path) -> CliError {
-    CliError::new(RefusalKind::Git, format!("{} has no branch {branch:?}", path.display()))
+fn no_branch(branch: &str, path: &std::path::Path) -> Refusal {
+    Refusal::new(RefusalKind::Git, format!("{} has no branch {branch:?}", path.display()))
         .hinted("name the one that work starts from: --default-branch BRANCH; it needs a first commit")
 }

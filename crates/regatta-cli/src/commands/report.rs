@@ -12,11 +12,11 @@ use regatta_store::{Store, StoreError, TaskQuery};
 use serde_json::Value;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::redactor;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Write a report of tasks: attempts, verdicts, checks, cost, commits and a time line.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) output: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let store = project.store().await?;
     let mut specs = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) async fn build(
     tasks: &[TaskSpec],
     since: u64,
     redactor: &Redactor,
-) -> Result<Report, CliError> {
+) -> Result<Report, Refusal> {
     let mut reports = Vec::new();
     for spec in tasks {
         let record = match store.task(&spec.id).await {
@@ -114,20 +114,20 @@ fn masked(report: Report, redactor: &Redactor) -> Report {
 }
 
 /// Fails at once, instead of after hours of work, if the report cannot be written.
-pub(crate) fn preflight(path: &Path) -> Result<(), CliError> {
+pub(crate) fn preflight(path: &Path) -> Result<(), Refusal> {
     if path.is_dir() {
         let text = format!("{} is a directory", path.display());
-        return Err(CliError::usage(text).hinted("give the report a file's name: --report report.json"));
+        return Err(Refusal::usage(text).hinted("give the report a file's name: --report report.json"));
     }
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     }
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    opened.map(drop).map_err(|error| CliError::io("writing", path, &error))
+    opened.map(drop).map_err(|error| Refusal::io("writing", path, &error))
 }
 
 /// Writes a report in the format of its file name.
-pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
+pub(crate) fn write(path: &Path, report: &Report) -> Result<(), Refusal> {
     let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let text = match json {
         true => {
@@ -138,7 +138,7 @@ pub(crate) fn write(path: &Path, report: &Report) -> Result<(), CliError> {
         false => report.markdown(),
     };
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     }
-    std::fs::write(path, text).map_err(|error| CliError::io("writing", path, &error))
+    std::fs::write(path, text).map_err(|error| Refusal::io("writing", path, &error))
 }

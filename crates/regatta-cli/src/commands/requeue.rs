@@ -1,10 +1,10 @@
 //! `regatta requeue ID…`: starts tasks over.
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Start tasks over in a fresh lane.
 ///
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     which: Which,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let operator = operator(global).await?;
     finish(operator.requeue(&args.which.selection()).await?, &operator, true, ui)
 }

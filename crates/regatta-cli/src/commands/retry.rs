@@ -3,10 +3,10 @@
 use regatta_ops::tasks::{Conversation, RetryRequest};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Try tasks again in their lanes, with the last failure as guidance.
 ///
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     fresh: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let operator = operator(global).await?;
     let conversation = if args.fresh { Conversation::Fresh } else { Conversation::Resume };
     let request = RetryRequest { tasks: args.which.selection(), conversation };

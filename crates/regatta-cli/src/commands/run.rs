@@ -27,7 +27,6 @@ use tokio::sync::mpsc;
 use regatta_ops::taskfiles::{missing_program, parse_files};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::{Project, require_writable, shown};
 use crate::render::dashboard::Dashboard;
@@ -35,6 +34,7 @@ use crate::render::lines::Lines;
 use crate::render::shown::clean_line;
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Run plans or task files here, and wait until they are finished.
 ///
@@ -106,7 +106,7 @@ pub(crate) struct Args {
     pub(crate) keep_lanes: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let ui = &Ui { outlives_reader: true, ..ui.clone() };
     let mut project = Project::open_for(&global.options(), &args.plans)?;
     apply_flags(&mut project, &args)?;
@@ -126,7 +126,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Flags override every other setting, and `config show` names them as the origin.
-fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
+fn apply_flags(project: &mut Project, args: &Args) -> Result<(), Refusal> {
     let mut diagnostics = Vec::new();
     if let Some(target) = &args.target {
         diagnostics.extend(project.config.apply_flag("--target", "target", target));
@@ -138,15 +138,15 @@ fn apply_flags(project: &mut Project, args: &Args) -> Result<(), CliError> {
     if let Some(usd) = &args.budget_usd {
         diagnostics.extend(project.config.apply_flag("--budget-usd", "limits.budget_usd", usd));
     }
-    if has_errors(&diagnostics) { Err(CliError::diagnosed(diagnostics)) } else { Ok(()) }
+    if has_errors(&diagnostics) { Err(Refusal::diagnosed(diagnostics)) } else { Ok(()) }
 }
 
 /// Reads every file and reports every mistake; changes nothing.
-pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, CliError> {
+pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, Refusal> {
     let mut files = Vec::new();
     for path in &args.plans {
         let bytes = std::fs::read(path).map_err(|error| {
-            CliError::new(RefusalKind::Usage, format!("reading {}: {error}", path.display()))
+            Refusal::new(RefusalKind::Usage, format!("reading {}: {error}", path.display()))
                 .hinted("give the path of a plan or task file; `regatta new ID` makes one")
         })?;
         files.push((path.clone(), bytes));
@@ -157,7 +157,7 @@ pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, Cl
         settings.strict = args.strict;
     });
     if has_errors(&loaded.diagnostics) {
-        return Err(CliError::diagnosed(loaded.diagnostics));
+        return Err(Refusal::diagnosed(loaded.diagnostics));
     }
     for warning in project.warnings.iter().chain(&loaded.diagnostics) {
         ui.note(warning.to_string());
@@ -204,9 +204,9 @@ pub(crate) fn preflight(
     project: &Project,
     tasks: &[TaskSpec],
     claude_exe: Option<&Path>,
-) -> Result<(), CliError> {
+) -> Result<(), Refusal> {
     if let Head::Unborn(branch) = &project.repo.head {
-        return Err(CliError::new(
+        return Err(Refusal::new(
             RefusalKind::Git,
             format!("the repository is empty: branch {branch} has no commit yet"),
         )
@@ -216,7 +216,7 @@ pub(crate) fn preflight(
     for spec in tasks {
         let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
         if let Some(program) = missing_program(project, spec, claude_exe) {
-            return Err(CliError::new(
+            return Err(Refusal::new(
                 RefusalKind::CannotWork,
                 format!("task {} needs the agent {}, but its program {program:?} was not found", spec.id, spec.agent),
             )
@@ -234,7 +234,7 @@ pub(crate) fn preflight(
     Ok(())
 }
 
-async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, CliError> {
+async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, Refusal> {
     if let Some(dir) = &args.log_dir {
         require_writable(&absolute(dir), "--log-dir")?;
     }
@@ -287,9 +287,9 @@ async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
 }
 
 /// The error for a run that would repeat finished work.
-fn done_before(why: String, args: &Args) -> CliError {
+fn done_before(why: String, args: &Args) -> Refusal {
     let plans = plans(args);
-    CliError::refused(why).hinted(format!(
+    Refusal::refused(why).hinted(format!(
         "`regatta run --resume {plans}` runs what is left; `regatta run --again {plans}` runs everything again"
     ))
 }
@@ -307,14 +307,14 @@ pub(crate) async fn engage(
     loaded: &Loaded,
     args: &Args,
     ui: &Ui,
-) -> Result<(Report, Ended), CliError> {
+) -> Result<(Report, Ended), Refusal> {
     let (notices, watching) = notices();
     if let (Some(note), false) = (project.lands_elsewhere()?, ui.json || ui.quiet) {
         ui.note(note);
     }
     let target = project.decide_target()?;
     let exe = crate::project::this_program()
-        .map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
+        .map_err(|error| Refusal::io("finding", Path::new("regatta"), &error))?;
     let keep_lanes = args.keep_lanes
         || project.config.lane.keep == regatta_core::config::Keep::Always
         || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1");
@@ -368,7 +368,7 @@ pub(crate) async fn engage(
     let redactor = crate::render::shown::redactor(&project.config);
     let ended = result.map_err(|error| match error {
         EngineError::Repeats(why) => done_before(why, args),
-        error => CliError::from(error),
+        error => Refusal::from(error),
     })?;
     let report =
         super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq, &redactor).await?;
@@ -435,10 +435,10 @@ fn draw(ui: &Ui, board: &mut Dashboard) {
 }
 
 /// The first Ctrl-C or SIGTERM stops cleanly, the second kills.
-fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, CliError> {
+fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, Refusal> {
     use tokio::signal::unix::{SignalKind, signal};
     let watch = |kind| {
-        signal(kind).map_err(|error| CliError::new(RefusalKind::CannotWork, format!("signals: {error}")))
+        signal(kind).map_err(|error| Refusal::new(RefusalKind::CannotWork, format!("signals: {error}")))
     };
     let (mut int, mut term, mut hup) =
         (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?);

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::diff;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::table;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List and restore work that was saved from removed lanes.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -34,7 +34,7 @@ pub(crate) struct Which {
     number: Option<u64>,
 }
 
-pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     match command {
         SalvageCommand::List => list(&project, ui),
@@ -43,7 +43,7 @@ pub(crate) async fn run(command: SalvageCommand, global: &Global, ui: &Ui) -> Re
     }
 }
 
-fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
+fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     let all = salvages(&project.repo)?;
     if ui.json {
         ui.document(&all.iter().map(object).collect::<Vec<_>>());
@@ -68,7 +68,7 @@ fn list(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn find(project: &Project, which: &Which) -> Result<Salvage, CliError> {
+async fn find(project: &Project, which: &Which) -> Result<Salvage, Refusal> {
     let store = project.store().await?;
     let id = find_task(store.as_ref(), &which.task).await?.spec.id;
     let mut all = salvages_of(&project.repo, &id)?;
@@ -77,7 +77,7 @@ async fn find(project: &Project, which: &Which) -> Result<Salvage, CliError> {
         None => all.pop(),
     };
     found.ok_or_else(|| {
-        CliError::not_found(match which.number {
+        Refusal::not_found(match which.number {
             Some(n) => format!("there is no salvage {n} of {id}"),
             None => format!("nothing of {id} had to be saved"),
         })
@@ -85,7 +85,7 @@ async fn find(project: &Project, which: &Which) -> Result<Salvage, CliError> {
     })
 }
 
-fn show(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError> {
+fn show(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, Refusal> {
     let work = project.work()?;
     let parent = work.parent_of(&salvage.oid)?.unwrap_or_else(|| salvage.oid.clone());
     let patch = work.diff_styled(&parent, &salvage.oid, DiffStyle::Patch)?;
@@ -100,7 +100,7 @@ fn show(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError>
     Ok(Exit::Ok)
 }
 
-fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliError> {
+fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, Refusal> {
     let branch = format!("{}-salvage-{}", salvage.task.branch(), number(salvage));
     let name = format!("refs/heads/{branch}");
     let edit = RefEdit { name: name.clone(), new: Some(salvage.oid.clone()), old: Expect::Absent };
@@ -110,7 +110,7 @@ fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, CliErr
     };
     // An earlier restore of the same commit is fine.
     if there.is_some_and(|now| now != salvage.oid) {
-        return Err(CliError::refused(format!("branch {branch} already exists with other content"))
+        return Err(Refusal::refused(format!("branch {branch} already exists with other content"))
             .hinted(format!("take the commit by its name: git branch NAME {}", salvage.name)));
     }
     match ui.json {

@@ -7,10 +7,10 @@ use regatta_core::prompt::MAX_PROMPT;
 use regatta_ops::tasks::{SendRequest, When, line};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::operator;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Send a task's agent a message; it continues its conversation in its lane.
 ///
@@ -41,7 +41,7 @@ pub(crate) struct Said {
     file: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = args.said.load()?;
     let operator = operator(global).await?;
     let when = if args.now { When::Now } else { When::Next };
@@ -60,18 +60,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 impl Said {
     /// The message, from the argument, the file or standard input.
-    pub(crate) fn load(&self) -> Result<String, CliError> {
+    pub(crate) fn load(&self) -> Result<String, Refusal> {
         let text = text_of(self.prompt.as_deref(), self.file.as_deref())?;
         if text.trim().is_empty() {
-            return Err(CliError::usage("the prompt is empty")
-                .hinted("say what is to be done: regatta send ID \"…\""));
+            return Err(
+                Refusal::usage("the prompt is empty").hinted("say what is to be done: regatta send ID \"…\"")
+            );
         }
         Ok(text)
     }
 }
 
 /// A text from an argument or a file; `-` is standard input.
-pub(crate) fn text_of(given: Option<&str>, file: Option<&Path>) -> Result<String, CliError> {
+pub(crate) fn text_of(given: Option<&str>, file: Option<&Path>) -> Result<String, Refusal> {
     match (given, file) {
         (Some("-"), _) => read_input(),
         (Some(text), _) => Ok(text.to_owned()),
@@ -81,33 +82,33 @@ pub(crate) fn text_of(given: Option<&str>, file: Option<&Path>) -> Result<String
     }
 }
 
-fn read_input() -> Result<String, CliError> {
+fn read_input() -> Result<String, Refusal> {
     read(std::io::stdin().lock(), "standard input")
 }
 
-fn read_file(path: &Path) -> Result<String, CliError> {
-    let file = std::fs::File::open(path).map_err(|error| CliError::io("reading", path, &error))?;
+fn read_file(path: &Path) -> Result<String, Refusal> {
+    let file = std::fs::File::open(path).map_err(|error| Refusal::io("reading", path, &error))?;
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
-        return Err(CliError::usage(format!("{} is a directory", path.display())).hinted("name a file"));
+        return Err(Refusal::usage(format!("{} is a directory", path.display())).hinted("name a file"));
     }
     read(file, &path.display().to_string())
 }
 
 /// Reads slightly more than can be sent, so that the store can report a text that is too long.
-fn read(from: impl Read, name: &str) -> Result<String, CliError> {
+fn read(from: impl Read, name: &str) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MAX_PROMPT + 1).unwrap_or(u64::MAX);
-    let failed = |error: std::io::Error| CliError::usage(format!("reading the prompt from {name}: {error}"));
+    let failed = |error: std::io::Error| Refusal::usage(format!("reading the prompt from {name}: {error}"));
     from.take(most).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > MAX_PROMPT {
-        return Err(CliError::usage(format!(
+        return Err(Refusal::usage(format!(
             "what {name} holds is more than the {} KiB that can be sent",
             MAX_PROMPT / 1024
         ))
         .hinted("put it in a file that the agent can read, and send its path"));
     }
     String::from_utf8(bytes).map_err(|error| {
-        CliError::usage(format!("{name} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+        Refusal::usage(format!("{name} is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
             .hinted("save it as UTF-8")
     })
 }

@@ -7,12 +7,12 @@ use regatta_engine::templates::Text;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::setup::places::{Agent, Scope, place};
 use crate::setup::{Done, Step, files, json_servers, toml_servers};
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Add Regatta to your own claude or codex: a skill, commands and the MCP server.
 ///
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match (args.agent, &args.name) {
         (None, Some(_)) => make_ready(&args, global, ui).await,
         // claude-orchestrator's `setup --global` is for claude.
@@ -54,15 +54,15 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Creates the store and the built-in templates for editing. As in that tool, joining is `register`.
-async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     project.create_store().await?;
     let templates = project.repo.state_dir.join("templates");
-    std::fs::create_dir_all(&templates).map_err(|error| CliError::io("making", &templates, &error))?;
+    std::fs::create_dir_all(&templates).map_err(|error| Refusal::io("making", &templates, &error))?;
     for text in Text::ALL {
         let path = text.file(&project.repo.state_dir);
         if path.symlink_metadata().is_err() {
-            std::fs::write(&path, text.built_in()).map_err(|error| CliError::io("writing", &path, &error))?;
+            std::fs::write(&path, text.built_in()).map_err(|error| Refusal::io("writing", &path, &error))?;
         }
     }
     let role = match (&args.role, args.leader) {
@@ -80,11 +80,11 @@ async fn make_ready(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliEr
     Ok(Exit::Ok)
 }
 
-fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let scope = if args.user { Scope::User } else { Scope::Project };
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("HOME")
-        .ok_or_else(|| CliError::usage("HOME is not set").hinted("it is where your own settings are"))?;
+        .ok_or_else(|| Refusal::usage("HOME is not set").hinted("it is where your own settings are"))?;
     let repository = match scope {
         Scope::Project => Project::open(&global.options())?.repo.toplevel,
         Scope::User => home.clone(),
@@ -120,7 +120,7 @@ fn server(
     scope: Scope,
     repository: &Path,
     root: &Path,
-) -> Result<Option<Step>, CliError> {
+) -> Result<Option<Step>, Refusal> {
     let (remove, dry) = (args.remove, args.dry_run);
     Ok(match (agent, scope) {
         (Agent::Claude, Scope::Project) => {

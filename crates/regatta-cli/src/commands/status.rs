@@ -18,12 +18,12 @@ use regatta_store::{Store, TaskRecord};
 
 use super::radar::files;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task, shown};
 use crate::render::shown::{ago, clean_line, redactor};
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Show everything about one task, and what to do next.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     task: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Some(task) = &args.task else { return super::health::run(global, ui).await };
     let project = Project::look(&global.options())?;
     let store = project.store().await?;
@@ -50,7 +50,7 @@ pub(crate) async fn show(
     store: &Arc<dyn Store>,
     task: &TaskRecord,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     if ui.json {
         ui.document(&document(project, store.as_ref(), task).await?);
         return Ok(Exit::Ok);

@@ -3,17 +3,17 @@
 use regatta_ops::documents::SummaryDocument;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::render::state::mark;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Count tasks by state.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let counts = match project.has_store() {
         true => project.store().await?.counts(None).await?,

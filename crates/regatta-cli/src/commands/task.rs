@@ -20,9 +20,9 @@ mod wait;
 pub(crate) mod watch;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// The board: add tasks for the crew, take them, and hand them in.
 ///
@@ -50,7 +50,7 @@ pub(crate) enum TaskCommand {
     Cleanup(destroy::CleanupArgs),
 }
 
-pub(crate) async fn run(command: TaskCommand, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(command: TaskCommand, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     match command {
         TaskCommand::Push(args) => push::run(args, global, ui).await,
         TaskCommand::Claim(args) => claim::run(args, global, ui).await,

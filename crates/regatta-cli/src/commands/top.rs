@@ -7,11 +7,11 @@ use regatta_ops::Crew;
 
 use crate::cli::Global;
 use crate::crew::{As, member_name};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::top::{Feed, How, document, once};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Watch everything on one screen: lanes, board, train, crew, events, cost.
 ///
@@ -45,9 +45,9 @@ fn size(text: &str) -> Result<(u16, u16), String> {
     Ok((number(width)?, number(height)?))
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if ui.json && !args.once {
-        return Err(CliError::usage("what is drawn on a terminal is no JSON").hinted(
+        return Err(Refusal::usage("what is drawn on a terminal is no JSON").hinted(
             "`regatta top --once --json` is one document; `regatta list -w --json` and `regatta events -f --json` go on",
         ));
     }
@@ -96,19 +96,19 @@ fn terminal_size() -> (u16, u16) {
     }
 }
 
-fn refuse_without_terminal() -> Result<(), CliError> {
+fn refuse_without_terminal() -> Result<(), Refusal> {
     let instead =
         "`regatta list -w` and `regatta events -f` need none; `regatta top --once` prints one picture";
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(CliError::usage("regatta top needs a terminal to draw on").hinted(instead));
+        return Err(Refusal::usage("regatta top needs a terminal to draw on").hinted(instead));
     }
     match std::env::var("TERM").as_deref() {
         Ok("dumb") => {
-            Err(CliError::usage("this terminal says it is dumb (TERM=dumb): nothing can be drawn on it")
+            Err(Refusal::usage("this terminal says it is dumb (TERM=dumb): nothing can be drawn on it")
                 .hinted(instead))
         }
         Err(_) | Ok("") => {
-            Err(CliError::usage("TERM is not set, so Regatta cannot draw here").hinted(instead))
+            Err(Refusal::usage("TERM is not set, so Regatta cannot draw here").hinted(instead))
         }
         Ok(_) => Ok(()),
     }

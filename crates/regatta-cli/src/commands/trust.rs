@@ -9,12 +9,12 @@ use regatta_ops::secrets::masked;
 use serde::Serialize;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::render::shown::clean_line;
 use crate::trust::{Verdict, ask, assess, sections};
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// Show what this repository may run on your machine, and agree to it.
 ///
@@ -46,7 +46,7 @@ struct Item {
     trusted: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     if args.revoke {
         return revoke(&project, ui);
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-fn revoke(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
+fn revoke(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     Book::open(&project.repo)?.revoke(&project.repo)?;
     if ui.json {
         ui.document(&serde_json::json!({ "trusted": false, "items": [] }));
@@ -86,7 +86,7 @@ fn revoke(project: &Project, ui: &Ui) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-async fn items(project: &Project) -> Result<Vec<Item>, CliError> {
+async fn items(project: &Project) -> Result<Vec<Item>, Refusal> {
     let mut items = Vec::new();
     match state_dir::standing(&project.repo)? {
         StateDirStanding::Ours | StateDirStanding::Absent => {}
@@ -98,7 +98,7 @@ async fn items(project: &Project) -> Result<Vec<Item>, CliError> {
             trusted: false,
         }),
         StateDirStanding::Refused(why) => {
-            return Err(CliError::refused(format!("{why}, so Regatta does not use it"))
+            return Err(Refusal::refused(format!("{why}, so Regatta does not use it"))
                 .hinted("look at it, and remove it if you do not need it"));
         }
     }
@@ -108,7 +108,7 @@ async fn items(project: &Project) -> Result<Vec<Item>, CliError> {
     Ok(items)
 }
 
-fn git(project: &Project) -> Result<Vec<Item>, CliError> {
+fn git(project: &Project) -> Result<Vec<Item>, Refusal> {
     let book = Book::open(&project.repo)?;
     let aside = Aside::of(&project.repo)?;
     let now = aside.found()?;
@@ -130,7 +130,7 @@ fn git(project: &Project) -> Result<Vec<Item>, CliError> {
     Ok(items)
 }
 
-async fn settings(project: &Project) -> Result<Vec<Item>, CliError> {
+async fn settings(project: &Project) -> Result<Vec<Item>, Refusal> {
     let Some(file) = &project.config_file else { return Ok(Vec::new()) };
     let verdict = assess(project).await?;
     let book = Book::open(&project.repo)?;

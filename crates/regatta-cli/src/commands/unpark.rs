@@ -1,10 +1,10 @@
 //! `regatta unpark ID…`: lets parked tasks start.
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::queue::{Which, finish, operator};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Let parked tasks start.
 ///
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     which: Which,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let operator = operator(global).await?;
     finish(operator.unpark(&args.which.selection()).await?, &operator, true, ui)
 }

@@ -6,10 +6,10 @@ use regatta_core::diagnostic::has_errors;
 use regatta_ops::taskfiles::parse_files;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Check plan and task files, and list every mistake with file, line and column.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,19 +22,17 @@ pub(crate) struct Args {
     pub(crate) strict: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open_for(&global.options(), &args.files)?;
     let mut files = Vec::new();
     for path in args.files {
-        let bytes = std::fs::read(&path).map_err(|error| CliError {
-            kind: RefusalKind::Usage,
-            ..CliError::io("reading", &path, &error)
-        })?;
+        let bytes = std::fs::read(&path)
+            .map_err(|error| Refusal { kind: RefusalKind::Usage, ..Refusal::io("reading", &path, &error) })?;
         files.push((path, bytes));
     }
     let loaded = parse_files(&project, &files, |settings| settings.strict = args.strict);
     if has_errors(&loaded.diagnostics) {
-        return Err(CliError::diagnosed(loaded.diagnostics));
+        return Err(Refusal::diagnosed(loaded.diagnostics));
     }
     if ui.json {
         let tasks: Vec<&str> = loaded.tasks.iter().map(|spec| spec.id.as_str()).collect();

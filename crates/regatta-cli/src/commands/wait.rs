@@ -18,13 +18,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::started_pid;
 use crate::project::Project;
 use crate::queue::{Operator, Which, operator};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Wait until tasks have ended, or are blocked and need a person.
 ///
@@ -63,7 +63,7 @@ impl Granularity {
     }
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let patience = args.timeout.as_deref().map(patience).transpose()?.flatten();
     let project = Project::look(&global.options())?;
     let found = find(&args, global).await;
@@ -103,7 +103,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
             waiting.remove(&id);
             all_good &= good;
         }
-        Ok::<(), CliError>(())
+        Ok::<(), Refusal>(())
     };
     match patience {
         None => all_ended.await?,
@@ -120,16 +120,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(if all_good { Exit::Ok } else { Exit::TaskFailed })
 }
 
-async fn find(args: &Args, global: &Global) -> Result<(Operator, Vec<TaskRecord>), CliError> {
+async fn find(args: &Args, global: &Global) -> Result<(Operator, Vec<TaskRecord>), Refusal> {
     let operator = operator(global).await?;
     let moving = StateName::all_that(|name| !name.is_settled());
     let found = operator.select(&args.which.selection(), &moving).await?;
     Ok((operator, found))
 }
 
-fn patience(text: &str) -> Result<Option<Duration>, CliError> {
+fn patience(text: &str) -> Result<Option<Duration>, Refusal> {
     parse_duration(text).map_err(|why| {
-        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
+        Refusal::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
     })
 }
 
@@ -193,7 +193,7 @@ impl Watch {
         self: Arc<Self>,
         task: TaskRecord,
         changes: watch::Receiver<u64>,
-    ) -> Result<(TaskId, bool), CliError> {
+    ) -> Result<(TaskId, bool), Refusal> {
         let id = task.spec.id.clone();
         let ended = self.until_ended(task, changes).await;
         if let Err(error) = &ended {
@@ -215,7 +215,7 @@ impl Watch {
         &self,
         mut task: TaskRecord,
         mut changes: watch::Receiver<u64>,
-    ) -> Result<TaskState, CliError> {
+    ) -> Result<TaskState, Refusal> {
         // Attempts that have ended are not printed again, except the last one in parallel-agents' wording.
         let again = has_agent(&task.state) || self.wording == Wording::Bare;
         let mut told = if again { task.attempts.saturating_sub(1) } else { task.attempts };
@@ -246,7 +246,7 @@ impl Watch {
                         feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
                     }
                     more = changes.changed() => {
-                        more.map_err(|_| CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"))?;
+                        more.map_err(|_| Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"))?;
                         break;
                     }
                 }
@@ -255,7 +255,7 @@ impl Watch {
     }
 
     /// The attempt's log, if there is one yet.
-    async fn open(&self, task: &TaskRecord, n: u32) -> Result<Option<Feed>, CliError> {
+    async fn open(&self, task: &TaskRecord, n: u32) -> Result<Option<Feed>, Refusal> {
         let attempts = self.store.attempts(&task.spec.id).await?;
         let Some(attempt) = attempts.into_iter().find(|attempt| attempt.n == n) else { return Ok(None) };
         let usual = || self.logs.join(task.spec.id.as_str()).join(format!("{n}.jsonl"));
@@ -265,11 +265,11 @@ impl Watch {
         match Tail::open(&path, 0) {
             Ok(tail) => Ok(Some(Feed { tail, decoder: agents::decoder(kind), attempt: n })),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(CliError::io("reading", &path, &error)),
+            Err(error) => Err(Refusal::io("reading", &path, &error)),
         }
     }
 
-    fn drain(&self, id: &TaskId, feed: &mut Feed) -> Result<(), CliError> {
+    fn drain(&self, id: &TaskId, feed: &mut Feed) -> Result<(), Refusal> {
         loop {
             let lines = feed.tail.drain().map_err(unreadable)?;
             if lines.is_empty() {
@@ -330,12 +330,12 @@ async fn next_lines(feed: Option<&mut Feed>) -> std::io::Result<Vec<Line>> {
     }
 }
 
-fn unreadable(error: std::io::Error) -> CliError {
-    CliError::new(RefusalKind::CannotWork, format!("reading its log: {error}"))
+fn unreadable(error: std::io::Error) -> Refusal {
+    Refusal::new(RefusalKind::CannotWork, format!("reading its log: {error}"))
 }
 
 /// The process id of the running agent.
-async fn agent_pid(store: &dyn Store, task: &TaskRecord) -> Result<Option<u32>, CliError> {
+async fn agent_pid(store: &dyn Store, task: &TaskRecord) -> Result<Option<u32>, Refusal> {
     let TaskState::Running { attempt, .. } = task.state else { return Ok(None) };
     started_pid(store, &task.spec.id, attempt).await
 }

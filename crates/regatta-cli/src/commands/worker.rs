@@ -6,9 +6,9 @@ use regatta_core::verdict::{Metrics, Statement, Verdict};
 use regatta_ops::worker::Worker;
 use regatta_store::Word;
 
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// The most bytes to read of a detail file.
 const DETAIL_BYTES: usize = 16 * 1024;
@@ -87,7 +87,7 @@ pub(crate) fn parse_verdict(text: &str) -> Result<Verdict, String> {
     text.parse().map_err(|error: regatta_core::verdict::NoVerdict| error.to_string())
 }
 
-pub(crate) async fn done(args: DoneArgs, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn done(args: DoneArgs, ui: &Ui) -> Result<Exit, Refusal> {
     let metrics = Metrics {
         tokens_in: args.tokens_in,
         tokens_out: args.tokens_out,
@@ -106,23 +106,23 @@ pub(crate) async fn done(args: DoneArgs, ui: &Ui) -> Result<Exit, CliError> {
 }
 
 /// As much of a file as a commit message should hold.
-fn detail(path: &Path) -> Result<String, CliError> {
-    let bytes = std::fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+fn detail(path: &Path) -> Result<String, Refusal> {
+    let bytes = std::fs::read(path).map_err(|error| Refusal::io("reading", path, &error))?;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(DETAIL_BYTES)]).into_owned();
     let left_out = if bytes.len() > DETAIL_BYTES { "\n[…]" } else { "" };
     Ok(text.trim().to_owned() + left_out)
 }
 
-pub(crate) async fn progress(args: ProgressArgs, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn progress(args: ProgressArgs, ui: &Ui) -> Result<Exit, Refusal> {
     let word = Word::Progress { label: args.label, detail: args.detail, phase: args.phase };
     say(word, ui, "progress recorded").await
 }
 
-pub(crate) async fn stuck(args: StuckArgs, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn stuck(args: StuckArgs, ui: &Ui) -> Result<Exit, Refusal> {
     say(Word::Stuck(args.why), ui, "recorded: a person is needed").await
 }
 
-async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, CliError> {
+async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, Refusal> {
     let worker = Worker::here()?;
     worker.say(word).await?;
     if ui.json {

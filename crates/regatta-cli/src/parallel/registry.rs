@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::project::start_dir;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Where parallel-agents keeps the files, below its project.
 const OTHERS: &str = ".claude/parallel-agents";
@@ -89,20 +89,20 @@ pub(crate) struct Lock {
 impl Registry {
     /// Loads the registry of `--root` or of the current directory: from the location of parallel-agents if it exists,
     /// else from `.regatta` of the repository, else from `.regatta` of the directory.
-    pub(crate) fn load(global: &Global) -> Result<Self, CliError> {
+    pub(crate) fn load(global: &Global) -> Result<Self, Refusal> {
         let dir = match &global.root {
-            Some(dir) => std::path::absolute(dir).map_err(|error| CliError::io("finding", dir, &error))?,
+            Some(dir) => std::path::absolute(dir).map_err(|error| Refusal::io("finding", dir, &error))?,
             None => {
                 let start = start_dir(&global.options())?;
                 let start =
-                    fs::canonicalize(&start).map_err(|error| CliError::io("finding", &start, &error))?;
+                    fs::canonicalize(&start).map_err(|error| Refusal::io("finding", &start, &error))?;
                 usual(&start)
             }
         };
         Self::load_from(dir)
     }
 
-    fn load_from(dir: PathBuf) -> Result<Self, CliError> {
+    fn load_from(dir: PathBuf) -> Result<Self, Refusal> {
         let (config, exists) = read(&dir.join("config.json"))?;
         let (state, has_state) = read(&dir.join("state.json"))?;
         let path = dir.join("config.json");
@@ -129,7 +129,7 @@ impl Registry {
     }
 
     /// The same, with the lock that permits changes.
-    pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), CliError> {
+    pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), Refusal> {
         let dir = Self::load(global)?.dir;
         let at = dir.clone();
         let locked = tokio::task::spawn_blocking(move || lock(&at)).await.expect("locking does not panic")?;
@@ -179,14 +179,14 @@ impl Registry {
     }
 
     /// Writes `config.json`.
-    pub(crate) fn save_config(&mut self, _lock: &Lock) -> Result<(), CliError> {
+    pub(crate) fn save_config(&mut self, _lock: &Lock) -> Result<(), Refusal> {
         self.config.insert("repositories".to_owned(), json!(self.entries));
         self.exists = true;
         replace(&self.dir.join("config.json"), &self.config)
     }
 
     /// Writes `state.json`.
-    pub(crate) fn save_state(&mut self, _lock: &Lock) -> Result<(), CliError> {
+    pub(crate) fn save_state(&mut self, _lock: &Lock) -> Result<(), Refusal> {
         self.state.insert(NOTES.to_owned(), json!(self.notes));
         self.has_state = true;
         replace(&self.dir.join("state.json"), &self.state)
@@ -205,11 +205,11 @@ fn usual(start: &Path) -> PathBuf {
     }
 }
 
-fn read(path: &Path) -> Result<(Map<String, Value>, bool), CliError> {
+fn read(path: &Path) -> Result<(Map<String, Value>, bool), Refusal> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Map::new(), false)),
-        Err(error) => return Err(CliError::io("reading", path, &error)),
+        Err(error) => return Err(Refusal::io("reading", path, &error)),
     };
     match serde_json::from_slice(&text) {
         Ok(map) => Ok((map, true)),
@@ -221,18 +221,18 @@ fn parsed<T: for<'de> Deserialize<'de>>(
     path: &Path,
     key: &str,
     value: Option<&Value>,
-) -> Result<Option<T>, CliError> {
+) -> Result<Option<T>, Refusal> {
     let parsed = value.map(|value| serde_json::from_value(value.clone())).transpose();
     parsed.map_err(|error| wrong(path, &format!("`{key}`: {error}")))
 }
 
-fn wrong(path: &Path, why: &str) -> CliError {
-    CliError::new(RefusalKind::Usage, format!("{}: {why}", path.display()))
+fn wrong(path: &Path, why: &str) -> Refusal {
+    Refusal::new(RefusalKind::Usage, format!("{}: {why}", path.display()))
         .hinted("correct it, or move it away and register the repositories again: regatta help repo")
 }
 
 /// In a repository the files are part of Regatta's state, which must belong to the user.
-fn make_state_dir(dir: &Path) -> Result<(), CliError> {
+fn make_state_dir(dir: &Path) -> Result<(), Refusal> {
     let Some(state) = dir.parent() else { return Ok(()) };
     match state.parent().map(|root| Repo::discover(root, None)) {
         Some(Ok(repo)) if repo.state_dir == state => Ok(regatta_engine::trust::state_dir::make(&repo)?),
@@ -240,11 +240,11 @@ fn make_state_dir(dir: &Path) -> Result<(), CliError> {
     }
 }
 
-fn lock(dir: &Path) -> Result<Lock, CliError> {
+fn lock(dir: &Path) -> Result<Lock, Refusal> {
     make_state_dir(dir)?;
-    fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     let path = dir.join("lock");
-    let failed = |error: std::io::Error| CliError::io("locking", &path, &error);
+    let failed = |error: std::io::Error| Refusal::io("locking", &path, &error);
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
     loop {
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
@@ -256,8 +256,8 @@ fn lock(dir: &Path) -> Result<Lock, CliError> {
 }
 
 /// Synced to disk before it returns; the lock keeps others away from the temporary file.
-fn replace(path: &Path, value: &Map<String, Value>) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::io("writing", path, &error);
+fn replace(path: &Path, value: &Map<String, Value>) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("writing", path, &error);
     let aside = path.with_extension("json.tmp");
     let mut text = serde_json::to_string_pretty(value).expect("JSON can be written");
     text.push('\n');

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use regatta_engine::tokens::token_hash as sha256;
 
-use crate::error::CliError;
+use regatta_ops::Refusal;
 
 const BEGIN: &str = "<!-- written by `regatta setup`, which replaces it while nobody has edited it; sha256 ";
 const END: &str = " -->\n";
@@ -66,7 +66,7 @@ pub(crate) fn is_ours(text: &str) -> bool {
 }
 
 /// Writes one of our files.
-pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, CliError> {
+pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, Refusal> {
     let text = marked(text);
     let done = match found(path)? {
         Found::Nothing => Done::Written,
@@ -81,13 +81,13 @@ pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, CliError> 
 }
 
 /// Removes one of our files, and then empty directories up to `root`.
-pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, CliError> {
+pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Refusal> {
     match found(path)? {
         Found::Nothing => Ok(Step::of(path, Done::Absent)),
         Found::Users => Ok(Step::kept(path, "it was edited, or is yours: remove it yourself if you want to")),
         Found::Ours(_) => {
             if !dry {
-                fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?;
+                fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?;
                 let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(root) && *dir != root);
                 for dir in above {
                     // A directory that is not empty has other files in it.
@@ -111,15 +111,15 @@ enum Found {
     Users,
 }
 
-fn found(path: &Path) -> Result<Found, CliError> {
+fn found(path: &Path) -> Result<Found, Refusal> {
     // A symbolic link leads to a file that is not ours.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(error) => return Err(CliError::io("looking at", path, &error)),
+        Err(error) => return Err(Refusal::io("looking at", path, &error)),
         Ok(meta) if !meta.is_file() => return Ok(Found::Users),
         Ok(_) => {}
     }
-    let bytes = fs::read(path).map_err(|error| CliError::io("reading", path, &error))?;
+    let bytes = fs::read(path).map_err(|error| Refusal::io("reading", path, &error))?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) if is_ours(&text) => Found::Ours(text),
         _ => Found::Users,
@@ -127,10 +127,10 @@ fn found(path: &Path) -> Result<Found, CliError> {
 }
 
 /// Writes a file atomically.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::io("writing", path, &error);
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("writing", path, &error);
     let dir = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).map_err(|error| CliError::io("making", dir, &error))?;
+    fs::create_dir_all(dir).map_err(|error| Refusal::io("making", dir, &error))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = dir.join(format!(".{name}.{}", std::process::id()));
     let mut file = fs::File::create(&aside).map_err(failed)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::files::{Done, Step, write};
-use crate::error::CliError;
+use regatta_ops::Refusal;
 
 const SERVERS: &str = "mcpServers";
 const NAME: &str = "regatta";
@@ -67,11 +67,11 @@ fn own() -> serde_json::Value {
 }
 
 /// Adds the server, or removes it.
-pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliError> {
+pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refusal> {
     let text = match fs::read_to_string(path) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(CliError::io("reading", path, &error)),
+        Err(error) => return Err(Refusal::io("reading", path, &error)),
     };
     let (text, done) = match changed(text.as_deref(), remove) {
         Ok(Change::Nothing(done)) => return Ok(Step::of(path, done)),
@@ -81,7 +81,7 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliEr
     if !dry {
         match text {
             Some(text) => write(path, &text)?,
-            None => fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?,
+            None => fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?,
         }
     }
     Ok(Step::of(path, done))

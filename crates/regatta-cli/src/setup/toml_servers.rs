@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::files::{Done, Step, write};
-use crate::error::CliError;
+use regatta_ops::Refusal;
 
 /// The block. It is at the end of the file, so that it is not part of a table of the user's.
 const BLOCK: &str = "\
@@ -18,11 +18,11 @@ tool_timeout_sec = 660
 ";
 
 /// Adds the server, or removes it.
-pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliError> {
+pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, Refusal> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(CliError::io("reading", path, &error)),
+        Err(error) => return Err(Refusal::io("reading", path, &error)),
     };
     let (text, done) = match changed(&text, remove) {
         Ok((None, done)) => return Ok(Step::of(path, done)),
@@ -32,7 +32,7 @@ pub(crate) fn change(path: &Path, remove: bool, dry: bool) -> Result<Step, CliEr
     if !dry {
         match text.is_empty() {
             false => write(path, &text)?,
-            true => fs::remove_file(path).map_err(|error| CliError::io("removing", path, &error))?,
+            true => fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?,
         }
     }
     Ok(Step::of(path, done))

@@ -16,11 +16,11 @@ use super::addressee::unread_for_ever;
 use super::screen::{Change, PageKind};
 use crate::commands::{diff, lane, status};
 use crate::crew::As;
-use crate::error::CliError;
 use crate::project::Project;
 use crate::queue::{Operator, Selection};
 use crate::render::shown::clean;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// The most lines of a diff to show.
 const MOST_LINES: usize = 20_000;
@@ -31,7 +31,7 @@ pub(super) async fn change(
     store: Arc<dyn Store>,
     change: Change,
     id: &TaskId,
-) -> Result<String, CliError> {
+) -> Result<String, Refusal> {
     if change == Change::Retire {
         let salvaged = lane::retire_one(project, &store, id).await?;
         let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) async fn send(
     store: Arc<dyn Store>,
     id: &TaskId,
     text: &str,
-) -> Result<String, CliError> {
+) -> Result<String, Refusal> {
     let operator = Operator::of(project, store).await?;
     let request = SendRequest { task: id.to_string(), text: text.to_owned(), when: When::Next };
     let sent = operator.send(&request).await?;
@@ -83,7 +83,7 @@ pub(super) async fn message(
     who: &As,
     name: &MemberName,
     text: &str,
-) -> Result<String, CliError> {
+) -> Result<String, Refusal> {
     let members = store.members().await?;
     let (mut to, mut then) = (name.clone(), String::new());
     if !members.iter().any(|member| member.name.is(name)) {
@@ -94,7 +94,7 @@ pub(super) async fn message(
             Some(holder) => to = holder.name.clone(),
             None => {
                 if let Some((why, hint)) = unread_for_ever(id, &task.state, task.queue == BOARD_QUEUE) {
-                    return Err(CliError::refused(why).hinted(hint));
+                    return Err(Refusal::refused(why).hinted(hint));
                 }
                 then = match task.state.is_claimed() {
                     true => {
@@ -121,7 +121,7 @@ pub(super) async fn read(
     kind: PageKind,
     id: &TaskId,
     ui: &Ui,
-) -> Result<Vec<(Style, String)>, CliError> {
+) -> Result<Vec<(Style, String)>, Refusal> {
     let task = store.task(id).await?;
     match kind {
         PageKind::Detail => {

@@ -10,8 +10,8 @@ use regatta_store::{BOARD_QUEUE, Member, Message, MessageKind, TaskQuery};
 
 use super::feed::{Feed, clock_of};
 use super::model::{Model, Row};
-use crate::error::CliError;
 use crate::render::shown::{clean, clean_line};
+use regatta_ops::Refusal;
 
 /// How many messages are shown; `regatta msg inbox` has each reader's own.
 const MOST_LETTERS: usize = 50;
@@ -100,7 +100,7 @@ impl Model {
 
 impl Feed {
     /// Reads the members and the tasks they hold.
-    pub(super) async fn read_members(&mut self) -> Result<(), CliError> {
+    pub(super) async fn read_members(&mut self) -> Result<(), Refusal> {
         let seat = |member: Member| Seat {
             role: clean_line(member.role.as_str()),
             is_there: member.is_there && !is_certainly_dead(&member.node),
@@ -112,7 +112,7 @@ impl Feed {
     }
 
     /// Reads which tasks are on the board, of these or of all.
-    pub(super) async fn read_board(&mut self, ids: Option<Vec<TaskId>>) -> Result<(), CliError> {
+    pub(super) async fn read_board(&mut self, ids: Option<Vec<TaskId>>) -> Result<(), Refusal> {
         let queue = Some(BOARD_QUEUE.to_owned());
         let query = TaskQuery { ids, queue, limit: MOST_POSTED, latest: true, ..TaskQuery::default() };
         for task in self.store.tasks(&query).await? {
@@ -122,7 +122,7 @@ impl Feed {
     }
 
     /// Reads the last messages, if there are new ones. Returns whether there were.
-    pub(super) async fn read_letters(&mut self) -> Result<bool, CliError> {
+    pub(super) async fn read_letters(&mut self) -> Result<bool, Refusal> {
         let last = self.model.crew.letters.last().map_or(0, |letter| letter.id);
         if self.store.correspondence(last, 1).await?.is_empty() {
             return Ok(false);
@@ -132,7 +132,7 @@ impl Feed {
     }
 
     /// Reads the last messages again, with who has read them by now.
-    pub(super) async fn read_letters_again(&mut self) -> Result<(), CliError> {
+    pub(super) async fn read_letters_again(&mut self) -> Result<(), Refusal> {
         let mut letters: Vec<Letter> = Vec::new();
         for message in self.store.correspondence(0, MOST_LETTERS).await? {
             let to = (clean_line(message.to.as_str()), message.read_at.is_some());

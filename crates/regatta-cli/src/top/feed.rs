@@ -25,9 +25,9 @@ use regatta_engine::suspicions::open_suspicions;
 use regatta_store::{SessionInfo, Store, TaskBrief, TaskQuery};
 
 use super::model::{Group, MOST_EVENTS, Model, Waiting, Worker};
-use crate::error::CliError;
 use crate::project::Project;
 use crate::render::shown::{clean_line, redactor};
+use regatta_ops::Refusal;
 
 /// How many waiting and how many ended tasks are shown; the others are only counted.
 const MOST_WAITING: usize = 3000;
@@ -60,7 +60,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     /// Reads everything except what the attempts used.
-    pub(crate) async fn open(project: &Project, store: Arc<dyn Store>) -> Result<Self, CliError> {
+    pub(crate) async fn open(project: &Project, store: Arc<dyn Store>) -> Result<Self, Refusal> {
         let name = project.repo.root.file_name().map(|name| clean_line(&name.to_string_lossy()));
         let model = Model {
             name: name.unwrap_or_else(|| "regatta".to_owned()),
@@ -84,7 +84,7 @@ impl Feed {
         Ok(feed)
     }
 
-    async fn load(&mut self) -> Result<(), CliError> {
+    async fn load(&mut self) -> Result<(), Refusal> {
         // The position in the log is taken first, so that events during the reading are read again.
         let last = self.store.last_seq().await?;
         self.seen = last.saturating_sub(MOST_EVENTS as u64);
@@ -115,7 +115,7 @@ impl Feed {
     }
 
     /// Reads the suspicions about a task's agent from all its events.
-    async fn read_suspicions(&mut self, task: &TaskId) -> Result<(), CliError> {
+    async fn read_suspicions(&mut self, task: &TaskId) -> Result<(), Refusal> {
         let Some(row) = self.model.rows.get_mut(task) else { return Ok(()) };
         row.suspected.clear();
         if matches!(row.state, TaskState::Running { .. }) {
@@ -128,7 +128,7 @@ impl Feed {
     }
 
     /// Applies new events, and reads waiting tasks in `visible` again. Returns whether anything changed.
-    pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, CliError> {
+    pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, Refusal> {
         let Told { mut changed, suspected, enqueued, met } = self.read_events().await?;
         let any = !changed.is_empty() | self.read_letters().await?;
         if met {
@@ -165,7 +165,7 @@ impl Feed {
     }
 
     /// Updates that need no event, because the clock has moved on. Returns whether anything changed.
-    pub(super) async fn tick(&mut self) -> Result<bool, CliError> {
+    pub(super) async fn tick(&mut self) -> Result<bool, Refusal> {
         let mut changed = false;
         if self.uncounted && self.counted_at.is_none_or(|at| at.elapsed() >= COUNTS) {
             self.count().await?;
@@ -182,7 +182,7 @@ impl Feed {
     }
 
     /// Counts the tasks as often as that is cheap, so that the numbers agree with the rows.
-    async fn count_tasks(&mut self) -> Result<(), CliError> {
+    async fn count_tasks(&mut self) -> Result<(), Refusal> {
         if self.tasks_counted.is_some_and(|(at, took)| at.elapsed() < took * REST) {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Feed {
         Ok(())
     }
 
-    pub(super) async fn count(&mut self) -> Result<(), CliError> {
+    pub(super) async fn count(&mut self) -> Result<(), Refusal> {
         self.model.counts = self.store.counts(None).await?.into_iter().collect();
         self.sum_up().await?;
         (self.uncounted, self.counted_at) = (false, Some(Instant::now()));
@@ -200,7 +200,7 @@ impl Feed {
     }
 
     /// Reads the engines, and the state of the train.
-    pub(super) async fn look_around(&mut self) -> Result<(), CliError> {
+    pub(super) async fn look_around(&mut self) -> Result<(), Refusal> {
         let sessions = self.store.sessions().await?;
         let alive = |session: &str| {
             sessions.iter().any(|info| info.session.0 == session && !is_certainly_dead(&info.node))
@@ -231,7 +231,7 @@ impl Feed {
     }
 
     /// Accounts that wait for a limit to pass.
-    async fn cooling(&self) -> Result<Vec<Waiting>, CliError> {
+    async fn cooling(&self) -> Result<Vec<Waiting>, Refusal> {
         let now = clock::now();
         let mut found = Vec::new();
         for account in self.store.accounts().await? {
@@ -253,7 +253,7 @@ impl Feed {
     }
 
     /// Applies the events after the last one that was read.
-    async fn read_events(&mut self) -> Result<Told, CliError> {
+    async fn read_events(&mut self) -> Result<Told, Refusal> {
         let (mut told, mut around) = (Told::default(), false);
         loop {
             let events = self.store.events(self.seen, None, PAGE).await?;
@@ -297,7 +297,7 @@ impl Feed {
     }
 
     /// Reads what all attempts used.
-    pub(crate) async fn read_all_attempts(&mut self) -> Result<(), CliError> {
+    pub(crate) async fn read_all_attempts(&mut self) -> Result<(), Refusal> {
         for task in self.unread_attempts() {
             self.read_attempts(&task).await?;
         }
@@ -305,7 +305,7 @@ impl Feed {
     }
 
     /// Reads what one task's attempts used, and where its log is.
-    pub(super) async fn read_attempts(&mut self, task: &TaskId) -> Result<(), CliError> {
+    pub(super) async fn read_attempts(&mut self, task: &TaskId) -> Result<(), Refusal> {
         let attempts = self.store.attempts(task).await?;
         self.model.put_attempts(task, &attempts);
         Ok(())

@@ -23,10 +23,10 @@ use super::screen::{PageKind, Screen, Wish};
 use super::terminal::Borrowed;
 use super::view::draw;
 use crate::crew::As;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::{Style, Ui};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Minimum time between two frames, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(100);
@@ -41,8 +41,8 @@ const SOME: usize = 50;
 
 /// The result of a job that ran beside the loop.
 enum Finished {
-    Read(PageKind, TaskId, Result<Vec<(Style, String)>, CliError>),
-    Changed(Result<String, CliError>),
+    Read(PageKind, TaskId, Result<Vec<(Style, String)>, Refusal>),
+    Changed(Result<String, Refusal>),
     /// The job panicked, and the terminal was restored for the panic message.
     Broken,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn once(
     (width, height): (u16, u16),
     read_only: bool,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     feed.read_all_attempts().await?;
     let mut screen = Screen::new(read_only);
     screen.settle(&feed.model);
@@ -122,7 +122,7 @@ pub(crate) struct How {
 }
 
 /// Runs the screen until the user quits.
-pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Result<Exit, Refusal> {
     let (finished, jobs) = unbounded_channel();
     let plain = Ui { color: false, ..ui.clone() };
     let redactor = crate::render::shown::redactor(&project.config);
@@ -141,8 +141,8 @@ pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Resu
     top.watch(&mut terminal, jobs, signals, &redactor).await
 }
 
-fn lost(error: &io::Error) -> CliError {
-    CliError::new(RefusalKind::CannotWork, format!("the terminal cannot be used: {error}"))
+fn lost(error: &io::Error) -> Refusal {
+    Refusal::new(RefusalKind::CannotWork, format!("the terminal cannot be used: {error}"))
         .hinted("`regatta list -w` shows the same without one, `regatta top --once` a single picture")
 }
 
@@ -189,7 +189,7 @@ impl Top<'_> {
         mut jobs: UnboundedReceiver<Finished>,
         mut signals: Signals,
         redactor: &regatta_engine::redact::Redactor,
-    ) -> Result<Exit, CliError> {
+    ) -> Result<Exit, Refusal> {
         let store = Arc::clone(&self.feed.store);
         let mut changes = store.subscribe().await?;
         changes.borrow_and_update();
@@ -272,7 +272,7 @@ impl Top<'_> {
                 }
                 told = changes.changed() => {
                     if told.is_err() {
-                        return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                        return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
                     }
                     refresh_at.get_or_insert_with(|| Instant::now() + GATHER);
                 }
@@ -478,7 +478,7 @@ async fn follow<'a>(
     screen: &Screen,
     config: &Config,
     shown: (&'a Ui, &'a regatta_engine::redact::Redactor),
-) -> Result<(Option<Follow<'a>>, Vec<(Style, String)>), CliError> {
+) -> Result<(Option<Follow<'a>>, Vec<(Style, String)>), Refusal> {
     let say = |text: String| Ok((None, vec![(Style::Dim, text)]));
     let Some(task) = screen.wants_transcript().cloned() else { return Ok((None, Vec::new())) };
     feed.read_attempts(&task).await?;

@@ -6,7 +6,7 @@ use regatta_store::{SpendBy, SpendQuery, Spending};
 
 use super::feed::Feed;
 use super::model::{Model, Row, Spent};
-use crate::error::CliError;
+use regatta_ops::Refusal;
 
 /// What was used today, in local time.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ fn add(sum: &mut Spending, more: &Spent) {
 
 impl Feed {
     /// Gets today's sums from the store.
-    pub(super) async fn sum_up(&mut self) -> Result<(), CliError> {
+    pub(super) async fn sum_up(&mut self) -> Result<(), Refusal> {
         let begins = Some(Day::of(clock::now()).begins);
         let query = |by| SpendQuery { by, since: begins, ..SpendQuery::default() };
         let mut all = self.store.spending(&query(SpendBy::All)).await?;

@@ -4,9 +4,9 @@ use regatta_ops::crew::{HeartbeatRequest, Speaker};
 
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Report that a member is alive. With --task, also that it works on a task it holds, which becomes running.
 #[derive(Clone, Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     pub(crate) task: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let who = Speaker { name: args.name.or(args.who.name) };
     let member = crew.heartbeat(&HeartbeatRequest { who, task: args.task }).await?;

@@ -2,16 +2,16 @@
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Show the crew's leader and the epoch, which grows with every new leader. `crew register NAME --role leader` takes
 /// the lead if it is free.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(_: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let led = open(global).await?.leader().await?;
     if ui.json {
         ui.document(&led);

@@ -6,11 +6,11 @@ pub(crate) use regatta_ops::documents::crew::crew;
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::shown::ago;
 use crate::render::text::table;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List members and running agents: their roles, and what each is doing.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     all: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let mut crew = crew(open(global).await?.store.as_ref()).await?;
     crew.retain(|member| args.all || member.status != "gone");
     if ui.json {

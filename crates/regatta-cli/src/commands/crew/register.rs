@@ -10,9 +10,9 @@ use regatta_store::Member;
 use super::stay::{Hands, Keep, stay};
 use crate::cli::Global;
 use crate::crew::{member_name, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Join the crew under a name.
 ///
@@ -53,7 +53,7 @@ pub(crate) fn role(text: &str) -> Result<Role, String> {
     Role::parse(text).map_err(|error| format!("the role {error}"))
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let stands = match (&args.lease, args.pid) {
         (Some(lease), _) => Stands::Heartbeats(span(lease)?),
@@ -72,13 +72,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Registers this process as the leader and stays.
-pub(crate) async fn lead(name: &MemberName, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn lead(name: &MemberName, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let (name, role) = (name.clone(), leader());
     let (pid, lease, wait, stay, command, keep) = (None, None, false, true, Vec::new(), None);
     run(Args { name, role, pid, lease, wait, stay, command, keep }, global, ui).await
 }
 
-async fn tell(crew: &Crew, member: &Member, ui: &Ui) -> Result<(), CliError> {
+async fn tell(crew: &Crew, member: &Member, ui: &Ui) -> Result<(), Refusal> {
     if ui.json {
         // On one line, because with --stay more objects follow.
         ui.object(&crew.document(member).await?);
@@ -92,9 +92,9 @@ async fn tell(crew: &Crew, member: &Member, ui: &Ui) -> Result<(), CliError> {
     Ok(())
 }
 
-fn span(text: &str) -> Result<Duration, CliError> {
+fn span(text: &str) -> Result<Duration, Refusal> {
     let wrong = |why: &str| {
-        CliError::usage(format!("--lease {text:?} {why}")).hinted("for example: --lease 60s, --lease 10m")
+        Refusal::usage(format!("--lease {text:?} {why}")).hinted("for example: --lease 60s, --lease 10m")
     };
     match parse_duration(text) {
         Ok(Some(span)) if span >= Duration::from_secs(1) => Ok(span),

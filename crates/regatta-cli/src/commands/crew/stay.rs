@@ -11,10 +11,10 @@ use regatta_store::{Member, StoreError};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::commands::msg::show::one;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Time between two heartbeats, and between two looks at the inbox without a wake-up.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(crate) struct Hands<'a> {
 }
 
 /// Shows messages as they arrive, or passes each to `command`, until interrupted; then the member leaves.
-pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<Exit, Refusal> {
     let worked = tokio::select! {
         worked = work(crew, member, hands, ui) => worked,
         signal = tokio::signal::ctrl_c() => {
@@ -47,13 +47,13 @@ pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &U
     worked.map(|()| Exit::Ok)
 }
 
-async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<(), CliError> {
+async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<(), Refusal> {
     let mut changes = crew.store.subscribe().await?;
     loop {
         changes.borrow_and_update();
         match crew.store.renew(&member.session).await {
             Err(StoreError::SessionExpired) => {
-                return Err(CliError::refused(format!("{} was sent away", member.name))
+                return Err(Refusal::refused(format!("{} was sent away", member.name))
                     .hinted(format!("`regatta crew register {}` comes back", member.name)));
             }
             renewed => renewed?,
@@ -61,7 +61,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
         while next(crew, &member.name, hands, ui).await? {}
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(BEAT) => {}
         }
@@ -69,7 +69,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
 }
 
 /// Handles the oldest new message. False if there is none.
-async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Result<bool, CliError> {
+async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Result<bool, Refusal> {
     let request = InboxRequest { limit: 1, ..InboxRequest::new(name.clone()) };
     let Some(letters) = crew.new_letters(&request).await? else { return Ok(false) };
     for message in &letters.messages {
@@ -92,12 +92,12 @@ async fn next(crew: &Crew, name: &MemberName, hands: &Hands<'_>, ui: &Ui) -> Res
 }
 
 /// The file for the output about one message.
-fn file(project: &Project, keep: &Keep, name: &MemberName, id: u64) -> Result<std::fs::File, CliError> {
+fn file(project: &Project, keep: &Keep, name: &MemberName, id: u64) -> Result<std::fs::File, Refusal> {
     let own = || project.repo.state_dir.join("crew").join(name.as_str());
     let dir = keep.dir.clone().unwrap_or_else(own);
-    std::fs::create_dir_all(&dir).map_err(|error| CliError::io("making", &dir, &error))?;
+    std::fs::create_dir_all(&dir).map_err(|error| Refusal::io("making", &dir, &error))?;
     let path = dir.join(format!("msg-{:010}.log", id.saturating_sub(1)));
-    std::fs::File::create(&path).map_err(|error| CliError::io("writing", &path, &error))
+    std::fs::File::create(&path).map_err(|error| Refusal::io("writing", &path, &error))
 }
 
 /// Runs a program with the message on its standard input. No shell reads the message.

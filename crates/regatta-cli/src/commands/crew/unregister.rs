@@ -5,9 +5,9 @@ use regatta_ops::crew::Speaker;
 
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Leave the crew, or remove a member. Its tasks go back to the board, and nothing is charged.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let left = open(global).await?.leave(&Speaker { name: args.name.or(args.who.name) }).await?;
     if ui.json {
         ui.document(&left);

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Delete a value. Exits with 4 if the key does not exist.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Args { key, if_version, epoch, who } = args;
     let request = DeleteContextRequest { who: who.speaker(), key, if_version, epoch };
     let gone = open(global).await?.delete_context(&request).await?;

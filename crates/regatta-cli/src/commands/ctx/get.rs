@@ -2,9 +2,9 @@
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Print a value as it was written; on a terminal without control characters. Exits with 4 if the key does not exist.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,7 +14,7 @@ pub(crate) struct Args {
     pub(crate) key: String,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let entry = open(global).await?.context(&args.key).await?;
     match ui.json {
         true => ui.document(&entry),

@@ -6,11 +6,11 @@ use regatta_store::ContextQuery;
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List keys with their versions and values.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) prefix: String,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let entries = crew.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
     if ui.json {

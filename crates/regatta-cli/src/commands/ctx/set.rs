@@ -5,9 +5,9 @@ use regatta_ops::crew::SetContextRequest;
 use crate::cli::Global;
 use crate::commands::msg::post::given;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Write a value, of at most 64 KiB.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let value = given(&args.value)?;
     let Args { key, if_version, epoch, who, .. } = args;
     let request = SetContextRequest { who: who.speaker(), key, value, if_version, epoch };

@@ -7,10 +7,10 @@ use regatta_store::{ContextEntry, ContextQuery};
 
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Time between two looks without a wake-up; a change wakes it earlier.
 const LOOK: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) once: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let store = open(global).await?.store;
     let mut changes = store.subscribe().await?;
     let mut after = 0;
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         first = false;
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }

@@ -9,12 +9,12 @@ use regatta_engine::trust::{self, Aside, state_dir};
 use regatta_store::Store;
 
 use super::Finding;
-use crate::error::CliError;
 use crate::project::{Project, shown};
 use crate::trust::{Verdict, assess};
+use regatta_ops::Refusal;
 
 /// Runs in progress, and runs that died while they held tasks.
-pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, CliError> {
+pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec<Finding>, Refusal> {
     let mut found = Vec::new();
     for info in store.sessions().await?.into_iter().filter(|info| !info.node.is_member()) {
         let who = format!("`{}`, process {} on {}", info.node.what, info.node.pid, info.node.node);
@@ -48,7 +48,7 @@ pub(super) async fn look(
     project: &Project,
     store: Option<&dyn Store>,
     fix: bool,
-) -> Result<Vec<Finding>, CliError> {
+) -> Result<Vec<Finding>, Refusal> {
     let lanes = match project.lanes() {
         Ok(Some(lanes)) => lanes,
         Ok(None) => return Ok(vec![Finding::ok("lanes", "none yet")]),

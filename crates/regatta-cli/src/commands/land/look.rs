@@ -13,17 +13,17 @@ use regatta_ops::look::train::{Picture, Shown, picture, tests_of, train};
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::table;
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 
 /// The most events to read of one task.
 const MOST_EVENTS: usize = 100_000;
 
-pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     let store = project.store().await?;
     let task = find_task(store.as_ref(), task).await?;
@@ -54,7 +54,7 @@ pub(super) async fn history(task: &str, global: &Global, ui: &Ui) -> Result<Exit
     Ok(Exit::Ok)
 }
 
-pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     if ui.json {
         ui.document(&train(&project).await?);

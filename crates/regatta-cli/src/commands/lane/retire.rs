@@ -3,10 +3,10 @@
 use regatta_ops::tasks::retire::{retire_lane, whose};
 use serde_json::json;
 
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     force_salvage: bool,
 }
 
-pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, Refusal> {
     let (id, store) = whose(project, &args.task).await?;
     let salvaged = match retire_lane(project, store.as_ref(), &id, args.force_salvage).await {
         Ok(salvaged) => salvaged,

@@ -5,10 +5,10 @@ use regatta_engine::lanes::{LaneInfo, Lanes, Retired};
 use regatta_store::{Store, TaskRecord};
 use serde_json::json;
 
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 use regatta_ops::tasks::retire::{alone, in_the_way, mode, record, retire};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -25,7 +25,7 @@ struct Decision {
     why: String,
 }
 
-pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, Refusal> {
     let (mut decisions, mut leftovers, mut pooled) = (Vec::new(), 0, 0);
     if let Some(lanes) = project.lanes()? {
         let store = match project.has_store() {
@@ -57,7 +57,7 @@ async fn one(
     store: Option<&dyn Store>,
     info: LaneInfo,
     dry_run: bool,
-) -> Result<Decision, CliError> {
+) -> Result<Decision, Refusal> {
     let id = &info.task;
     let alone = alone(lanes, id).await?;
     let task = match store {

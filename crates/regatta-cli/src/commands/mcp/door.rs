@@ -7,7 +7,7 @@ use std::path::Path;
 
 use regatta_engine::tokens::fresh_token;
 
-use crate::error::CliError;
+use regatta_ops::Refusal;
 
 /// The minimum length of a token that the user chose.
 const SHORTEST: usize = 16;
@@ -24,19 +24,19 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Refuses an address that other machines can reach, unless --host asks for it.
-pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), CliError> {
+pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), Refusal> {
     if address.ip().is_loopback() || !hosts.is_empty() {
         return Ok(());
     }
-    Err(CliError::usage(format!(
+    Err(Refusal::usage(format!(
         "{address} is reached from other machines, and what they say is not encrypted"
     ))
     .hinted("listen on 127.0.0.1, or say --host NAME, by which they reach this machine"))
 }
 
 /// The token from a file that only the user can read; created if missing.
-pub(crate) fn token(path: &Path) -> Result<String, CliError> {
-    let failed = |error: std::io::Error| CliError::io("reading the token in", path, &error);
+pub(crate) fn token(path: &Path) -> Result<String, Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("reading the token in", path, &error);
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return make(path),
@@ -44,14 +44,14 @@ pub(crate) fn token(path: &Path) -> Result<String, CliError> {
     };
     let meta = file.metadata().map_err(failed)?;
     if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 {
-        return Err(CliError::refused(format!("others may read the token in {}", path.display()))
+        return Err(Refusal::refused(format!("others may read the token in {}", path.display()))
             .hinted(format!("chmod 600 {}", path.display())));
     }
     let mut text = String::new();
     file.take(4096).read_to_string(&mut text).map_err(failed)?;
     let token = text.trim();
     if token.len() < SHORTEST || !token.chars().all(|c| c.is_ascii_graphic()) {
-        return Err(CliError::usage(format!(
+        return Err(Refusal::usage(format!(
             "{} holds no token: one word of at least {SHORTEST} letters and digits",
             path.display()
         ))
@@ -60,8 +60,8 @@ pub(crate) fn token(path: &Path) -> Result<String, CliError> {
     Ok(token.to_owned())
 }
 
-fn make(path: &Path) -> Result<String, CliError> {
-    let failed = |error: std::io::Error| CliError::io("writing the token to", path, &error);
+fn make(path: &Path) -> Result<String, Refusal> {
+    let failed = |error: std::io::Error| Refusal::io("writing the token to", path, &error);
     let token = fresh_token();
     let mut file =
         std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;

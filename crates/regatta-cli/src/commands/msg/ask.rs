@@ -9,9 +9,9 @@ use super::wait::{patience, until};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Ask the whole crew for help. Members answer with `regatta msg reply`.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     pub(crate) timeout: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let question = text(&args.question)?;
     let patience = patience(args.timeout.as_deref())?;
     let (crew, from) = (open(global).await?, args.who.speaker());

@@ -8,9 +8,9 @@ use super::post::{tell, text};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Send a message to every member and every running agent.
 #[derive(Clone, Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     pub(crate) role: Option<Role>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = text(&args.text)?;
     let (crew, from, kind) = (open(global).await?, args.who.speaker(), MessageKind::Broadcast);
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Remove messages from your inbox.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let which = if args.read { Which::Shown } else { Which::Numbers(args.messages) };
     let request = MarkRequest { who: args.who.speaker(), which, mark: Mark::Dismissed };
     let ids = open(global).await?.mark(request).await?;

@@ -5,9 +5,9 @@ use regatta_ops::crew::InboxRequest;
 use super::show::all;
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Show new messages, each once. With --all, also those that were shown and not dismissed.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     pub(crate) peek: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let reader = crew.reader(&args.who.speaker()).await?;
     let letters = crew.inbox(&InboxRequest { all: args.all, ..InboxRequest::new(reader) }).await?;

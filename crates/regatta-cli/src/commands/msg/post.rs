@@ -6,27 +6,27 @@ use regatta_ops::crew::sentence;
 use regatta_ops::documents::crew::PostedDocument;
 use regatta_store::Posted;
 
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// A text from the command line; `-` reads standard input.
-pub(crate) fn given(text: &str) -> Result<String, CliError> {
+pub(crate) fn given(text: &str) -> Result<String, Refusal> {
     if text != "-" {
         return Ok(text.to_owned());
     }
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| CliError::usage(format!("reading from standard input: {error}")))?;
+    read.map_err(|error| Refusal::usage(format!("reading from standard input: {error}")))?;
     Ok(text)
 }
 
 /// The same for a message, which must not be empty.
-pub(crate) fn text(text: &str) -> Result<String, CliError> {
+pub(crate) fn text(text: &str) -> Result<String, Refusal> {
     let text = given(text)?;
     match text.trim().is_empty() {
         true => {
-            Err(CliError::usage("the message is empty").hinted("say something: regatta msg send NAME \"…\""))
+            Err(Refusal::usage("the message is empty").hinted("say something: regatta msg send NAME \"…\""))
         }
         false => Ok(text),
     }

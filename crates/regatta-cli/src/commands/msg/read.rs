@@ -3,9 +3,9 @@
 use super::show::all;
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Show messages of your inbox by number, and mark them as read.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let letters = open(global).await?.read(&args.who.speaker(), &args.messages).await?;
     all(&letters.messages, ui);
     letters.shown().await?;

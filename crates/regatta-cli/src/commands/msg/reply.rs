@@ -5,9 +5,9 @@ use regatta_ops::crew::ReplyRequest;
 use super::post::{tell, text};
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Answer a message of your inbox.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     pub(crate) who: As,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let request = ReplyRequest { text: text(&args.text)?, from: args.who.speaker(), message: args.message };
     let posted = open(global).await?.reply(request).await?;
     Ok(tell(&posted, ui))

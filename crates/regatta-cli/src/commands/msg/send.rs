@@ -7,9 +7,9 @@ use regatta_store::{MessageKind, Recipients};
 use super::post::{tell, text};
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Send a message to a member, or to the agent of a task.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) wake: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = text(&args.text)?;
     let (crew, from, reply_to) = (open(global).await?, args.who.speaker(), args.reply_to);
     let posted = match args.wake {

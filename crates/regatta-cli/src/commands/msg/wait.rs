@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use super::show::one;
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Wait for a new message, then show all that are new; with --json one object per line. Exits with 5 if the time runs
 /// out.
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) follow: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let patience = patience(args.timeout.as_deref())?;
     let crew = open(global).await?;
     let reader = crew.reader(&args.who.speaker()).await?;
@@ -49,7 +49,7 @@ pub(super) async fn until(
     patience: Option<Duration>,
     follow: bool,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let until = patience.map(|patience| Instant::now() + patience);
     let request = WaitRequest { inbox, until, keeps_there: false };
     while let Some(letters) = crew.wait_for_letters(&request).await? {
@@ -60,13 +60,13 @@ pub(super) async fn until(
         }
     }
     let why = format!("no message for {} came in time", request.inbox.reader);
-    Err(CliError::new(RefusalKind::TimedOut, why).hinted("`regatta msg inbox --all` shows what came before"))
+    Err(Refusal::new(RefusalKind::TimedOut, why).hinted("`regatta msg inbox --all` shows what came before"))
 }
 
 /// How long to wait.
-pub(super) fn patience(text: Option<&str>) -> Result<Option<Duration>, CliError> {
+pub(super) fn patience(text: Option<&str>) -> Result<Option<Duration>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     parse_duration(text).map_err(|why| {
-        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 60")
+        Refusal::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 60")
     })
 }

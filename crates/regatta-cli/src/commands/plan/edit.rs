@@ -6,10 +6,10 @@ use regatta_engine::plans::Plans;
 
 use super::view;
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Open a proposal in $VISUAL or $EDITOR, and check it again afterwards.
 ///
@@ -21,13 +21,13 @@ pub(crate) struct Args {
     id: String,
 }
 
-pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;
     let (state, _) = view::state(&project, store.as_ref(), &id).await?;
     if state != "proposed" {
-        return Err(CliError::refused(format!("{id} is {state}, so there is nothing to edit"))
+        return Err(Refusal::refused(format!("{id} is {state}, so there is nothing to edit"))
             .hinted(format!("`regatta plan show {id}` shows it")));
     }
     let editor = ["VISUAL", "EDITOR"]
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, C
         .find_map(|name| std::env::var(name).ok().filter(|words| !words.trim().is_empty()));
     let file = Plans::of(&project.repo.state_dir).file(&id);
     let Some(editor) = editor else {
-        return Err(CliError::new(RefusalKind::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
+        return Err(Refusal::new(RefusalKind::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
             .hinted(format!("edit {} by any means; `regatta approve {id}` checks it", file.display())));
     };
     open(&editor, &file)?;
@@ -43,16 +43,16 @@ pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, C
 }
 
 /// Runs the editor on the file. The editor command is split at white space; no shell reads it.
-fn open(editor: &str, file: &Path) -> Result<(), CliError> {
+fn open(editor: &str, file: &Path) -> Result<(), Refusal> {
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or_default();
     let ended = std::process::Command::new(program).args(words).arg(file).status();
     match ended {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(CliError::new(RefusalKind::CannotWork, format!("{editor:?} ended with {status}"))
+        Ok(status) => Err(Refusal::new(RefusalKind::CannotWork, format!("{editor:?} ended with {status}"))
             .hinted("the proposal is as the editor left it")),
         Err(error) => {
-            Err(CliError::new(RefusalKind::CannotWork, format!("{editor:?} could not be started: {error}"))
+            Err(Refusal::new(RefusalKind::CannotWork, format!("{editor:?} could not be started: {error}"))
                 .hinted("name an editor that is there: EDITOR=vi regatta plan edit ID"))
         }
     }

@@ -5,19 +5,19 @@ use regatta_engine::plans::Plans;
 
 use super::view;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List proposals, the oldest first: planning, proposed, approved, rejected or failed.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let plans = Plans::of(&project.repo.state_dir);
-    let ids = plans.ids().map_err(|error| CliError::io("reading", &project.repo.state_dir, &error))?;
+    let ids = plans.ids().map_err(|error| Refusal::io("reading", &project.repo.state_dir, &error))?;
     let mut documents = Vec::new();
     if !ids.is_empty() {
         let store = project.store().await?;

@@ -16,21 +16,21 @@ use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, Store};
 use super::GoalArgs;
 use super::view;
 use crate::commands::run::{self, engage, preflight};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::queue::Operator;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// The task before it has a number. Reports what would make it fail before anything is written.
-pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<TaskSpec, CliError> {
+pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<TaskSpec, Refusal> {
     let config = &project.config;
     let mut chosen = config.clone();
     if let Some(agent) = &args.agent {
         chosen.roles.planner.agent = Some(agent.clone());
     }
     if let Some((message, hint)) = chosen.unfit("planner") {
-        return Err(CliError::usage(message).hinted(hint));
+        return Err(Refusal::usage(message).hinted(hint));
     }
     let agent = chosen.agent_of("planner").to_owned();
     let id = TaskId::parse("PLAN-000").expect("letters and digits are an id");
@@ -56,9 +56,9 @@ pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<Ta
 }
 
 /// The same with its number, and with the project's prompt template.
-pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -> Result<TaskSpec, CliError> {
+pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -> Result<TaskSpec, Refusal> {
     let template = Text::Plan.load(&project.repo.state_dir).map_err(|fault| {
-        CliError::usage(fault.to_string())
+        Refusal::usage(fault.to_string())
             .hinted("put the template right, or take it away for the usual words")
     })?;
     let agents: Vec<&str> = project.config.agents.keys().map(String::as_str).collect();
@@ -79,7 +79,7 @@ pub(crate) async fn work(
     spec: TaskSpec,
     known: bool,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let id = spec.id.clone();
     let queue = Operator::of(project, store.clone()).await?;
     if queue.takers.daemon().is_some() {
@@ -107,7 +107,7 @@ pub(crate) async fn work(
 }
 
 /// Waits until a task no longer changes by itself.
-async fn ended(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
+async fn ended(store: &dyn Store, id: &TaskId) -> Result<(), Refusal> {
     let mut changes = store.subscribe().await?;
     loop {
         let state = store.task(id).await?.state;

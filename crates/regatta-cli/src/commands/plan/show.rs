@@ -2,10 +2,10 @@
 
 use super::view;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Show a proposal: its goal, its state, and its tasks as a graph.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     id: String,
 }
 
-pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
     let id = view::find(&project, &args.id)?;
     let store = project.store().await?;

@@ -12,22 +12,22 @@ use regatta_engine::plans::{PREFIX, Plans};
 use regatta_ops::documents::plans::PlanDocument;
 use regatta_store::{Store, StoreError, TaskQuery};
 
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::project::{Project, shown};
 use crate::ui::{Style, Ui};
+use regatta_ops::Refusal;
 use regatta_ops::tasks::parse_for_daemon;
 
 /// The proposal that `text` names: `PLAN-001`, `plan-1` or `1`.
-pub(crate) fn find(project: &Project, text: &str) -> Result<TaskId, CliError> {
+pub(crate) fn find(project: &Project, text: &str) -> Result<TaskId, Refusal> {
     let plans = Plans::of(&project.repo.state_dir);
-    let known = plans.ids().map_err(|error| CliError::io("reading", &project.repo.state_dir, &error))?;
+    let known = plans.ids().map_err(|error| Refusal::io("reading", &project.repo.state_dir, &error))?;
     let digits = text.get(..PREFIX.len()).filter(|head| head.eq_ignore_ascii_case(PREFIX));
     let digits = digits.map_or(text, |_| &text[PREFIX.len()..]);
     let number: Option<u32> = digits.parse().ok();
     let of = |id: &TaskId| id.as_str()[PREFIX.len()..].parse::<u32>().ok();
     known.into_iter().find(|id| number.is_some() && of(id) == number).ok_or_else(|| {
-        CliError::not_found(format!("there is no proposal {text:?}"))
+        Refusal::not_found(format!("there is no proposal {text:?}"))
             .hinted("`regatta plan list` shows all proposals, `regatta plan \"GOAL\"` makes one")
     })
 }
@@ -37,7 +37,7 @@ pub(crate) async fn state(
     project: &Project,
     store: &dyn Store,
     id: &TaskId,
-) -> Result<(&'static str, Option<String>), CliError> {
+) -> Result<(&'static str, Option<String>), Refusal> {
     let plans = Plans::of(&project.repo.state_dir);
     if plans.is_approved(id) {
         return Ok(("approved", None));
@@ -68,11 +68,11 @@ pub(crate) async fn load(
     project: &Project,
     store: &dyn Store,
     id: &TaskId,
-) -> Result<Option<Loaded>, CliError> {
+) -> Result<Option<Loaded>, Refusal> {
     let plans = Plans::of(&project.repo.state_dir);
     let path = [plans.approved_file(id), plans.file(id)].into_iter().find(|path| path.exists());
     let Some(path) = path else { return Ok(None) };
-    let bytes = std::fs::read(&path).map_err(|error| CliError::io("reading", &path, &error))?;
+    let bytes = std::fs::read(&path).map_err(|error| Refusal::io("reading", &path, &error))?;
     let files = [(path, bytes)];
     let known = store.briefs(&TaskQuery::default()).await?.into_iter().map(|task| task.id);
     let known: BTreeSet<TaskId> = known.collect();
@@ -84,7 +84,7 @@ pub(crate) async fn document(
     project: &Project,
     store: &dyn Store,
     id: &TaskId,
-) -> Result<(PlanDocument, Option<Loaded>), CliError> {
+) -> Result<(PlanDocument, Option<Loaded>), Refusal> {
     let plans = Plans::of(&project.repo.state_dir);
     let (state, reason) = state(project, store, id).await?;
     let loaded = load(project, store, id).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn show(
     store: &dyn Store,
     id: &TaskId,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let (document, loaded) = document(project, store, id).await?;
     let wrong = has_errors(&document.diagnostics);
     if ui.json {
@@ -121,7 +121,7 @@ pub(crate) async fn show(
     match (document.state, wrong) {
         ("failed", _) => Ok(Exit::TaskFailed),
         (_, true) => {
-            let error = CliError::diagnosed(if ui.json { Vec::new() } else { document.diagnostics });
+            let error = Refusal::diagnosed(if ui.json { Vec::new() } else { document.diagnostics });
             Err(error.hinted(format!(
                 "`regatta plan edit {id}` opens it, `regatta reject {id} \"WHY\"` asks for another"
             )))

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::attach::document;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Repositories, session_name};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Show the command that continues a task's conversation, as `regatta attach --restore` does. Prints JSON.
 ///
@@ -20,12 +20,12 @@ pub(crate) struct Args {
     task_id: String,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let found = repositories.find(&registry, &args.task_id).await?;
     if found.status(&registry) == "destroyed" {
-        return Err(CliError::not_found(format!("No active task: {}", found.task.spec.id))
+        return Err(Refusal::not_found(format!("No active task: {}", found.task.spec.id))
             .hinted("it was destroyed; `regatta salvage list` shows what was saved of it"));
     }
     let project = &found.repository.project;

@@ -7,9 +7,9 @@ use regatta_ops::crew::{ClaimRequest, Pick};
 
 use crate::cli::Global;
 use crate::crew::{As, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Take a task from the board: the next one, or the one you name.
 ///
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     pub(crate) timeout: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let pick = match args.task {
         Some(task) => Pick::Named(task),
@@ -62,9 +62,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     Ok(Exit::Ok)
 }
 
-fn patience(text: Option<&str>) -> Result<Option<Duration>, CliError> {
+fn patience(text: Option<&str>) -> Result<Option<Duration>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     parse_duration(text).map_err(|why| {
-        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
+        Refusal::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
     })
 }

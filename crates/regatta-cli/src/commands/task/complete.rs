@@ -8,9 +8,9 @@ use regatta_ops::crew::CompleteRequest;
 use super::held::{Held, tell};
 use crate::cli::Global;
 use crate::crew::{member_name, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Report that a task you hold is done, with its result.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) tell: Option<MemberName>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let Args { held, result, verdict, tell: to } = args;
     let request = CompleteRequest { held: held.into(), result, verdict, tell: to };
     let task = open(global).await?.complete(&request).await?;

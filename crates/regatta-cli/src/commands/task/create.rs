@@ -9,13 +9,13 @@ use regatta_store::{IfPresent, NewTask, Operation, RequestId, Store, StoreError}
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, Repository, kind};
 use crate::ui::Ui;
 use regatta_ops::tasks::FOREVER;
 use regatta_ops::tasks::{generic, plain_order};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// How many numbers to try while other processes take them.
 const TRIES: u64 = 1000;
@@ -46,15 +46,15 @@ pub(crate) struct Args {
     blocked_by: Vec<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let wanted = wanted(&args)?;
     if args.slug.is_some() {
-        return Err(CliError::usage("the branch of a task is regatta/ID, so there is no slug in it")
+        return Err(Refusal::usage("the branch of a task is regatta/ID, so there is no slug in it")
             .hinted("leave --slug out; push under any name: git push origin regatta/ID:NAME"));
     }
     let description = args.description.trim();
     if description.is_empty() {
-        return Err(CliError::usage("the description is empty").hinted("say in one line what it is"));
+        return Err(Refusal::usage("the description is empty").hinted("say in one line what it is"));
     }
     let (mut registry, lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         Some(id) => {
             let known = repositories.look(&registry, &id).await?;
             if let Some(known) = known.as_ref().filter(|known| known.status(&registry) != "destroyed") {
-                return Err(CliError::refused(format!("Active task already exists: {id}")).hinted(format!(
+                return Err(Refusal::refused(format!("Active task already exists: {id}")).hinted(format!(
                     "it is {} in {}; `regatta task destroy --task-id {id}` takes it away",
                     known.task.state.name(),
                     known.repository.name
@@ -98,19 +98,19 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// The requested id, if any.
-fn wanted(args: &Args) -> Result<Option<TaskId>, CliError> {
+fn wanted(args: &Args) -> Result<Option<TaskId>, Refusal> {
     let (prefix, word) = if args.kind == "prd" { ("PRD-", "PRD") } else { ("GEN-", "generic") };
     let Some(text) = &args.task_id else {
         return match word {
             "PRD" => {
-                Err(CliError::usage("PRD task requires --task-id").hinted("for example: --task-id PRD-010"))
+                Err(Refusal::usage("PRD task requires --task-id").hinted("for example: --task-id PRD-010"))
             }
             _ => Ok(None),
         };
     };
     let id = TaskId::parse(text).ok().filter(|id| kind(id) == Some(args.kind.as_str()));
     id.map(Some).ok_or_else(|| {
-        CliError::usage(format!("Invalid {word} id: {text} (expected {prefix}<digits>)"))
+        Refusal::usage(format!("Invalid {word} id: {text} (expected {prefix}<digits>)"))
             .hinted("leave --task-id out for a generic task: it gets the next number")
     })
 }
@@ -119,7 +119,7 @@ fn number(id: &TaskId) -> Option<u64> {
     id.as_str().strip_prefix("GEN-")?.parse().ok()
 }
 
-fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(), CliError> {
+fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(), Refusal> {
     let counts = |found: &&Found<'_>| {
         found.repository.name == repo
             && found.status(registry) != "destroyed"
@@ -127,11 +127,12 @@ fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(),
     };
     let (n, cap) = (tasks.iter().filter(counts).count(), registry.cap());
     if n as u64 >= cap && registry.exists {
-        return Err(CliError::refused(format!("Worktree cap reached for repo '{repo}' ({n}/{cap})."))
-            .hinted(format!(
+        return Err(Refusal::refused(format!("Worktree cap reached for repo '{repo}' ({n}/{cap}).")).hinted(
+            format!(
                 "Destroy a task first (`regatta task destroy`), or raise max_worktrees_per_repo in {}",
                 registry.dir.join("config.json").display()
-            )));
+            ),
+        ));
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ async fn put_numbered(
     store: &dyn Store,
     last: u64,
     description: &str,
-) -> Result<(TaskId, u64), CliError> {
+) -> Result<(TaskId, u64), Refusal> {
     for n in last + 1..=last.saturating_add(TRIES) {
         let id = generic(n);
         // A branch of that name holds a task's work, even if the store no longer knows the task.
@@ -156,17 +157,17 @@ async fn put_numbered(
             Err(error) => return Err(error),
         }
     }
-    Err(CliError::refused("no free id was found").hinted("name it yourself: --task-id GEN-N"))
+    Err(Refusal::refused("no free id was found").hinted("name it yourself: --task-id GEN-N"))
 }
 
 /// Adds the task to a queue that no engine takes from.
-async fn put(store: &dyn Store, spec: &TaskSpec, if_present: IfPresent) -> Result<(), CliError> {
+async fn put(store: &dyn Store, spec: &TaskSpec, if_present: IfPresent) -> Result<(), Refusal> {
     let new = [NewTask { spec: spec.clone(), queue: UNSTARTED_QUEUE.to_owned(), if_present }];
     Ok(store.enqueue(&new, &RequestId::fresh(), clock::now()).await?)
 }
 
 /// Parks the task, so that its status says what it waits for.
-async fn park(store: &dyn Store, id: &TaskId) -> Result<(), CliError> {
+async fn park(store: &dyn Store, id: &TaskId) -> Result<(), Refusal> {
     let detail = format!("waits for its start: regatta task start --task-id {id} --prompt \"…\"");
     let operation = Operation::Park { until: FOREVER, detail };
     match store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {

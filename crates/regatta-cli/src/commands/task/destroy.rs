@@ -12,11 +12,11 @@ use super::pull_request::{Gh, check, remember};
 use crate::cli::Global;
 use regatta_ops::tasks::retire::{alone, in_the_way, mode, retire};
 
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, kind};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Stop a task's agent with everything it started, and remove its worktree. Prints JSON.
 ///
@@ -47,12 +47,12 @@ pub(crate) struct CleanupArgs {
     gh: Gh,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let mut found = repositories.find(&registry, &args.task_id).await?;
     if found.status(&registry) == "destroyed" && !args.delete_branch {
-        return Err(CliError::not_found(format!("No active task: {}", found.task.spec.id))
+        return Err(Refusal::not_found(format!("No active task: {}", found.task.spec.id))
             .hinted("it is destroyed already; `regatta task list --include-history` shows it"));
     }
     let done = destroy(&mut found, args.delete_branch, args.force, global).await?;
@@ -65,7 +65,7 @@ async fn destroy(
     delete_branch: bool,
     force: bool,
     global: &Global,
-) -> Result<Value, CliError> {
+) -> Result<Value, Refusal> {
     let id = found.task.spec.id.clone();
     let ran = found.task.state.is_claimed();
     if !found.task.state.is_terminal() {
@@ -83,7 +83,7 @@ async fn destroy(
             }
             Ok(DeletedBranch::Absent) => {}
             Ok(DeletedBranch::Kept(why)) => branch_delete_error = Some(why),
-            Err(error) => branch_delete_error = Some(CliError::from(error).message),
+            Err(error) => branch_delete_error = Some(Refusal::from(error).message),
         }
     }
     for reference in &salvaged {
@@ -105,14 +105,14 @@ async fn destroy(
 }
 
 /// Removes the lane. Returns whether there was one, and where work that existed only there was saved.
-async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), CliError> {
+async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), Refusal> {
     let id = &found.task.spec.id;
     let Some(lanes) = found.repository.project.lanes()? else { return Ok((false, Vec::new())) };
     let alone = alone(&lanes, id).await?;
     let task = found.store.task(id).await?;
     if let Some(why) = in_the_way(&task) {
         return Err(
-            CliError::refused(format!("{id} is {why}")).hinted("another process started it; try again")
+            Refusal::refused(format!("{id} is {why}")).hinted("another process started it; try again")
         );
     }
     let mut retired = retire(&lanes, id, mode(Some(&task)), &alone).await?;
@@ -126,7 +126,7 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
         Retired::NoLane => Ok((false, Vec::new())),
         Retired::Removed { salvaged } => Ok((true, salvaged.into_iter().map(|saved| saved.name).collect())),
         Retired::Kept(why) => {
-            Err(CliError::refused(format!("the worktree of {id} stays: {why}")).hinted(match force {
+            Err(Refusal::refused(format!("the worktree of {id} stays: {why}")).hinted(match force {
                 true => format!(
                     "Regatta cannot save that: handle it by hand (`regatta task status --task-id {id}`)"
                 ),
@@ -136,7 +136,7 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
     }
 }
 
-pub(crate) async fn cleanup(args: CleanupArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn cleanup(args: CleanupArgs, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let mut registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let mut results = Vec::new();

@@ -10,12 +10,12 @@ use regatta_store::TaskRecord;
 use super::parallel;
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::render::shown::ago;
 use crate::render::state::mark;
 use crate::render::text::{fit, table};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// List the tasks of the board: state, who each is for, and who holds it. `regatta list` lists all tasks.
 ///
@@ -40,7 +40,7 @@ pub(crate) fn words() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if let (None, Some(registry)) = (&args.status, parallel::registered(args.include_history, global)?) {
         return parallel::list(&registry, args.include_history, global, ui).await;
     }

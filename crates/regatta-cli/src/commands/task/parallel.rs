@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::list::board;
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::Repositories;
 use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// The registry, if one exists or an option needs it.
-pub(super) fn registered(asked: bool, global: &Global) -> Result<Option<Registry>, CliError> {
+pub(super) fn registered(asked: bool, global: &Global) -> Result<Option<Registry>, Refusal> {
     let registry = Registry::load(global)?;
     Ok((registry.exists || asked || global.root.is_some()).then_some(registry))
 }
@@ -23,7 +23,7 @@ pub(super) async fn list(
     include_history: bool,
     global: &Global,
     ui: &Ui,
-) -> Result<Exit, CliError> {
+) -> Result<Exit, Refusal> {
     let mut tasks = Vec::new();
     let mut errors = Vec::new();
     let is_empty = registry.exists && registry.entries.is_empty();

@@ -7,11 +7,11 @@ use regatta_ops::documents::PullRequestDocument;
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ pub(crate) struct Checked {
     pub(crate) error: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let mut registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let found = repositories.find(&registry, &args.task_id).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn remember(
     found: &Found<'_>,
     checked: &Checked,
     global: &Global,
-) -> Result<(), CliError> {
+) -> Result<(), Refusal> {
     if checked.pr.is_none() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ pub(crate) async fn remember(
 }
 
 /// Asks for each branch in turn.
-pub(crate) async fn check(found: &Found<'_>, gh: &Gh) -> Result<Checked, CliError> {
+pub(crate) async fn check(found: &Found<'_>, gh: &Gh) -> Result<Checked, Refusal> {
     let id = &found.task.spec.id;
     let mut branches = vec![id.branch()];
     if let Some(lanes) = found.repository.project.lanes()?

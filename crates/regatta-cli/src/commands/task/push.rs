@@ -9,9 +9,9 @@ use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::commands::enqueue::names;
 use crate::crew::{member_name, open};
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// Add a task to the board, for any member, for a role, or for one member.
 ///
@@ -50,11 +50,11 @@ pub(crate) struct Args {
     pub(crate) land: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     push(args, NUMBERED, global, ui).await
 }
 
-pub(crate) async fn push(args: Args, naming: Naming, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn push(args: Args, naming: Naming, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let crew = open(global).await?;
     let request = PushRequest {
         title: args.title,

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::start::{begin, wait_for_process};
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{ClaudeBin, Found, Repositories};
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 use regatta_ops::tasks::{SendRequest, When};
 
 /// Send a task's agent a message, as `regatta send` does. Prints JSON.
@@ -41,14 +41,14 @@ pub(crate) struct BroadcastArgs {
     claude: ClaudeBin,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     not_empty(&args.prompt)?;
     let (registry, lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
     let mut found = repositories.find(&registry, &args.task_id).await?;
     let id = found.task.spec.id.clone();
     if found.status(&registry) == "destroyed" {
-        return Err(CliError::refused(format!("No active task: {id}"))
+        return Err(Refusal::refused(format!("No active task: {id}"))
             .hinted("it was destroyed; `regatta task create` creates it again"));
     }
     let mut result = tell(&mut found, &args.prompt, &args.claude).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 }
 
 /// Sends the prompt to one task; returns the result.
-async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
+async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, Refusal> {
     let id = found.task.spec.id.clone();
     if found.is_unstarted() {
         let daemon = begin(found, prompt, claude).await?;
@@ -72,7 +72,7 @@ async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result
 }
 
 /// Queues the prompt, and starts a daemon if none runs.
-async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, CliError> {
+async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, Refusal> {
     let queue = found.repository.queue().await?;
     let request =
         SendRequest { task: found.task.spec.id.to_string(), text: prompt.to_owned(), when: When::Next };
@@ -96,7 +96,7 @@ async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<
     }))
 }
 
-pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     not_empty(&args.prompt)?;
     let (registry, _lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
@@ -120,9 +120,9 @@ pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> 
     Ok(Exit::Ok)
 }
 
-fn not_empty(prompt: &str) -> Result<(), CliError> {
+fn not_empty(prompt: &str) -> Result<(), Refusal> {
     match prompt.trim().is_empty() {
-        true => Err(CliError::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\"")),
+        true => Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\"")),
         false => Ok(()),
     }
 }

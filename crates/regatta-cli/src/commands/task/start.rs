@@ -11,7 +11,6 @@ use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{ClaudeBin, Found, Repositories, session_name, started_pid};
@@ -20,6 +19,7 @@ use crate::ui::Ui;
 use regatta_ops::taskfiles::{missing_hint, missing_program};
 use regatta_ops::tasks::plain_order;
 use regatta_ops::tasks::{SendRequest, When};
+use regatta_ops::{Refusal, RefusalKind};
 
 /// How long to wait for its process; preparing the lane may take longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,9 +43,9 @@ pub(crate) struct Args {
     claude: ClaudeBin,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if args.prompt.trim().is_empty() {
-        return Err(CliError::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\""));
+        return Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\""));
     }
     let (registry, lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let id = found.task.spec.id.clone();
     match found.status(&registry) {
         "destroyed" => {
-            return Err(CliError::refused(format!("No active task: {id}"))
+            return Err(Refusal::refused(format!("No active task: {id}"))
                 .hinted("it was destroyed; `regatta task create` creates it again"));
         }
         "running" | "awaiting-merge" => return Err(running(&found).await?),
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     drop(lock);
     wait_for_process(&mut found).await?;
     if let TaskState::Blocked { detail, .. } = &found.task.state {
-        return Err(CliError::new(RefusalKind::CannotWork, format!("Task {id} did not start: {detail}"))
+        return Err(Refusal::new(RefusalKind::CannotWork, format!("Task {id} did not start: {detail}"))
             .hinted(format!("`regatta status {id}` shows what can be done with it")));
     }
     ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
 
 /// Fails if the agent's program is missing. A daemon that already runs may find other programs, so it is left to report
 /// that.
-async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), CliError> {
+async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), Refusal> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let exe = claude.program().map(PathBuf::from);
     let Some(program) = missing_program(project, spec, exe.as_deref()) else { return Ok(()) };
@@ -97,16 +97,16 @@ async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), Cl
         return Ok(());
     }
     let message = format!("Task {} cannot start: its agent's program {program:?} was not found", spec.id);
-    Err(CliError::new(RefusalKind::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
+    Err(Refusal::new(RefusalKind::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
 }
 
 /// The program and arguments that would be started now. The prompt goes to standard input.
-fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<String>, CliError> {
+fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<String>, Refusal> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let Some(agent) = project.config.agents.get(&spec.agent) else { return Ok(Vec::new()) };
     let profile = AgentProfile::of(&spec.agent, agent);
     let exe = args.claude.program().map(PathBuf::from);
-    let regatta = this_program().map_err(|error| CliError::io("finding", Path::new("regatta"), &error))?;
+    let regatta = this_program().map_err(|error| Refusal::io("finding", Path::new("regatta"), &error))?;
     let brief = Brief {
         task: &spec.id,
         attempt: found.task.attempts + 1,
@@ -129,7 +129,7 @@ fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<
         regatta: &regatta,
     };
     let invocation = invocation(&profile, &brief, &|name| std::env::var_os(name).is_some());
-    let invocation = invocation.map_err(|why| CliError::refused(why.to_string()))?;
+    let invocation = invocation.map_err(|why| Refusal::refused(why.to_string()))?;
     Ok(invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect())
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn begin(
     found: &mut Found<'_>,
     prompt: &str,
     claude: &ClaudeBin,
-) -> Result<Option<Value>, CliError> {
+) -> Result<Option<Value>, Refusal> {
     let project = &found.repository.project;
     if found.is_unstarted() {
         let spec = plain_order(project, &found.task.spec.id, &found.task.spec.title, prompt)?;
@@ -160,7 +160,7 @@ pub(crate) async fn begin(
     let daemon = found.repository.serve(claude).await;
     let daemon = daemon.map_err(|error| {
         let id = &found.task.spec.id;
-        CliError {
+        Refusal {
             message: format!("{id} is in the queue, but no daemon serves it: {}", error.message),
             ..error
         }
@@ -169,23 +169,23 @@ pub(crate) async fn begin(
     Ok(daemon)
 }
 
-async fn running(found: &Found<'_>) -> Result<CliError, CliError> {
+async fn running(found: &Found<'_>) -> Result<Refusal, Refusal> {
     let (id, state) = (&found.task.spec.id, found.task.state.name());
     let pid = started_pid(found.store.as_ref(), id, found.task.attempts).await?;
     let pid = pid.map_or_else(|| state.to_owned(), |pid| format!("pid={pid}"));
-    Ok(CliError::refused(format!("Task {id} is already running ({pid})"))
+    Ok(Refusal::refused(format!("Task {id} is already running ({pid})"))
         .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` tells it more")))
 }
 
 /// Whether its repository has room for one more agent.
-async fn has_turn(found: &Found<'_>) -> Result<bool, CliError> {
+async fn has_turn(found: &Found<'_>) -> Result<bool, Refusal> {
     let counts = found.store.counts(None).await?;
     let busy = counts.iter().filter(|(state, _)| state.is_claimed());
     Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
 }
 
 /// Waits until its agent runs, it is settled, or it has to wait its turn.
-pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliError> {
+pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), Refusal> {
     let store = found.store.clone();
     let mut changes = store.subscribe().await?;
     let there = async {
@@ -201,7 +201,7 @@ pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), CliErr
                 _ => return Ok(()),
             }
             if changes.changed().await.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             }
         }
     };

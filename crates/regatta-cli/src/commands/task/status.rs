@@ -4,12 +4,12 @@ use regatta_core::prompt::PromptState;
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::error::CliError;
 use crate::exit::Exit;
 use crate::parallel::Repositories;
 use crate::parallel::registry::Registry;
 use crate::render::shown::redactor;
 use crate::ui::Ui;
+use regatta_ops::Refusal;
 
 /// The most bytes of a log to read for its last lines.
 const MOST: u64 = 1 << 20;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     tail: usize,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let registry = Registry::load(global)?;
     let repositories = Repositories::open(&registry, global).await?;
     let mut found = repositories.find(&registry, &args.task_id).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
     let document = found.document(&registry).await?;
     let redactor = redactor(&found.repository.project.config);
     let tail = match &document.log_path {
-        Some(path) => last_lines(path, args.tail).map_err(|error| CliError::io("reading", path, &error))?,
+        Some(path) => last_lines(path, args.tail).map_err(|error| Refusal::io("reading", path, &error))?,
         None => Vec::new(),
     };
     let tail: Vec<String> = tail.iter().map(|line| redactor.redact(line).into()).collect();

@@ -8,11 +8,11 @@ use regatta_core::config::parse_duration;
 use super::start::wait_for_process;
 use crate::cli::Global;
 use crate::commands::wait::{Granularity, Watch, Wording};
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::parallel::registry::Registry;
 use crate::parallel::{Found, Repositories, started_pid};
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// Wait until a task is settled, and print what happens meanwhile, one line at a time.
 ///
@@ -37,10 +37,10 @@ pub(crate) struct Args {
     poll_interval: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let interval = args.poll_interval.as_deref().map(str::parse::<f64>);
     if interval.is_some_and(|parsed| !parsed.is_ok_and(|seconds| seconds.is_finite() && seconds > 0.0)) {
-        return Err(CliError::usage("--poll-interval is no number of seconds").hinted("for example: 1.0"));
+        return Err(Refusal::usage("--poll-interval is no number of seconds").hinted("for example: 1.0"));
     }
     // Monitors read lines, so --json is ignored.
     let ui = &Ui { json: false, ..ui.clone() };
@@ -85,7 +85,7 @@ const NOT_FOUND: Exit = Exit::CannotWork;
 /// The exit code of parallel-agents for a task without a process.
 const NO_PROCESS: Exit = Exit::NotFound;
 
-async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, CliError> {
+async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, Refusal> {
     let id = found.task.spec.id.clone();
     if found.is_unstarted() {
         ui.line(format!("ERROR task={id} reason=no_process"));
@@ -104,12 +104,12 @@ async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Resul
     Ok(Exit::Ok)
 }
 
-fn patience(text: &str) -> Result<Option<Duration>, CliError> {
+fn patience(text: &str) -> Result<Option<Duration>, Refusal> {
     let whole = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
     if let Some(seconds) = whole {
         return Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(1e9))));
     }
     parse_duration(text).map_err(|why| {
-        CliError::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
+        Refusal::usage(format!("--timeout {text:?} {why}")).hinted("for example: --timeout 600")
     })
 }

@@ -10,10 +10,10 @@ use regatta_ops::documents::crew::BoardTaskDocument;
 use super::list::board;
 use crate::cli::Global;
 use crate::crew::open;
-use crate::error::{CliError, RefusalKind};
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
+use regatta_ops::{Refusal, RefusalKind};
 
 /// How often to check for members who have left.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) once: bool,
 }
 
-pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, CliError> {
+pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let store = open(global).await?.store;
     let store = store.as_ref();
     let mut changes = store.subscribe().await?;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Cl
         first = false;
         tokio::select! {
             more = changes.changed() => if more.is_err() {
-                return Err(CliError::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
+                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
             },
             () = tokio::time::sleep(LOOK) => {}
         }
