@@ -189,6 +189,7 @@ impl Shell {
             grace: ctx.settings.options.grace,
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: self.hold.clone(),
+            confine: None,
         };
         let asked = async {
             loop {

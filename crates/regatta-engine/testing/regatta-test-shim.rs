@@ -31,6 +31,7 @@ fn launch_and_hang(mut args: Vec<OsString>) -> ExitCode {
         grace: std::time::Duration::from_secs(5),
         log_limit: None,
         hold: None,
+        confine: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let shim_exe = std::env::current_exe().expect("our own path");

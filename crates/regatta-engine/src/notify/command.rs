@@ -93,6 +93,7 @@ fn prepare(
         grace: GRACE,
         log_limit: Some(ctx.settings.config.limits.log_bytes()),
         hold: None,
+        confine: None,
     })
 }
 

@@ -13,10 +13,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use regatta_core::exit::{Exit, Limit};
+use regatta_core::sandbox::Confinement;
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -24,7 +26,7 @@ use tokio::net::unix::pipe;
 use super::record::{self, Ack};
 use super::{MARKER, Shim, StopRequest, handle, sweep};
 use crate::shim::args::Args;
-use crate::shim::secrets::hand_over;
+use crate::shim::handover::Handover;
 
 /// The agent's standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub struct Launch {
     pub log_limit: Option<u64>,
     /// The lock that the tree holds while one of its processes lives, see `process::hold`.
     pub hold: Option<PathBuf>,
+    /// What its processes may reach; without it, everything.
+    pub confine: Option<Arc<Confinement>>,
 }
 
 impl fmt::Debug for Launch {
@@ -208,7 +212,7 @@ impl Supervisor {
             // The shim sets the marker for the agent alone, so that a sweep never hits a shim.
             .env_remove(MARKER)
             .current_dir(Path::new("/"))
-            .stdin(hand_over(&launch.secrets).map_err(at_spawn)?)
+            .stdin(Handover::new(launch).file().map_err(at_spawn)?)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -7,8 +7,8 @@
 //! only the marker in the environment is left to find the tree by.
 
 pub(crate) mod args;
+pub(crate) mod handover;
 mod recorder;
-pub(crate) mod secrets;
 mod signals;
 mod supervise;
 
@@ -28,6 +28,7 @@ use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
 use crate::process::{Identity, MARKER, Stdin, hold};
 use args::Args;
+use handover::Handover;
 use recorder::{Pipes, Recorder};
 use signals::Signals;
 use supervise::{Ending, Tree};
@@ -103,7 +104,8 @@ fn serve(args: &Args, ready: Ready) -> i32 {
 
 fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Recorder), Exit> {
     let never = |error| Exit::NeverStarted { error };
-    let redactor = secrets::redactor().map_err(|error| never(format!("read the secrets: {error}")))?;
+    let handover = Handover::receive().map_err(|error| never(format!("read the hand-over: {error}")))?;
+    let redactor = handover.redactor();
     let mut pipes = Pipes::default();
     let mut command = command(args, &mut pipes).map_err(never)?;
     // Asked to end before the start. A later request waits in its pipe.

@@ -103,6 +103,7 @@ impl Worker {
             grace: ctx.settings.options.grace,
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: Some(ctx.repository.hold_of(&self.claim.task)),
+            confine: None,
         };
         self.note_stashes(site).await?;
         let shim = ctx.services.supervisor.launch(&launch).await?;

@@ -56,6 +56,7 @@ impl Scratch {
             grace: Duration::from_secs(20),
             log_limit: None,
             hold: None,
+            confine: None,
         }
     }
 
