@@ -5,4 +5,6 @@ pub mod api;
 pub mod daemon;
 pub mod invariants;
 pub mod repo;
+pub mod running;
+pub mod shown;
 pub mod world;

@@ -5,17 +5,52 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 
 use serde_json::Value;
 
 use crate::daemon::{DEADLINE, within};
 use crate::repo::{ScratchRepo, write};
+pub use crate::running::{Ran, Running};
+
+/// One task for each ending that needs no conflict; see [`World::after_plan`].
+pub const PLAN: &str = r#"---
+regatta: 1
+name: small
+defaults: { agent: sim, max_attempts: 1 }
+tasks:
+  - id: good
+    priority: 3
+    prompt: |
+      # Do something good
+      say I will write a file
+      tool Write good.txt
+      write good.txt good\n
+      cost 0.25
+      tokens 10 3
+      report pass Write the good file
+  - id: script
+    agent: sh
+    prompt: |
+      # Run a script
+      echo hello from the script
+      echo oops >&2
+      echo script > script.txt
+  - id: broken
+    prompt: |
+      # Cannot succeed
+      say the oven is cold
+      report block The oven is cold
+  - id: after
+    deps: [broken]
+    prompt: |
+      # Never comes
+      write never.txt never\n
+---
+"#;
 
 /// A repository and the program under test.
 #[derive(Debug)]
@@ -23,26 +58,6 @@ pub struct World {
     repo: ScratchRepo,
     exe: PathBuf,
     env: Vec<(OsString, OsString)>,
-}
-
-/// A program that has ended.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// Its exit code; 128 plus the signal if one ended it, as in shells.
-    pub code: i32,
-    /// Its standard output.
-    pub stdout: String,
-    /// Its standard error.
-    pub stderr: String,
-}
-
-/// A running program.
-#[derive(Debug)]
-pub struct Running {
-    child: Child,
-    lines: Receiver<String>,
-    seen: Vec<String>,
-    stderr: Option<JoinHandle<String>>,
 }
 
 /// A point at which an agent reports that it has arrived and waits to continue.
@@ -61,6 +76,13 @@ impl World {
     /// In another repository.
     pub fn around(exe: &str, repo: ScratchRepo) -> Self {
         Self { repo, exe: exe.into(), env: Vec::new() }
+    }
+
+    /// After a run of [`PLAN`].
+    pub fn after_plan(exe: &str) -> Self {
+        let world = Self::new(exe);
+        world.run_plan(PLAN).exited(1);
+        world
     }
 
     /// The repository.
@@ -110,6 +132,21 @@ impl World {
         self.plan_with("defaults: { agent: sim, max_attempts: 1 }", tasks)
     }
 
+    /// Writes a whole plan beside the checkout.
+    pub fn plan_file(&self, plan: &str) -> PathBuf {
+        let path = self.outside("plan.md");
+        write(&path, plan);
+        path
+    }
+
+    /// A plan whose only task, `waiter`, waits for the pipe; see [`let_go`].
+    pub fn waiting_plan(&self, fifo: &Path) -> PathBuf {
+        let script = format!("echo hello; read go < {}; echo bye; echo x > waiter.txt", fifo.display());
+        self.plan_file(&format!(
+            "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
+        ))
+    }
+
     /// Writes `regatta.yaml` and commits it.
     pub fn config(&self, yaml: &str) {
         self.repo.commit_file("regatta.yaml", yaml, "settings");
@@ -125,13 +162,18 @@ impl World {
         path
     }
 
-    fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.exe);
-        command.current_dir(dir).env_clear().stdin(Stdio::null());
+    /// Every variable that a program of this world sees.
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
         // With fixed dates all commits of one run would have the same second, and agents would not inherit them anyway.
-        command
-            .envs(self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE")));
-        command.envs(self.env.iter().map(|(name, value)| (name, value))).args(args);
+        let git = self.repo.env().into_iter().filter(|(name, _)| !name.to_string_lossy().ends_with("_DATE"));
+        let fixed = [("TZ", "UTC"), ("USER", "ada")].map(|(name, value)| (name.into(), value.into()));
+        git.chain(fixed).chain(self.env.iter().cloned()).collect()
+    }
+
+    /// `regatta` in this directory, not started yet.
+    pub fn command<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.current_dir(dir).env_clear().envs(self.variables()).args(args).stdin(Stdio::null());
         command
     }
 
@@ -143,6 +185,22 @@ impl World {
     /// The same in another directory.
     pub fn regatta_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Ran {
         Running::start(self.command(dir, args)).wait()
+    }
+
+    /// The same in the checkout, with more variables.
+    pub fn regatta_with<S: AsRef<OsStr>>(
+        &self,
+        variables: &[(&str, &str)],
+        args: impl IntoIterator<Item = S>,
+    ) -> Ran {
+        let mut command = self.command(self.root(), args);
+        command.envs(variables.iter().copied());
+        Running::start(command).wait()
+    }
+
+    /// Writes a whole plan with [`World::plan_file`] and runs it.
+    pub fn run_plan(&self, plan: &str) -> Ran {
+        self.run(&self.plan_file(plan), &["--no-dashboard"])
     }
 
     /// Runs a plan until it ends, with more flags.
@@ -301,11 +359,16 @@ impl World {
 
     /// Makes a barrier for agents; an agent runs its `script`.
     pub fn barrier(&self, name: &str) -> Barrier {
-        let arrive = self.outside(&format!("{name}.arrive"));
-        let leave = self.outside(&format!("{name}.leave"));
-        let made = Command::new("mkfifo").args([&arrive, &leave]).status();
-        assert!(made.is_ok_and(|status| status.success()), "pipes can be made");
+        let [arrive, leave] = ["arrive", "leave"].map(|end| self.fifo(&format!("{name}.{end}")));
         Barrier { arrive, leave }
+    }
+
+    /// A named pipe beside the checkout, for which an agent can wait with `read`; see [`let_go`].
+    pub fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.outside(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.is_ok_and(|status| status.success()), "a pipe can be made");
+        path
     }
 }
 
@@ -343,139 +406,21 @@ impl Barrier {
     /// Lets the waiting agent continue.
     #[track_caller]
     pub fn open(&self) {
-        let path = self.leave.clone();
-        let (send, receive) = channel();
-        std::thread::spawn(move || {
-            let opened = fs::OpenOptions::new().write(true).open(path);
-            let _ = send.send(opened.and_then(|mut pipe| pipe.write_all(b"go\n")));
-        });
-        let opened = receive.recv_timeout(DEADLINE);
-        assert!(matches!(opened, Ok(Ok(()))), "nobody waits: {opened:?}");
+        let_go(&self.leave);
     }
 }
 
-impl Running {
-    /// Starts a command and captures both streams.
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
-        let (send, lines) = channel();
-        let stdout = child.stdout.take().expect("piped above");
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-                if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut errors = child.stderr.take().expect("piped above");
-        let stderr = std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = errors.read_to_end(&mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
-        });
-        Self { child, lines, seen: Vec::new(), stderr: Some(stderr) }
-    }
-
-    /// Whether it has ended.
-    pub fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Waits until it prints a line that contains `part`.
-    #[track_caller]
-    pub fn wait_line(&mut self, part: &str) -> String {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    self.seen.push(line.clone());
-                    if line.contains(part) {
-                        return line;
-                    }
-                }
-                Err(why) => panic!("no line with {part:?} ({why}) in {:#?}", self.seen),
-            }
-        }
-    }
-
-    /// The next line it prints; `None` when it has ended.
-    #[track_caller]
-    pub fn next_line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(DEADLINE) {
-            Ok(line) => {
-                self.seen.push(line.clone());
-                Some(line)
-            }
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("silence after {:#?}", self.seen),
-        }
-    }
-
-    /// Sends a signal: `INT`, `KILL`, …
-    pub fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "{signal} can be sent");
-    }
-
-    /// Ends it as a power cut would, and waits until it is gone.
-    pub fn kill(mut self) -> Ran {
-        let _ = self.child.kill();
-        self.wait()
-    }
-
-    /// Waits until it ends.
-    #[track_caller]
-    pub fn wait(mut self) -> Ran {
-        let deadline = Instant::now() + 2 * DEADLINE;
-        loop {
-            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.seen.push(line),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    let _ = self.child.kill();
-                    panic!("it did not end: {:#?}", self.seen);
-                }
-            }
-        }
-        let status = self.child.wait().expect("it was started");
-        let stderr = self.stderr.take().map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
-        let mut stdout = self.seen.join("\n");
-        stdout.push('\n');
-        Ran { code: code(status), stdout, stderr }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Ran {
-    /// Asserts the exit code.
-    #[track_caller]
-    pub fn exited(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
-        self
-    }
-
-    /// Asserts that one of the streams contains `part`.
-    #[track_caller]
-    pub fn says(self, part: &str) -> Self {
-        let said = self.stdout.contains(part) || self.stderr.contains(part);
-        assert!(said, "no {part:?} in\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
-        self
-    }
+/// Lets the reader of a pipe continue. Returns when it has opened the pipe.
+#[track_caller]
+pub fn let_go(fifo: &Path) {
+    let path = fifo.to_owned();
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        let opened = fs::OpenOptions::new().write(true).open(path);
+        let _ = send.send(opened.and_then(|mut pipe| pipe.write_all(b"go\n")));
+    });
+    let opened = receive.recv_timeout(DEADLINE);
+    assert!(matches!(opened, Ok(Ok(()))), "nobody waits: {opened:?}");
 }
 
 /// An entry of a plan: `keys` are further lines of YAML, `prompt` is taken literally.
@@ -491,14 +436,14 @@ pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// The keys of an object, sorted.
+pub fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
 fn run_args(plan: &Path, flags: &[&str]) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["run".into()];
     args.extend(flags.iter().map(OsString::from));
     args.push(plan.into());
     args
-}
-
-fn code(status: ExitStatus) -> i32 {
-    use std::os::unix::process::ExitStatusExt as _;
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }

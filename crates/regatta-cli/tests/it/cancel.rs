@@ -1,15 +1,14 @@
 //! `regatta cancel`.
 
 use regatta_testkit::daemon::is_alive;
-use regatta_testkit::world::{Barrier, World as TestWorld, task};
+use regatta_testkit::world::{Barrier, World, task};
 use serde_json::Value;
 
 use crate::REGATTA;
-use crate::world::World;
 
 /// Starts what an agent might start and lose sight of, in a lane or not; each writes its pid to a file of its name
 /// below `pids`, and has the world in its arguments. Returns when all have done so.
-fn brood(world: &TestWorld, pids: &str) -> String {
+fn brood(world: &World, pids: &str) -> String {
     let (dir, forever) = (world.outside(pids), world.outside("forever"));
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(&forever, "").unwrap();
@@ -40,7 +39,7 @@ fn brood(world: &TestWorld, pids: &str) -> String {
 }
 
 /// The pids that a brood has written, by name.
-fn said(world: &TestWorld, pids: &str) -> Vec<(String, u32)> {
+fn said(world: &World, pids: &str) -> Vec<(String, u32)> {
     let mut said: Vec<(String, u32)> = std::fs::read_dir(world.outside(pids))
         .unwrap()
         .map(|entry| {
@@ -59,7 +58,7 @@ fn alive(brood: &[(String, u32)]) -> Vec<&str> {
 
 #[test]
 fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_and_nobody_else_is() {
-    let mut world = TestWorld::new(REGATTA);
+    let mut world = World::new(REGATTA);
     world.env("USER", "ada");
     let barriers = [world.barrier("hangs"), world.barrier("stays")];
     let plan: String = ["hangs", "stays"]
@@ -109,52 +108,54 @@ fn an_agent_and_all_that_it_started_are_ended_before_the_state_says_cancelled_an
 
 #[test]
 fn what_is_settled_is_refused_with_why() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     for (id, word) in [("good", "landed"), ("broken", "failed")] {
-        let ran = world.run(["cancel", id, "--json"]).exits(6).error();
+        let ran = world.regatta(["cancel", id, "--json"]).exited(6).error();
         assert!(ran["error"].as_str().unwrap().contains(&format!("{id} is {word}")), "{ran}");
         assert!(ran["hint"].is_string());
     }
     // A skipped task can be cancelled for good: then a retry of its dependency does not bring it back.
-    assert_eq!(world.run(["cancel", "after"]).exits(0).out, "after cancelled\n");
-    world.run(["cancel", "nobody"]).exits(4);
+    assert_eq!(world.regatta(["cancel", "after"]).exited(0).stdout, "after cancelled\n");
+    world.regatta(["cancel", "nobody"]).exited(4);
 }
 
 #[test]
 fn many_are_called_off_at_once_and_each_refusal_is_told() {
-    let world = World::after_plan();
-    world.write("tasks/a.md", "---\nid: a\nagent: sh\n---\ntrue\n");
-    world.write("tasks/b.md", "---\nid: b\nagent: sh\ndeps: [a]\n---\ntrue\n");
-    world.run(["enqueue", "tasks"]).exits(0);
-    let ran = world.run(["cancel", "good", "a", "--json"]).exits(6);
+    let world = World::after_plan(REGATTA);
+    world.repo().write("tasks/a.md", "---\nid: a\nagent: sh\n---\ntrue\n");
+    world.repo().write("tasks/b.md", "---\nid: b\nagent: sh\ndeps: [a]\n---\ntrue\n");
+    world.regatta(["enqueue", "tasks"]).exited(0);
+    let ran = world.regatta(["cancel", "good", "a", "--json"]).exited(6);
     let json = ran.json();
     assert_eq!((&json["tasks"][0]["id"], &json["tasks"][0]["state"]), (&"a".into(), &"cancelled".into()));
     assert_eq!((&json["refused"][0]["id"], json["refused"][0]["hint"].is_string()), (&"good".into(), true));
     assert!(ran.error()["error"].as_str().unwrap().starts_with("1 of 2 refused: good is landed"));
-    world.run(["requeue", "a"]).exits(0);
-    assert_eq!(world.run(["cancel", "--all"]).exits(0).out, "a cancelled\nb cancelled\n");
-    assert_eq!(world.run(["cancel", "--all"]).exits(0).err, "there was nothing to do\n");
+    world.regatta(["requeue", "a"]).exited(0);
+    assert_eq!(world.regatta(["cancel", "--all"]).exited(0).stdout, "a cancelled\nb cancelled\n");
+    assert_eq!(world.regatta(["cancel", "--all"]).exited(0).stderr, "there was nothing to do\n");
 }
 
 #[test]
 fn a_task_whose_run_was_killed_is_cancelled_by_the_run_that_takes_it_over() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let path = world
         .plan_file("---\nregatta: 1\ntasks:\n  - { id: orphan, agent: sh, prompt: exec sleep 600 }\n---\n");
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
     run.kill();
-    let status = world.run(["status", "orphan", "--json"]).exits(0).json();
+    let status = world.regatta(["status", "orphan", "--json"]).exited(0).json();
     assert_eq!(status["state"], "running");
     assert!(status["next"].as_str().unwrap().starts_with("the run that held it is gone"), "{status}");
-    let refused = world.run(["cancel", "orphan", "--json"]).exits(6).error();
+    let refused = world.regatta(["cancel", "orphan", "--json"]).exited(6).error();
     assert!(refused["error"].as_str().unwrap().contains("which is gone"), "{refused}");
     let hint = refused["hint"].as_str().unwrap();
     assert!(hint.contains("regatta run --resume ") && hint.contains("plan.md"), "{hint}");
-    let doctor = world.run(["doctor"]).out;
+    let doctor = world.regatta(["doctor"]).stdout;
     assert!(doctor.contains("it held orphan, and 1 of its agents still run"), "{doctor}");
-    world.run(["run".as_ref(), "--resume".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]).exits(1);
-    let status = world.run(["status", "orphan", "--json"]).exits(0).json();
+    world
+        .regatta(["run".as_ref(), "--resume".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()])
+        .exited(1);
+    let status = world.regatta(["status", "orphan", "--json"]).exited(0).json();
     assert_eq!((&status["state"], &status["reason"]), (&"cancelled".into(), &"by ada".into()));
 }

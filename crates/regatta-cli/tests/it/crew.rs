@@ -2,9 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
 
 /// A process that a membership depends on, until it is ended.
 pub(crate) struct Stand(Child);
@@ -32,17 +33,24 @@ impl Drop for Stand {
     }
 }
 
-impl World {
+/// What tests of the crew ask a world.
+pub(crate) trait Crew {
     /// A member with its own process.
-    pub(crate) fn join(&self, name: &str, role: &str) -> Stand {
+    fn join(&self, name: &str, role: &str) -> Stand;
+
+    /// `name status task` of every member.
+    fn crew(&self) -> Vec<String>;
+}
+
+impl Crew for World {
+    fn join(&self, name: &str, role: &str) -> Stand {
         let stand = Stand::in_();
-        self.run(["crew", "register", name, "--role", role, "--pid", &stand.pid()]).exits(0);
+        self.regatta(["crew", "register", name, "--role", role, "--pid", &stand.pid()]).exited(0);
         stand
     }
 
-    /// `name status task` of every member.
-    pub(crate) fn crew(&self) -> Vec<String> {
-        let listed = self.run(["crew", "list", "--json"]).exits(0).json();
+    fn crew(&self) -> Vec<String> {
+        let listed = self.regatta(["crew", "list", "--json"]).exited(0).json();
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let row = |member: &Value| {
             format!("{} {} {}", text(&member["name"]), text(&member["status"]), text(&member["task"]))
@@ -53,46 +61,46 @@ impl World {
 
 #[test]
 fn a_member_is_there_as_long_as_its_process() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     assert!(world.crew().is_empty());
     let tom = world.join("Tom", "architect");
     let jerry = world.join("Jerry", "developer");
     assert_eq!(world.crew(), ["Jerry idle -", "Tom idle -"]);
     tom.kill();
     assert_eq!(world.crew(), ["Jerry idle -"]);
-    let all = world.run(["crew", "list", "--all", "--json"]).exits(0).json();
+    let all = world.regatta(["crew", "list", "--all", "--json"]).exited(0).json();
     assert_eq!((all[1]["name"].as_str(), all[1]["status"].as_str()), (Some("Tom"), Some("gone")));
     // Names ignore case, and a live member is not replaced.
-    let taken = world.run(["crew", "register", "jerry", "--json"]).exits(6);
+    let taken = world.regatta(["crew", "register", "jerry", "--json"]).exited(6);
     assert!(
         taken.error()["error"].as_str().is_some_and(|why| why.contains("is already registered")),
         "{taken:?}"
     );
-    world.run(["crew", "unregister", "Jerry"]).exits(0);
+    world.regatta(["crew", "unregister", "Jerry"]).exited(0);
     assert!(world.crew().is_empty());
     drop(jerry);
-    let events = world.run(["events"]).exits(0).out;
+    let events = world.regatta(["events"]).exited(0).stdout;
     assert!(events.contains("Tom joined the crew (architect)"), "{events}");
     assert!(events.contains("Tom left the crew") && events.contains("Jerry left the crew"), "{events}");
 }
 
 #[test]
 fn a_shell_speaks_for_the_member_it_registered() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let regatta = crate::REGATTA;
     let script = format!(
         "set -e; '{regatta}' crew register Jerry --role developer; '{regatta}' task push 'a thing'; \
          '{regatta}' task claim; '{regatta}' crew list; '{regatta}' task complete TASK-001 --result fine; true"
     );
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(world.root()).env_clear().envs(world.env());
+    command.args(["-c", &script]).current_dir(world.root()).env_clear().envs(world.variables());
     let output = command.output().expect("sh can be started");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("TASK-001 is yours: a thing") && text.contains("busy"), "{text}");
     // The shell has ended, and its membership with it.
     assert!(world.crew().is_empty());
-    let done = world.run(["status", "TASK-001", "--json"]).exits(0).json();
+    let done = world.regatta(["status", "TASK-001", "--json"]).exited(0).json();
     assert_eq!(
         (done["state"].as_str(), done["attempts"][0]["agent"].as_str()),
         (Some("done"), Some("Jerry"))
@@ -102,51 +110,51 @@ fn a_shell_speaks_for_the_member_it_registered() {
 
 #[test]
 fn input_that_makes_no_sense_is_refused() {
-    let world = World::new();
-    world.run(["crew", "register", "../x"]).exits(2);
-    world.run(["crew", "register", "--", "-rf"]).exits(2);
-    world.run(["crew", "register", "Tom", "--role", "a b"]).exits(2);
-    world.run(["crew", "register", "Tom", "--lease", "soon"]).exits(2);
-    world.run(["crew", "register", "Tom", "--lease", "0"]).exits(2);
-    world.run(["crew", "register", "Tom", "--pid", "4194305"]).exits(4);
-    world.run(["crew", "heartbeat", "Tom"]).exits(4);
-    world.run(["crew", "unregister", "Tom"]).exits(4);
-    world.run(["task", "push", "x", "--id", "tom"]).exits(0);
-    let taken = world.run(["crew", "register", "Tom"]).exits(6);
-    assert!(taken.err.contains("a task is named Tom"), "{}", taken.err);
+    let world = World::new(REGATTA);
+    world.regatta(["crew", "register", "../x"]).exited(2);
+    world.regatta(["crew", "register", "--", "-rf"]).exited(2);
+    world.regatta(["crew", "register", "Tom", "--role", "a b"]).exited(2);
+    world.regatta(["crew", "register", "Tom", "--lease", "soon"]).exited(2);
+    world.regatta(["crew", "register", "Tom", "--lease", "0"]).exited(2);
+    world.regatta(["crew", "register", "Tom", "--pid", "4194305"]).exited(4);
+    world.regatta(["crew", "heartbeat", "Tom"]).exited(4);
+    world.regatta(["crew", "unregister", "Tom"]).exited(4);
+    world.regatta(["task", "push", "x", "--id", "tom"]).exited(0);
+    let taken = world.regatta(["crew", "register", "Tom"]).exited(6);
+    assert!(taken.stderr.contains("a task is named Tom"), "{}", taken.stderr);
     assert!(world.crew().is_empty());
 }
 
 #[test]
 fn there_is_one_leader_and_the_next_one_has_a_higher_epoch() {
-    let world = World::new();
-    let epoch = || world.run(["crew", "leader", "--json"]).exits(0).json()["epoch"].as_u64();
+    let world = World::new(REGATTA);
+    let epoch = || world.regatta(["crew", "leader", "--json"]).exited(0).json()["epoch"].as_u64();
     assert_eq!(epoch(), None);
     let tom = world.join("Tom", "leader");
     let first = epoch().expect("somebody leads");
-    let refused = world.run(["crew", "register", "Ann", "--role", "leader", "--json"]).exits(6);
+    let refused = world.regatta(["crew", "register", "Ann", "--role", "leader", "--json"]).exited(6);
     assert_eq!(refused.error()["error"].as_str(), Some("Tom is the leader; there is one at a time"));
-    world.run(["ctx", "set", "plan", "a", "--epoch", &first.to_string()]).exits(0);
+    world.regatta(["ctx", "set", "plan", "a", "--epoch", &first.to_string()]).exited(0);
     tom.kill();
     let _ann = world.join("Ann", "leader");
     let second = epoch().expect("somebody leads");
     assert!(second > first);
     // A former leader that still believes it leads is refused.
-    world.run(["ctx", "set", "plan", "b", "--epoch", &first.to_string()]).exits(6);
-    world.run(["ctx", "set", "plan", "c", "--epoch", &second.to_string()]).exits(0);
-    let listed = world.run(["crew", "list", "--json"]).exits(0).json();
+    world.regatta(["ctx", "set", "plan", "b", "--epoch", &first.to_string()]).exited(6);
+    world.regatta(["ctx", "set", "plan", "c", "--epoch", &second.to_string()]).exited(0);
+    let listed = world.regatta(["crew", "list", "--json"]).exited(0).json();
     assert_eq!((listed[0]["name"].as_str(), listed[0]["leader"].as_bool()), (Some("Ann"), Some(true)));
 }
 
 #[test]
 fn the_next_leader_takes_over_when_the_first_is_killed() {
-    let world = World::new();
-    let mut tom = world.start(["crew", "register", "Tom", "--role", "leader", "--stay"]);
+    let world = World::new(REGATTA);
+    let mut tom = world.begin(["crew", "register", "Tom", "--role", "leader", "--stay"]);
     tom.until(|line| line.contains("Tom is in the crew"));
-    let leads = || world.run(["crew", "leader"]).exits(0).out;
+    let leads = || world.regatta(["crew", "leader"]).exited(0).stdout;
     assert_eq!(leads(), "Tom leads, epoch 1\n");
-    let ann = world.start(["crew", "register", "Ann", "--role", "leader", "--wait", "--stay"]);
-    let bob = world.start(["crew", "register", "Bob", "--role", "leader", "--wait", "--stay"]);
+    let ann = world.begin(["crew", "register", "Ann", "--role", "leader", "--wait", "--stay"]);
+    let bob = world.begin(["crew", "register", "Bob", "--role", "leader", "--wait", "--stay"]);
     // It waits, because another member leads.
     assert_eq!(leads(), "Tom leads, epoch 1\n");
     tom.kill();

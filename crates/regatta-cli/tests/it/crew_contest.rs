@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
+use crate::crew::Crew as _;
 
 const WORKERS: usize = 50;
 const TASKS: usize = 60;
@@ -30,7 +32,7 @@ done
         regatta = crate::REGATTA
     );
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(world.outside()).env_clear().envs(world.env());
+    command.args(["-c", &script]).current_dir(world.repo().outside()).env_clear().envs(world.variables());
     command.env("REGATTA_PROJECT", world.root());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("sh can be started")
@@ -38,19 +40,19 @@ done
 
 #[test]
 fn fifty_processes_take_every_task_once_though_members_are_killed() {
-    let world = World::new();
-    std::fs::create_dir(world.outside().join("held")).expect("a directory can be made");
+    let world = World::new(REGATTA);
+    std::fs::create_dir(world.outside("held")).expect("a directory can be made");
     for n in 0..TASKS {
-        world.run(["task", "push", "x", "--id", &format!("t{n}"), "-q"]).exits(0);
+        world.regatta(["task", "push", "x", "--id", &format!("t{n}"), "-q"]).exited(0);
     }
-    let mut watch = world.start(["task", "watch", "--json"]);
+    let mut watch = world.begin(["task", "watch", "--json"]);
     let mut workers: BTreeMap<String, Child> =
         (0..WORKERS).map(|n| (format!("W{n}"), worker(&world, n))).collect();
     let (mut done, mut n_killed) = (BTreeSet::new(), 0);
     // A task whose holders die five times in a row is blocked: here each loses two at most.
     let mut deaths: BTreeMap<String, usize> = BTreeMap::new();
     while done.len() < TASKS {
-        let line = watch.line().expect("the board is followed");
+        let line = watch.next_line().expect("the board is followed");
         let task: Value = serde_json::from_str(&line).expect("an object per line");
         if task["state"] == "done" {
             done.insert(task["id"].as_str().expect("an id").to_owned());
@@ -72,12 +74,12 @@ fn fifty_processes_take_every_task_once_though_members_are_killed() {
         let _ = child.wait();
     }
     assert!(n_killed > 0, "some died while they held something");
-    let violations = std::fs::read_to_string(world.outside().join("violations")).unwrap_or_default();
+    let violations = std::fs::read_to_string(world.outside("violations")).unwrap_or_default();
     assert_eq!(violations, "", "held by two that were alive");
     // The log agrees: each task has one holder at a time, and is done once.
     let mut held: BTreeMap<String, bool> = BTreeMap::new();
     let mut n_done: BTreeMap<String, usize> = BTreeMap::new();
-    for event in world.run(["events", "--json"]).exits(0).json_lines() {
+    for event in world.regatta(["events", "--json"]).exited(0).json_lines() {
         let Some(task) = event["task"].as_str().map(str::to_owned) else { continue };
         match event["kind"].as_str() {
             Some("claimed") => assert_ne!(held.insert(task.clone(), true), Some(true), "{task} taken twice"),
@@ -95,7 +97,7 @@ fn fifty_processes_take_every_task_once_though_members_are_killed() {
 
 #[test]
 fn of_twenty_writers_that_compare_none_is_lost() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let script = format!(
         r#"until now=$('{regatta}' ctx get counter --json 2>/dev/null)
   version=$(echo "$now" | sed -n 's/.*"version": \([0-9]*\).*/\1/p')
@@ -107,7 +109,7 @@ do :; done
     );
     let start = || {
         let mut command = Command::new("sh");
-        command.args(["-c", &script]).current_dir(world.root()).env_clear().envs(world.env());
+        command.args(["-c", &script]).current_dir(world.root()).env_clear().envs(world.variables());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sh can be started")
     };
@@ -115,29 +117,29 @@ do :; done
     for mut writer in writers {
         assert!(writer.wait().expect("it can be waited for").success());
     }
-    let counter = world.run(["ctx", "get", "counter", "--json"]).exits(0).json();
+    let counter = world.regatta(["ctx", "get", "counter", "--json"]).exited(0).json();
     assert_eq!((counter["value"].as_str(), counter["version"].as_u64()), (Some("20"), Some(20)));
 }
 
 #[test]
 fn a_message_is_shown_as_new_once_though_readers_and_writers_are_killed() {
     const MESSAGES: usize = 12;
-    let world = World::new();
+    let world = World::new(REGATTA);
     let _jerry = world.join("Jerry", "developer");
     let mut seen: Vec<String> = Vec::new();
-    let mut reader = world.start(["msg", "wait", "--follow", "--as", "Jerry", "--json"]);
+    let mut reader = world.begin(["msg", "wait", "--follow", "--as", "Jerry", "--json"]);
     for n in 0..MESSAGES {
-        world.run(["msg", "send", "Jerry", &format!("n{n}")]).exits(0);
-        let line = reader.line().expect("it is followed");
+        world.regatta(["msg", "send", "Jerry", &format!("n{n}")]).exited(0);
+        let line = reader.next_line().expect("it is followed");
         seen.push(serde_json::from_str::<Value>(&line).expect("an object")["text"].to_string());
         if n % 3 == 2 {
             // Killed at a random moment: what it had shown may not be marked yet.
             reader.kill();
-            reader = world.start(["msg", "wait", "--follow", "--as", "Jerry", "--json"]);
+            reader = world.begin(["msg", "wait", "--follow", "--as", "Jerry", "--json"]);
             // It shows unmarked messages again, and then new ones.
-            world.run(["msg", "send", "Jerry", &format!("k{n}")]).exits(0);
+            world.regatta(["msg", "send", "Jerry", &format!("k{n}")]).exited(0);
             loop {
-                let line = reader.line().expect("it is followed");
+                let line = reader.next_line().expect("it is followed");
                 let text = serde_json::from_str::<Value>(&line).expect("an object")["text"].to_string();
                 let last = text == format!("\"k{n}\"");
                 assert!(last || seen.last() == Some(&text), "only the last one may come again: {text}");
@@ -149,13 +151,13 @@ fn a_message_is_shown_as_new_once_though_readers_and_writers_are_killed() {
     }
     // Messages that two read at the same time are shown by one of them.
     let others: Vec<_> =
-        (0..4).map(|_| world.start(["msg", "wait", "--as", "Jerry", "--timeout", "5", "--json"])).collect();
+        (0..4).map(|_| world.begin(["msg", "wait", "--as", "Jerry", "--timeout", "5", "--json"])).collect();
     reader.kill();
-    world.run(["msg", "inbox", "--as", "Jerry", "--json"]).exits(0);
-    world.run(["msg", "send", "Jerry", "once"]).exits(0);
+    world.regatta(["msg", "inbox", "--as", "Jerry", "--json"]).exited(0);
+    world.regatta(["msg", "send", "Jerry", "once"]).exited(0);
     let shown: Vec<String> = others.into_iter().flat_map(|other| other.rest().0).collect();
     assert_eq!(shown.iter().filter(|line| line.contains("\"once\"")).count(), 1, "{shown:?}");
-    let all = world.run(["msg", "inbox", "--all", "--as", "Jerry", "--json"]).exits(0).json();
+    let all = world.regatta(["msg", "inbox", "--all", "--as", "Jerry", "--json"]).exited(0).json();
     let mut texts: Vec<&str> =
         all.as_array().expect("a list").iter().filter_map(|message| message["text"].as_str()).collect();
     texts.sort_unstable();

@@ -1,34 +1,38 @@
 //! Members and agents side by side: lanes by hand, messages to agents, and tasks that a daemon leaves alone.
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::Value;
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
+use crate::crew::Crew as _;
 
 #[test]
 fn work_by_hand_in_a_lane_is_checked_and_landed_like_any_other() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let _jerry = world.join("Jerry", "developer");
-    world.run(["task", "push", "Write it", "--id", "t", "--land", "--check", "test -s made.txt"]).exits(0);
-    let claimed = world.run(["task", "claim", "--lane", "--as", "Jerry", "--json"]).exits(0).json();
+    world
+        .regatta(["task", "push", "Write it", "--id", "t", "--land", "--check", "test -s made.txt"])
+        .exited(0);
+    let claimed = world.regatta(["task", "claim", "--lane", "--as", "Jerry", "--json"]).exited(0).json();
     let lane = std::path::PathBuf::from(claimed["lane"].as_str().expect("a lane"));
     assert!(lane.join(".git").exists());
     std::fs::write(lane.join("made.txt"), "").expect("the lane can be written");
-    let refused = world.run(["task", "complete", "t", "--as", "Jerry"]).exits(6);
-    assert!(refused.err.contains("the check `test -s made.txt` ended with"), "{}", refused.err);
-    let held = world.run(["task", "list", "--json"]).exits(0).json();
+    let refused = world.regatta(["task", "complete", "t", "--as", "Jerry"]).exited(6);
+    assert!(refused.stderr.contains("the check `test -s made.txt` ended with"), "{}", refused.stderr);
+    let held = world.regatta(["task", "list", "--json"]).exited(0).json();
     assert_eq!((held[0]["state"].as_str(), held[0]["holder"].as_str()), (Some("claimed"), Some("Jerry")));
     // It may be blocked in between: the work in the lane stays.
-    world.run(["task", "block", "t", "--as", "Jerry", "--reason", "coffee"]).exits(0);
+    world.regatta(["task", "block", "t", "--as", "Jerry", "--reason", "coffee"]).exited(0);
     std::fs::write(lane.join("made.txt"), "made by hand\n").expect("the lane can be written");
     let done = world
-        .run(["task", "complete", "t", "--as", "Jerry", "--result", "Make it by hand", "--json"])
-        .exits(0)
+        .regatta(["task", "complete", "t", "--as", "Jerry", "--result", "Make it by hand", "--json"])
+        .exited(0)
         .json();
     assert_eq!(done["state"], "landing");
-    world.run(["land", "t"]).exits(0);
-    let status = world.run(["status", "t", "--json"]).exits(0).json();
+    world.regatta(["land", "t"]).exited(0);
+    let status = world.regatta(["status", "t", "--json"]).exited(0).json();
     assert_eq!(status["state"], "landed");
-    assert_eq!(world.git(["show", "main:made.txt"]), "made by hand");
+    assert_eq!(world.repo().git(["show", "main:made.txt"]), "made by hand");
     let author =
         status["attempts"].as_array().and_then(|attempts| attempts.last()).map(|last| &last["agent"]);
     assert_eq!(author, Some(&Value::from("Jerry")));
@@ -36,30 +40,31 @@ fn work_by_hand_in_a_lane_is_checked_and_landed_like_any_other() {
 
 #[test]
 fn an_agent_is_told_of_its_messages_and_answers_them() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let _tom = world.join("Tom", "architect");
-    let fifo = world.fifo();
+    let fifo = world.fifo("go");
     let regatta = crate::REGATTA;
     let plan = world.plan_file(&format!(
         "---\nregatta: 1\ndefaults: {{ max_attempts: 2 }}\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      '{regatta}' msg send Tom \"I am at it\" || exit 1\n      read go < {fifo}\n      '{regatta}' msg inbox --json > \"$REGATTA_LANE/heard.json\"\n      echo x > waiter.txt\n---\n",
         fifo = fifo.display()
     ));
     let plan = plan.display().to_string();
-    let run = world.start(["run", "--no-dashboard", &plan]);
-    let waited = world.run(["msg", "wait", "--as", "Tom", "--json", "--timeout", "60"]).exits(0).json_lines();
+    let run = world.begin(["run", "--no-dashboard", &plan]);
+    let waited =
+        world.regatta(["msg", "wait", "--as", "Tom", "--json", "--timeout", "60"]).exited(0).json_lines();
     assert_eq!(
         (waited[0]["from"].as_str(), waited[0]["text"].as_str()),
         (Some("waiter"), Some("I am at it"))
     );
     assert_eq!(world.crew(), ["Tom idle -", "waiter busy waiter"]);
-    world.run(["msg", "reply", &waited[0]["id"].to_string(), "go on", "--as", "Tom"]).exits(0);
-    world.run(["msg", "broadcast", "all of you", "--as", "Tom"]).exits(0);
+    world.regatta(["msg", "reply", &waited[0]["id"].to_string(), "go on", "--as", "Tom"]).exited(0);
+    world.regatta(["msg", "broadcast", "all of you", "--as", "Tom"]).exited(0);
     let_go(&fifo);
     let (_, code) = run.rest();
     assert_eq!(code, 0);
-    let heard: Value = serde_json::from_str(&world.git(["show", "main:heard.json"])).expect("JSON");
+    let heard: Value = serde_json::from_str(&world.repo().git(["show", "main:heard.json"])).expect("JSON");
     assert_eq!((heard[0]["text"].as_str(), heard[1]["text"].as_str()), (Some("go on"), Some("all of you")));
-    let inbox = world.run(["msg", "inbox", "--as", "waiter", "--json"]).exits(0).json();
+    let inbox = world.regatta(["msg", "inbox", "--as", "waiter", "--json"]).exited(0).json();
     assert_eq!(inbox.as_array().map(Vec::len), Some(0), "it has read them");
 }
 
@@ -117,28 +122,28 @@ fn an_agent_is_told_what_was_written_to_it_when_it_starts_and_is_woken_on_reques
 
 #[test]
 fn heartbeats_are_watched_by_whoever_stays() {
-    let world = World::new();
-    world.run(["crew", "register", "Ann", "--role", "tester", "--lease", "1s"]).exits(0);
-    world.run(["task", "push", "x", "--id", "t"]).exits(0);
-    world.run(["task", "claim", "--as", "Ann"]).exits(0);
+    let world = World::new(REGATTA);
+    world.regatta(["crew", "register", "Ann", "--role", "tester", "--lease", "1s"]).exited(0);
+    world.regatta(["task", "push", "x", "--id", "t"]).exited(0);
+    world.regatta(["task", "claim", "--as", "Ann"]).exited(0);
     // The membership depends on no process, so its end cannot be noticed by looking.
     assert_eq!(world.crew(), ["Ann busy t"]);
-    world.run(["crew", "heartbeat", "Ann"]).exits(0);
-    let mut watch = world.start(["task", "watch", "--json"]);
+    world.regatta(["crew", "heartbeat", "Ann"]).exited(0);
+    let mut watch = world.begin(["task", "watch", "--json"]);
     watch.until(|line| line.contains("\"claimed\""));
     watch.until(|line| line.contains("\"pending\""));
     assert!(world.crew().is_empty());
-    world.run(["crew", "heartbeat", "Ann"]).exits(6);
+    world.regatta(["crew", "heartbeat", "Ann"]).exited(6);
 }
 
 #[test]
 fn a_member_that_stays_hands_messages_to_its_program() {
-    let world = World::new();
-    let file = world.outside().join("got");
+    let world = World::new(REGATTA);
+    let file = world.outside("got");
     let script = format!("cat >> '{}'; echo done $REGATTA_MEMBER", file.display());
-    let mut stays = world.start(["crew", "register", "Jerry", "--stay", "--", "sh", "-c", &script]);
+    let mut stays = world.begin(["crew", "register", "Jerry", "--stay", "--", "sh", "-c", &script]);
     stays.until(|line| line.contains("Jerry is in the crew"));
-    world.run(["msg", "send", "Jerry", "$(touch pwned); hello"]).exits(0);
+    world.regatta(["msg", "send", "Jerry", "$(touch pwned); hello"]).exited(0);
     stays.until(|line| line == "done Jerry");
     let got = std::fs::read_to_string(&file).expect("it was written");
     assert!(got.contains("from ada (to you):\n$(touch pwned); hello"), "{got}");

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
 
 /// Two tasks that change the same line; `left` lands, `right` is blocked with its lane kept.
 const CONFLICT: &str = r#"---
@@ -28,61 +29,61 @@ tasks:
 
 #[test]
 fn a_blocked_task_shows_committed_uncommitted_and_untracked_work() {
-    let world = World::new();
-    world.run_plan(CONFLICT).exits(1);
-    let lane = world.outside().join("repo.lanes/right");
-    let status = world.run(["status", "right"]).exits(0).out;
+    let world = World::new(REGATTA);
+    world.run_plan(CONFLICT).exited(1);
+    let lane = world.outside("repo.lanes/right");
+    let status = world.regatta(["status", "right"]).exited(0).stdout;
     assert!(status.contains("conflict") && status.contains("`regatta diff right`"), "{status}");
-    let patch = world.run(["diff", "right"]).exits(0).out;
+    let patch = world.regatta(["diff", "right"]).exited(0).stdout;
     assert!(patch.contains("+++ b/greeting.txt\n") && patch.contains("+stew\n"), "{patch}");
     std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
     std::fs::write(lane.join("new file.txt"), "untracked\n").unwrap();
     std::fs::remove_file(lane.join("README.md")).unwrap();
-    let before = world.git_in(&lane, ["status", "--porcelain"]);
-    let names = world.run(["diff", "right", "--name-only"]).exits(0).out;
+    let before = world.repo().git_in(&lane, ["status", "--porcelain"]);
+    let names = world.regatta(["diff", "right", "--name-only"]).exited(0).stdout;
     assert_eq!(names, "README.md\ngreeting.txt\nnew file.txt\n");
-    let patch = world.run(["diff", "right"]).exits(0).out;
+    let patch = world.regatta(["diff", "right"]).exited(0).stdout;
     assert!(
         patch.contains("+goulash\n") && patch.contains("+untracked\n") && patch.contains("-hello\n"),
         "{patch}"
     );
-    let stat = world.run(["diff", "right", "--stat"]).exits(0).out;
+    let stat = world.regatta(["diff", "right", "--stat"]).exited(0).stdout;
     assert!(stat.contains("3 files changed"), "{stat}");
-    assert_eq!(world.git_in(&lane, ["status", "--porcelain"]), before, "a look changes nothing");
-    let json = world.run(["diff", "right", "--json"]).exits(0).json();
+    assert_eq!(world.repo().git_in(&lane, ["status", "--porcelain"]), before, "a look changes nothing");
+    let json = world.regatta(["diff", "right", "--json"]).exited(0).json();
     assert_eq!(json["files"].as_array().unwrap().len(), 3);
     assert!(json["patch"].as_str().unwrap().contains("+goulash"));
     assert_eq!(json["lane"], lane.to_str().unwrap());
     // The output can be applied elsewhere.
-    let main = world.run(["diff", "right", "--against", "main"]).exits(0).out;
+    let main = world.regatta(["diff", "right", "--against", "main"]).exited(0).stdout;
     assert!(!main.contains("-soup\n") && main.contains("+goulash\n"), "{main}");
 }
 
 #[test]
 fn a_landed_task_shows_what_it_committed_after_its_lane_is_gone() {
-    let world = World::after_plan();
-    assert!(!world.outside().join("repo.lanes/good").exists());
-    let json = world.run(["diff", "good", "--json"]).exits(0).json();
+    let world = World::after_plan(REGATTA);
+    assert!(!world.outside("repo.lanes/good").exists());
+    let json = world.regatta(["diff", "good", "--json"]).exited(0).json();
     assert_eq!(json["files"], serde_json::json!(["good.txt"]));
     assert_eq!(json["lane"], Value::Null);
-    assert_eq!(world.run(["diff", "good", "--name-only"]).exits(0).out, "good.txt\n");
-    let never = world.run(["diff", "after", "--json"]).exits(4).error();
+    assert_eq!(world.regatta(["diff", "good", "--name-only"]).exited(0).stdout, "good.txt\n");
+    let never = world.regatta(["diff", "after", "--json"]).exited(4).error();
     assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
 }
 
 #[test]
 fn a_running_agents_work_can_be_looked_at() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let script = format!("echo half > half.txt; read go < {}", fifo.display());
     let path = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: busy\n    agent: sh\n    prompt: |\n      echo begun\n      {script}\n---\n"
     ));
-    let mut run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let mut run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
     run.until(|line| line.contains("agent started"));
     // Opening waits until the agent has reached its `read`, so the file exists; it continues when we say so.
     let mut writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
-    assert_eq!(world.run(["diff", "busy", "--name-only"]).exits(0).out, "half.txt\n");
+    assert_eq!(world.regatta(["diff", "busy", "--name-only"]).exited(0).stdout, "half.txt\n");
     writer.write_all(b"go\n").unwrap();
     drop(writer);
     assert_eq!(run.rest().1, 0);
@@ -90,10 +91,10 @@ fn a_running_agents_work_can_be_looked_at() {
 
 #[test]
 fn nothing_that_was_planted_is_run_and_a_ref_is_data() {
-    let world = World::new();
-    world.run_plan(CONFLICT).exits(1);
-    let lane = world.outside().join("repo.lanes/right");
-    let trap = world.outside().join("sprung");
+    let world = World::new(REGATTA);
+    world.run_plan(CONFLICT).exited(1);
+    let lane = world.outside("repo.lanes/right");
+    let trap = world.outside("sprung");
     let command = format!("touch {}; cat", trap.display());
     for (key, value) in [
         ("diff.external", command.as_str()),
@@ -103,29 +104,29 @@ fn nothing_that_was_planted_is_run_and_a_ref_is_data() {
         ("core.pager", &command),
         ("filter.evil.clean", &command),
     ] {
-        world.git_in(&lane, ["config", key, value]);
+        world.repo().git_in(&lane, ["config", key, value]);
     }
     std::fs::write(lane.join(".gitattributes"), "* diff=evil filter=evil\n").unwrap();
     std::fs::write(lane.join("greeting.txt"), "goulash\n").unwrap();
-    let patch = world.run(["diff", "right"]).exits(0).out;
+    let patch = world.regatta(["diff", "right"]).exited(0).stdout;
     assert!(patch.contains("+goulash\n"), "{patch}");
     let output = format!("--output={}", trap.display());
     for bad in [output.as_str(), "--help", "nothing", "", "a b", "main..right", ":/x", "@{u}"] {
         let against = format!("--against={bad}");
-        world.run(["diff", "right", &against]).exits(4);
+        world.regatta(["diff", "right", &against]).exited(4);
     }
     assert!(!trap.exists());
-    world.run(["diff", "right", "--stat", "--name-only"]).exits(2);
+    world.regatta(["diff", "right", "--stat", "--name-only"]).exited(2);
 }
 
 #[test]
 fn what_others_landed_since_is_no_change_of_this_task() {
-    let world = World::new();
-    world.run_plan(CONFLICT).exits(1);
-    world.commit_file("elsewhere.txt", "by others\n", "others");
-    let kept = world.run(["diff", "right", "--against", "main", "--name-only"]).exits(0).out;
+    let world = World::new(REGATTA);
+    world.run_plan(CONFLICT).exited(1);
+    world.repo().commit_file("elsewhere.txt", "by others\n", "others");
+    let kept = world.regatta(["diff", "right", "--against", "main", "--name-only"]).exited(0).stdout;
     assert_eq!(kept, "greeting.txt\n");
-    assert_eq!(kept, world.run(["diff", "right", "--name-only"]).exits(0).out);
-    let landed = world.run(["diff", "left", "--against", "main", "--name-only"]).exits(0).out;
+    assert_eq!(kept, world.regatta(["diff", "right", "--name-only"]).exited(0).stdout);
+    let landed = world.regatta(["diff", "left", "--against", "main", "--name-only"]).exited(0).stdout;
     assert!(!landed.contains("elsewhere.txt"), "{landed}");
 }

@@ -1,10 +1,12 @@
 //! Errors: a sentence, the next step, an exit code; with `--json` all of it in one object.
 
-use crate::world::World;
+use regatta_testkit::world::{Ran, World};
+
+use crate::REGATTA;
 
 #[test]
 fn every_refusal_has_a_next_step_and_is_told_whole() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for (args, code, says, hint) in [
         (&["run"][..], 2, "required arguments were not provided: <PLAN>...", "Usage: regatta run"),
         (&["lst"], 2, "unrecognized subcommand 'lst'", "'list'"),
@@ -23,61 +25,61 @@ fn every_refusal_has_a_next_step_and_is_told_whole() {
     ] {
         let mut with_json = vec!["--json"];
         with_json.extend(args);
-        let error = world.run(&with_json).exits(code).error();
+        let error = world.regatta(&with_json).exited(code).error();
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         assert!(text("error").contains(says), "{args:?}: {error}");
         assert!(text("hint").contains(hint), "{args:?}: {error}");
         assert_eq!(error["code"], code, "{args:?}");
-        let plain = world.run(args).exits(code);
-        assert_eq!(plain.out, "", "{args:?}");
-        assert!(plain.err.starts_with("error: "), "{args:?}: {}", plain.err);
+        let plain = world.regatta(args).exited(code);
+        assert_eq!(plain.stdout, "", "{args:?}");
+        assert!(plain.stderr.starts_with("error: "), "{args:?}: {}", plain.stderr);
     }
 }
 
 #[test]
 fn the_hint_is_about_what_is_wrong() {
-    let world = World::new();
-    let hint = |ran: crate::world::Ran| ran.exits(2).error()["hint"].as_str().unwrap().to_owned();
-    let flagged = hint(world.run(["run", "x.md", "--target", "-bad", "--json"]));
+    let world = World::new(REGATTA);
+    let hint = |ran: Ran| ran.exited(2).error()["hint"].as_str().unwrap().to_owned();
+    let flagged = hint(world.regatta(["run", "x.md", "--target", "-bad", "--json"]));
     assert!(!flagged.contains("validate"), "{flagged}");
-    let variable = hint(world.run_with(&[("REGATTA_MAX_WORKERS", "many")], ["list", "--json"]));
+    let variable = hint(world.regatta_with(&[("REGATTA_MAX_WORKERS", "many")], ["list", "--json"]));
     assert!(variable.contains("environment variable") && variable.contains("regatta config"), "{variable}");
-    world.write("regatta.yaml", "max_workers: many\n");
-    let file = hint(world.run(["list", "--json"]));
+    world.repo().write("regatta.yaml", "max_workers: many\n");
+    let file = hint(world.regatta(["list", "--json"]));
     assert!(file.contains("`regatta config`") && !file.contains("validate"), "{file}");
     std::fs::remove_file(world.root().join("regatta.yaml")).unwrap();
-    world.write("plan.md", "---\nregatta: 1\ntasks:\n  - id: é\n    prompt: x\n---\n");
-    let ran = world.run(["run", "plan.md", "--json"]);
-    assert!(ran.err.contains("a–z, A–Z"), "{ran:?}");
+    world.repo().write("plan.md", "---\nregatta: 1\ntasks:\n  - id: é\n    prompt: x\n---\n");
+    let ran = world.regatta(["run", "plan.md", "--json"]);
+    assert!(ran.stderr.contains("a–z, A–Z"), "{ran:?}");
     assert!(hint(ran).contains("regatta validate"));
 }
 
 #[test]
 fn one_is_singular_and_quiet_is_quiet() {
-    let world = World::new();
-    world.write(
+    let world = World::new(REGATTA);
+    world.repo().write(
         "plan.md",
         "---\nregatta: 1\ntasks:\n  - id: a\n    agent: sim\n    prompt: report pass x\n---\n",
     );
-    let dry = world.run(["run", "plan.md", "--dry-run"]).exits(0).out;
+    let dry = world.regatta(["run", "plan.md", "--dry-run"]).exited(0).stdout;
     assert!(dry.contains("1 task in 1 stage,"), "{dry}");
-    assert_eq!(world.run(["init", "-q"]).exits(0).out, "");
+    assert_eq!(world.regatta(["init", "-q"]).exited(0).stdout, "");
     assert!(world.root().join("regatta.yaml").exists());
 }
 
 #[test]
 fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
-    let world = World::after_plan();
-    let (state, aside) = (world.root().join(".regatta"), world.outside().join("aside"));
+    let world = World::after_plan(REGATTA);
+    let (state, aside) = (world.root().join(".regatta"), world.outside("aside"));
     let unreadable = |how: &str| {
         for args in
             [&["list"][..], &["summary"], &["status", "good"], &["cost"], &["events"], &["land", "status"]]
         {
-            let said = world.run(args.iter().chain(&["--json"])).exits(3).error();
+            let said = world.regatta(args.iter().chain(&["--json"])).exited(3).error();
             let (error, hint) = (said["error"].as_str().unwrap(), said["hint"].as_str().unwrap());
             assert!(error.contains(".regatta") && !hint.is_empty(), "{how}: {args:?}: {said}");
         }
-        let found = world.run(["doctor", "--json"]).exits(3).json();
+        let found = world.regatta(["doctor", "--json"]).exited(3).json();
         let store = found.as_array().unwrap().iter().find(|found| found["check"] == "store");
         assert_eq!(store.unwrap()["status"], "error", "{how}: {found:#}");
     };
@@ -85,7 +87,7 @@ fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
     std::fs::rename(&state, &aside).unwrap();
     std::fs::write(&state, "no directory").unwrap();
     unreadable("a file");
-    let shown = world.run(["doctor"]).exits(3).out;
+    let shown = world.regatta(["doctor"]).exited(3).stdout;
     assert!(shown.contains("✕ state") && shown.contains("is no directory"), "{shown}");
     std::fs::remove_file(&state).unwrap();
     std::fs::rename(&aside, &state).unwrap();
@@ -97,30 +99,32 @@ fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
 
 #[test]
 fn work_for_an_agent_that_is_not_installed_is_warned_about_and_does_not_start() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let config =
         "version: 1\ndefault_agent: robot\nagents:\n  robot: { kind: claude, exe: no-such-claude }\n";
-    world.commit_file("regatta.yaml", config, "settings");
-    let added = world.run(["--trust", "add", "do it", "--id", "a"]).exits(0);
-    assert!(added.err.contains("\"no-such-claude\" was not found"), "{}", added.err);
-    assert!(added.err.contains("agents.robot.exe"), "{}", added.err);
-    world.write("b.md", "---\nid: b\n---\ndo it\n");
-    let enqueued = world.run(["enqueue", "b.md", "--json"]).exits(0).json();
+    world.repo().commit_file("regatta.yaml", config, "settings");
+    let added = world.regatta(["--trust", "add", "do it", "--id", "a"]).exited(0);
+    assert!(added.stderr.contains("\"no-such-claude\" was not found"), "{}", added.stderr);
+    assert!(added.stderr.contains("agents.robot.exe"), "{}", added.stderr);
+    world.repo().write("b.md", "---\nid: b\n---\ndo it\n");
+    let enqueued = world.regatta(["enqueue", "b.md", "--json"]).exited(0).json();
     assert!(enqueued["warnings"].to_string().contains("no-such-claude"), "{enqueued}");
-    world.run(["init", "--discover-from", world.root().to_str().unwrap()]).exits(0);
+    world.regatta(["init", "--discover-from", world.root().to_str().unwrap()]).exited(0);
     let path = world.root().to_str().unwrap();
-    world.run(["repo", "add", "--name", "api", "--path", path, "--default-branch", "main"]).exits(0);
+    world.regatta(["repo", "add", "--name", "api", "--path", path, "--default-branch", "main"]).exited(0);
     let create = ["task", "create", "--type", "generic", "--repo", "api", "--description", "it"];
-    world.run(create).exits(0);
-    let refused =
-        world.run(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]).exits(3).error();
+    world.regatta(create).exited(0);
+    let refused = world
+        .regatta(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"])
+        .exited(3)
+        .error();
     assert!(refused["error"].as_str().unwrap().contains("no-such-claude"), "{refused}");
     assert!(refused["hint"].as_str().unwrap().contains("agents.robot.exe"), "{refused}");
-    world.run(["daemon", "status"]).exits(4);
+    world.regatta(["daemon", "status"]).exited(4);
     // A running daemon may find other programs; its result is reported, and no process is made up.
-    world.run(["daemon", "start"]).exits(0);
-    let blocked = world.run(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]);
-    world.run(["daemon", "stop"]).exits(0);
-    let blocked = blocked.exits(3).error();
+    world.regatta(["daemon", "start"]).exited(0);
+    let blocked = world.regatta(["task", "start", "--task-id", "GEN-001", "--prompt", "do it", "--json"]);
+    world.regatta(["daemon", "stop"]).exited(0);
+    let blocked = blocked.exited(3).error();
     assert!(blocked["error"].as_str().unwrap().contains("`exe` of this agent in regatta.yaml"), "{blocked}");
 }

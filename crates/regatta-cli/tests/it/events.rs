@@ -1,19 +1,20 @@
 //! `regatta events`.
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::Value;
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 #[test]
 fn events_are_told_in_order_for_people_and_for_programs() {
-    let world = World::after_plan();
-    let events = world.run(["events", "--json"]).exits(0).json_lines();
+    let world = World::after_plan(REGATTA);
+    let events = world.regatta(["events", "--json"]).exited(0).json_lines();
     let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert!(seqs.is_sorted() && !seqs.is_empty());
     for event in &events {
         assert!(event["at"].is_string() && event["kind"].is_string(), "{event}");
     }
-    let text = world.run(["events"]).exits(0).out;
+    let text = world.regatta(["events"]).exited(0).stdout;
     assert_eq!(text.lines().count(), events.len());
     assert!(
         text.lines().any(|line| line.contains("good#1") && line.contains("landed on main as ")),
@@ -23,8 +24,8 @@ fn events_are_told_in_order_for_people_and_for_programs() {
 
 #[test]
 fn one_task_and_what_came_after_a_number_can_be_asked_for() {
-    let world = World::after_plan();
-    let of = |args: &[&str]| world.run(["events", "--json"].iter().chain(args)).exits(0).json_lines();
+    let world = World::after_plan(REGATTA);
+    let of = |args: &[&str]| world.regatta(["events", "--json"].iter().chain(args)).exited(0).json_lines();
     let good = of(&["--task", "goo"]);
     assert!(good.iter().all(|event| event["task"] == "good"));
     let kinds: Vec<&str> = good.iter().map(|event| event["kind"].as_str().unwrap()).collect();
@@ -35,18 +36,18 @@ fn one_task_and_what_came_after_a_number_can_be_asked_for() {
     assert_eq!(of(&["-n", "3"]), of(&[])[of(&[]).len() - 3..]);
     assert_eq!(of(&["-n", "2", "--task", "good"]), good[good.len() - 2..]);
     assert_eq!((of(&["-n", "0"]).len(), of(&["-n", "99999", "--task", "good"]).len()), (0, good.len()));
-    world.run(["events", "--task", "nobody"]).exits(4);
-    world.run(["events", "--since", "soon"]).exits(2);
-    assert_eq!(World::new().run(["events"]).exits(0).out, "");
+    world.regatta(["events", "--task", "nobody"]).exited(4);
+    world.regatta(["events", "--since", "soon"]).exited(2);
+    assert_eq!(World::new(REGATTA).regatta(["events"]).exited(0).stdout, "");
 }
 
 #[test]
 fn following_shows_what_another_process_does() {
-    let world = World::new();
-    let mut following = world.start(["events", "-f", "--json"]);
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let mut following = world.begin(["events", "-f", "--json"]);
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["kind"].clone();
     following.until(|line| kind(line) == "started");
     let_go(&fifo);

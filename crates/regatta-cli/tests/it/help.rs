@@ -1,6 +1,8 @@
 //! Help, and invalid arguments.
 
-use crate::world::World;
+use regatta_testkit::world::World;
+
+use crate::REGATTA;
 
 /// All commands. A new command is added here, with its own test module.
 const COMMANDS: &[&str] = &[
@@ -59,8 +61,8 @@ const COMMANDS: &[&str] = &[
 
 #[test]
 fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
-    let world = World::new();
-    let help = world.run(["--help"]).exits(0).out;
+    let world = World::new(REGATTA);
+    let help = world.regatta(["--help"]).exited(0).stdout;
     let mut listed: Vec<&str> = help
         .lines()
         .skip_while(|line| *line != "Start:")
@@ -73,7 +75,7 @@ fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
     commands.sort_unstable();
     assert_eq!(listed, commands, "add the command to COMMANDS in tests/it/help.rs, and a test module for it");
     for command in COMMANDS {
-        let help = world.run([command, "--help"]).exits(0).out;
+        let help = world.regatta([command, "--help"]).exited(0).stdout;
         assert!(help.contains(&format!("Usage: regatta {command}")), "{help}");
         let described = help.lines().next().unwrap_or_default();
         assert!(
@@ -82,21 +84,25 @@ fn every_command_is_in_the_list_and_has_a_help_of_its_own() {
         );
         assert!(help.contains("--json"), "{command} takes --json");
         assert!(help.contains(&format!("Example:\n  regatta {command}")), "{help}");
-        assert_eq!(world.run(["help", command]).exits(0).out, help, "`regatta help {command}` is the same");
+        assert_eq!(
+            world.regatta(["help", command]).exited(0).stdout,
+            help,
+            "`regatta help {command}` is the same"
+        );
     }
 }
 
 #[test]
 fn the_help_shows_the_commands_in_groups() {
-    let world = World::new();
-    let help = world.run(["help"]).exits(0).out;
+    let world = World::new(REGATTA);
+    let help = world.regatta(["help"]).exited(0).stdout;
     let headings: Vec<&str> =
         help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
     assert_eq!(
         headings,
         ["Start:", "Watch:", "Steer:", "Land:", "Crew:", "Setup:", "For agents:", "Options:"]
     );
-    let help = world.run(["help", "unpark"]).exits(0).out;
+    let help = world.regatta(["help", "unpark"]).exited(0).stdout;
     let (own, global) = help.split_once("Global options:").expect("the global options come last");
     insta::assert_snapshot!(own, @"
 Let parked tasks start.
@@ -121,15 +127,15 @@ Options:
 
 #[test]
 fn nonsense_is_a_usage_error_with_a_hint() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for args in [&["frobnicate"][..], &["list", "--frob"], &["logs"], &["run"], &[], &["config", "frob"]] {
-        world.run(args).exits(2);
-        let json = world.run(args.iter().chain(&["--json"])).exits(2).error();
+        world.regatta(args).exited(2);
+        let json = world.regatta(args.iter().chain(&["--json"])).exited(2).error();
         assert_eq!(json["code"], 2, "{args:?}");
         assert!(json["hint"].as_str().is_some_and(|hint| hint.contains("--help")), "{json}");
     }
-    let nowhere = world.run(["-C", "/no/such/place", "list", "--json"]).exits(4).error();
+    let nowhere = world.regatta(["-C", "/no/such/place", "list", "--json"]).exited(4).error();
     assert!(nowhere["error"].as_str().unwrap().contains("/no/such/place"));
-    let store = world.run(["--store", "mysql://x/y", "list", "--json"]);
-    assert_eq!(store.exits(2).error()["code"], 2);
+    let store = world.regatta(["--store", "mysql://x/y", "list", "--json"]);
+    assert_eq!(store.exited(2).error()["code"], 2);
 }

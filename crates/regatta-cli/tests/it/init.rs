@@ -1,57 +1,64 @@
 //! `regatta init`.
 
 use regatta_testkit::repo::ScratchRepo;
+use regatta_testkit::world::World;
 
-use crate::world::World;
+use crate::REGATTA;
 
 #[test]
 fn a_repository_is_made_ready_and_nothing_else_is_touched() {
-    let world = World::new();
-    let before = world.snapshot();
-    let made = world.run(["init"]).exits(0);
-    assert!(made.out.contains("made regatta.yaml\nmade tasks/example.md\nmade .regatta\n"), "{}", made.out);
+    let world = World::new(REGATTA);
+    let before = world.repo().snapshot();
+    let made = world.regatta(["init"]).exited(0);
     assert!(
-        made.out.contains("regatta doctor") && made.out.contains("regatta run tasks/example.md"),
+        made.stdout.contains("made regatta.yaml\nmade tasks/example.md\nmade .regatta\n"),
         "{}",
-        made.out
+        made.stdout
     );
-    let after = world.snapshot();
+    assert!(
+        made.stdout.contains("regatta doctor") && made.stdout.contains("regatta run tasks/example.md"),
+        "{}",
+        made.stdout
+    );
+    let after = world.repo().snapshot();
     let fresh: Vec<String> = after
         .iter()
         .filter(|file| !before.contains(file))
         .map(|(path, _)| path.display().to_string())
         .collect();
     assert_eq!(fresh, ["regatta.yaml", "tasks/example.md"]);
-    assert_eq!(world.git(["status", "--porcelain"]), "?? regatta.yaml\n?? tasks/");
+    assert_eq!(world.repo().git(["status", "--porcelain"]), "?? regatta.yaml\n?? tasks/");
     assert!(world.root().join(".regatta/regatta.db").exists());
-    world.run(["validate", "tasks/example.md"]).exits(0);
-    world.run(["run", "--no-dashboard", "tasks/example.md"]).exits(0);
-    assert_eq!(world.git(["show", "regatta/example:example.txt"]), "Written by the simulated agent.");
-    assert!(world.try_git(world.root(), &["cat-file", "-e", "main:example.txt"]).status.code() != Some(0));
+    world.regatta(["validate", "tasks/example.md"]).exited(0);
+    world.regatta(["run", "--no-dashboard", "tasks/example.md"]).exited(0);
+    assert_eq!(world.repo().git(["show", "regatta/example:example.txt"]), "Written by the simulated agent.");
+    assert!(
+        world.repo().try_git(world.root(), &["cat-file", "-e", "main:example.txt"]).status.code() != Some(0)
+    );
 }
 
 #[test]
 fn what_is_there_is_never_overwritten() {
-    let world = World::new();
-    world.write("regatta.yaml", "this: is [not even yaml");
-    let ran = world.run(["init", "--json"]).exits(6);
-    assert!(ran.error()["error"].as_str().unwrap().contains("regatta.yaml already exists"), "{}", ran.err);
+    let world = World::new(REGATTA);
+    world.repo().write("regatta.yaml", "this: is [not even yaml");
+    let ran = world.regatta(["init", "--json"]).exited(6);
+    assert!(ran.error()["error"].as_str().unwrap().contains("regatta.yaml already exists"), "{}", ran.stderr);
     assert!(!world.root().join("tasks").exists() && !world.root().join(".regatta").exists());
     std::fs::remove_file(world.root().join("regatta.yaml")).unwrap();
-    world.write("tasks/mine.md", "mine\n");
-    let made = world.run(["init", "--json"]).exits(0).json();
+    world.repo().write("tasks/mine.md", "mine\n");
+    let made = world.regatta(["init", "--json"]).exited(0).json();
     assert_eq!(made["made"].as_array().unwrap().len(), 2);
     assert!(!world.root().join("tasks/example.md").exists());
-    world.run(["init"]).exits(6);
+    world.regatta(["init"]).exited(6);
 }
 
 #[test]
 fn it_works_in_a_subdirectory_and_in_an_empty_repository_but_not_outside_of_one() {
-    let world = World::of(ScratchRepo::empty("main"));
+    let world = World::around(REGATTA, ScratchRepo::empty("main"));
     std::fs::create_dir(world.root().join("sub")).unwrap();
-    let made = world.run_in(&world.root().join("sub"), ["init"]).exits(0);
-    assert!(made.out.contains("git commit"), "{}", made.out);
+    let made = world.regatta_in(&world.root().join("sub"), ["init"]).exited(0);
+    assert!(made.stdout.contains("git commit"), "{}", made.stdout);
     assert!(world.root().join("regatta.yaml").exists());
-    let outside = world.run_in(&world.outside(), ["init", "--json"]).exits(7);
-    assert!(outside.error()["hint"].as_str().unwrap().contains("git init"), "{}", outside.err);
+    let outside = world.regatta_in(&world.repo().outside(), ["init", "--json"]).exited(7);
+    assert!(outside.error()["hint"].as_str().unwrap().contains("git init"), "{}", outside.stderr);
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use regatta_testkit::world::{PLAN, World};
 use serde_json::Value;
 
-use crate::world::{PLAN, World};
+use crate::REGATTA;
 
 /// The fields that the row of a command names first, in its first or in a later list.
 fn documented(page: &str, command: &str, list: usize) -> Vec<String> {
@@ -33,13 +34,13 @@ fn has_all(value: &Value, fields: &[String], command: &str) {
 fn every_field_that_the_page_names_is_printed() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/json.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let world = World::new();
+    let world = World::new(REGATTA);
     let plan = PLAN.replace("  - id: script\n", "  - id: script\n    auto_land: false\n");
     let path = world.plan_file(&plan);
     let path = path.to_str().unwrap();
-    let run = world.run(["run", path, "--json"]).exits(1).json();
-    world.run(["salvage", "list"]).exits(0);
-    let print = |args: &[&str]| world.run(args.iter().chain(&["--json"])).exits(0).json();
+    let run = world.regatta(["run", path, "--json"]).exited(1).json();
+    world.regatta(["salvage", "list"]).exited(0);
+    let print = |args: &[&str]| world.regatta(args.iter().chain(&["--json"])).exited(0).json();
     let report = print(&["report"]);
     for (command, document) in [("run", &run), ("report", &report)] {
         has_all(document, &documented(&page, command, 0), command);
@@ -68,7 +69,7 @@ fn every_field_that_the_page_names_is_printed() {
         ("lane list", &["lane", "list"]),
         ("list", &["list"]),
     ] {
-        let printed = world.run(args.iter().chain(&["--json"])).json();
+        let printed = world.regatta(args.iter().chain(&["--json"])).json();
         // The lane of a failed task stays.
         has_all(&printed[0], &documented(&page, command, 0), command);
     }
@@ -88,7 +89,7 @@ fn every_field_that_the_page_names_is_printed() {
     }
     assert_eq!(print(&["status", "broken"])["attempts"][0]["class"], "work");
 
-    world.run(["salvage", "show", "nobody", "--json"]).exits(4);
+    world.regatta(["salvage", "show", "nobody", "--json"]).exited(4);
     let changes = print(&["land", "script"]);
     assert_eq!(changes["tasks"][0]["state"], "landed", "{changes}");
     assert!(changes["refused"].is_array() && changes["warnings"].is_array(), "{changes}");

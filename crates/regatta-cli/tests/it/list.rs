@@ -1,13 +1,14 @@
 //! `regatta list` and `regatta summary`.
 
+use regatta_testkit::world::{World, keys, let_go};
 use serde_json::{Value, json};
 
-use crate::world::{World, keys, let_go};
+use crate::REGATTA;
 
 #[test]
 fn tasks_are_listed_with_state_agent_and_reason() {
-    let world = World::after_plan();
-    let text = world.run(["ls"]).exits(0).out;
+    let world = World::after_plan(REGATTA);
+    let text = world.regatta(["ls"]).exited(0).stdout;
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("  TASK"), "{text}");
     let line = |id: &str| lines.iter().find(|line| line.contains(&format!(" {id} "))).copied().expect(id);
@@ -19,8 +20,8 @@ fn tasks_are_listed_with_state_agent_and_reason() {
 
 #[test]
 fn the_json_has_its_published_fields() {
-    let world = World::after_plan();
-    let list = world.run(["list", "--json"]).exits(0).json();
+    let world = World::after_plan(REGATTA);
+    let list = world.regatta(["list", "--json"]).exited(0).json();
     let ids: Vec<&str> = list.as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["good", "script", "broken", "after"]);
     let good = &list[0];
@@ -35,57 +36,60 @@ fn the_json_has_its_published_fields() {
     assert_eq!(good["branch"], "regatta/good");
     assert!(good["updated_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(list[3]["waiting_on"], json!(["broken"]));
-    let summary = world.run(["summary", "--json"]).exits(0).json();
+    let summary = world.regatta(["summary", "--json"]).exited(0).json();
     assert_eq!(summary, json!({ "counts": { "landed": 2, "failed": 1, "skipped": 1 }, "total": 4 }));
 }
 
 #[test]
 fn a_state_can_be_asked_for_and_nonsense_is_refused() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let ids = |status: &str| -> Vec<String> {
-        let list = world.run(["list", "--json", "--status", status]).exits(0).json();
+        let list = world.regatta(["list", "--json", "--status", status]).exited(0).json();
         list.as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids("failed"), ["broken"]);
     assert_eq!(ids("all").len(), 4);
     assert_eq!(ids("active"), Vec::<String>::new());
-    let wrong = world.run(["list", "--status", "sleeping"]).exits(2);
-    assert!(wrong.err.contains("active") && wrong.err.contains("landed"), "{}", wrong.err);
-    let wrong = world.run(["list", "--status", "sleeping", "--json"]).exits(2);
+    let wrong = world.regatta(["list", "--status", "sleeping"]).exited(2);
+    assert!(wrong.stderr.contains("active") && wrong.stderr.contains("landed"), "{}", wrong.stderr);
+    let wrong = world.regatta(["list", "--status", "sleeping", "--json"]).exited(2);
     assert_eq!(wrong.error()["code"], 2);
 }
 
 #[test]
 fn before_the_first_run_there_is_nothing_and_that_is_no_error() {
-    let world = World::new();
-    assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]));
-    assert_eq!(world.run(["summary", "--json"]).exits(0).json(), json!({ "counts": {}, "total": 0 }));
-    assert!(world.run(["list"]).exits(0).err.contains("regatta new"));
+    let world = World::new(REGATTA);
+    assert_eq!(world.regatta(["list", "--json"]).exited(0).json(), json!([]));
+    assert_eq!(world.regatta(["summary", "--json"]).exited(0).json(), json!({ "counts": {}, "total": 0 }));
+    assert!(world.regatta(["list"]).exited(0).stderr.contains("regatta new"));
     assert!(!world.root().join(".regatta").exists(), "looking changes nothing");
 }
 
 #[test]
 fn it_works_from_a_subdirectory_from_a_lane_and_from_elsewhere() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     std::fs::create_dir(world.root().join("sub")).unwrap();
-    let all = world.run(["list", "--json"]).exits(0).json();
-    let lane = world.outside().join("repo.lanes/broken");
-    assert_eq!(world.run_in(&world.root().join("sub"), ["list", "--json"]).exits(0).json(), all);
-    assert_eq!(world.run_in(&lane, ["list", "--json"]).exits(0).json(), all);
+    let all = world.regatta(["list", "--json"]).exited(0).json();
+    let lane = world.outside("repo.lanes/broken");
+    assert_eq!(world.regatta_in(&world.root().join("sub"), ["list", "--json"]).exited(0).json(), all);
+    assert_eq!(world.regatta_in(&lane, ["list", "--json"]).exited(0).json(), all);
     let root = world.root().to_str().unwrap();
-    assert_eq!(world.run_in(&world.outside(), ["-C", root, "list", "--json"]).exits(0).json(), all);
-    let outside = world.run_in(&world.outside(), ["list", "--json"]).exits(7);
+    assert_eq!(
+        world.regatta_in(&world.repo().outside(), ["-C", root, "list", "--json"]).exited(0).json(),
+        all
+    );
+    let outside = world.regatta_in(&world.repo().outside(), ["list", "--json"]).exited(7);
     assert!(outside.error()["hint"].as_str().unwrap().contains("git init"));
 }
 
 #[test]
 fn watching_prints_one_array_per_change_until_it_is_ended() {
-    let world = World::new();
-    let mut watching = world.start(["list", "-w", "--json"]);
-    assert_eq!(watching.line().as_deref(), Some("[]"));
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let mut watching = world.begin(["list", "-w", "--json"]);
+    assert_eq!(watching.next_line().as_deref(), Some("[]"));
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     let state = |line: &str| serde_json::from_str::<Value>(line).unwrap()[0]["state"].clone();
     watching.until(|line| state(line) == "running");
     let_go(&fifo);
@@ -97,20 +101,20 @@ fn watching_prints_one_array_per_change_until_it_is_ended() {
 fn on_a_terminal(world: &World, line: &str) -> String {
     let mut script = std::process::Command::new("script");
     script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_regatta")), "/dev/null"]);
-    script.current_dir(world.root()).env_clear().envs(world.env()).stdin(std::process::Stdio::null());
+    script.current_dir(world.root()).env_clear().envs(world.variables()).stdin(std::process::Stdio::null());
     String::from_utf8(script.output().expect("script can be started").stdout).unwrap()
 }
 
 #[test]
 fn a_terminal_is_shown_what_changed_last_and_how_many_there_are() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let tasks: String =
         (0..230).map(|n| format!("  - {{ id: t{n:03}, agent: sh, prompt: \"true\" }}\n")).collect();
     let plan = world.plan_file(&format!("---\nregatta: 1\ntasks:\n{tasks}---\n"));
-    let enqueued = world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0).out;
+    let enqueued = world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0).stdout;
     assert!(enqueued.contains("enqueued t019") && !enqueued.contains("enqueued t020"), "{enqueued}");
     assert!(enqueued.contains("and 210 more: 230 tasks in all, 0 of them wait for others"), "{enqueued}");
-    world.run(["park", "t000"]).exits(0);
+    world.regatta(["park", "t000"]).exited(0);
     let shown = on_a_terminal(&world, "list");
     let id = |line: &'_ str| Some(line.split_once(" t")?.1.get(..3)?.to_owned());
     let ids: Vec<String> = shown.lines().filter_map(id).filter(|id| id.parse::<u32>().is_ok()).collect();
@@ -119,7 +123,7 @@ fn a_terminal_is_shown_what_changed_last_and_how_many_there_are() {
         shown.contains("… and 30 more that changed before these; in all 229 pending, 1 parked."),
         "{shown}"
     );
-    for all in [on_a_terminal(&world, "list --all"), world.run(["list"]).exits(0).out] {
+    for all in [on_a_terminal(&world, "list --all"), world.regatta(["list"]).exited(0).stdout] {
         assert_eq!(all.lines().filter(|line| line.contains(" t")).count(), 230);
     }
     let parked = on_a_terminal(&world, "list --status parked");

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::Value;
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 #[test]
 fn the_transcript_shows_words_tools_result_and_cost() {
-    let world = World::after_plan();
-    let text = world.run(["logs", "good"]).exits(0).out;
+    let world = World::after_plan(REGATTA);
+    let text = world.regatta(["logs", "good"]).exited(0).stdout;
     for part in [
         "▸ started, sim",
         "I will write a file",
@@ -23,12 +24,12 @@ fn the_transcript_shows_words_tools_result_and_cost() {
 
 #[test]
 fn a_command_is_shown_as_it_printed_and_its_standard_error_behind() {
-    let world = World::after_plan();
-    let text = world.run(["logs", "script"]).exits(0).out;
+    let world = World::after_plan(REGATTA);
+    let text = world.regatta(["logs", "script"]).exited(0).stdout;
     assert_eq!(text, "hello from the script\n── standard error ──\n┆ oops\n");
-    let last = world.run(["logs", "script", "-n", "1"]).exits(0).out;
+    let last = world.regatta(["logs", "script", "-n", "1"]).exited(0).stdout;
     assert_eq!(last, "┆ oops\n");
-    let lines = world.run(["logs", "script", "--json"]).exits(0).json_lines();
+    let lines = world.regatta(["logs", "script", "--json"]).exited(0).json_lines();
     assert_eq!(lines[0]["type"], "text");
     assert_eq!(lines[0]["attempt"], 1);
     assert_eq!(lines[1]["type"], "stderr");
@@ -36,20 +37,20 @@ fn a_command_is_shown_as_it_printed_and_its_standard_error_behind() {
 
 #[test]
 fn raw_is_byte_for_byte_what_was_recorded() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let log = world.root().join(".regatta/logs/good/1.jsonl");
     let recorded = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(world.run(["logs", "good", "--raw"]).exits(0).out, recorded);
+    assert_eq!(world.regatta(["logs", "good", "--raw"]).exited(0).stdout, recorded);
     let last = recorded.lines().last().unwrap().to_owned() + "\n";
-    assert_eq!(world.run(["logs", "good", "--raw", "-n", "1"]).exits(0).out, last);
-    assert_eq!(world.run(["logs", "good", "--raw", "-n", "0"]).exits(0).out, "");
-    world.run(["logs", "good", "--raw", "--json"]).exits(2);
+    assert_eq!(world.regatta(["logs", "good", "--raw", "-n", "1"]).exited(0).stdout, last);
+    assert_eq!(world.regatta(["logs", "good", "--raw", "-n", "0"]).exited(0).stdout, "");
+    world.regatta(["logs", "good", "--raw", "--json"]).exited(2);
 }
 
 #[test]
 fn the_last_lines_of_a_huge_log_are_read_from_its_end() {
     use std::io::{Seek as _, SeekFrom, Write as _};
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let log = world.root().join(".regatta/logs/script/1.jsonl");
     // Six gigabytes, without a disk that could hold them: reading them all takes minutes.
     let mut file = std::fs::File::options().write(true).open(&log).unwrap();
@@ -58,7 +59,7 @@ fn the_last_lines_of_a_huge_log_are_read_from_its_end() {
     // Of the four lines for people, two are from standard error.
     for flags in [&["-n", "4"][..], &["-n", "2", "--raw"]] {
         let begun = std::time::Instant::now();
-        let shown = world.run(["logs", "script"].iter().chain(flags)).exits(0).out;
+        let shown = world.regatta(["logs", "script"].iter().chain(flags)).exited(0).stdout;
         assert!(shown.contains("two\nthree\n"), "{shown}");
         assert!(begun.elapsed().as_secs() < 10, "{flags:?} took {:?}", begun.elapsed());
     }
@@ -66,8 +67,8 @@ fn the_last_lines_of_a_huge_log_are_read_from_its_end() {
 
 #[test]
 fn events_are_the_normal_form_with_the_tasks_own_around_it() {
-    let world = World::after_plan();
-    let lines = world.run(["logs", "good", "--events", "--json"]).exits(0).json_lines();
+    let world = World::after_plan(REGATTA);
+    let lines = world.regatta(["logs", "good", "--events", "--json"]).exited(0).json_lines();
     let at = |key: &str, word: &str| {
         let found = lines.iter().position(|line| line[key] == word);
         found.unwrap_or_else(|| panic!("{key} {word} in {lines:#?}"))
@@ -76,7 +77,7 @@ fn events_are_the_normal_form_with_the_tasks_own_around_it() {
     assert!(order.is_sorted(), "{order:?} in {lines:#?}");
     assert_eq!(lines[at("type", "tool-started")]["summary"], "good.txt");
     // For people they are lines in the transcript, as in rookery.
-    let shown = world.run(["logs", "good", "--events"]).exits(0).out;
+    let shown = world.regatta(["logs", "good", "--events"]).exited(0).stdout;
     let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part} in {shown}"));
     let order = [at("agent started"), at("I will write a file"), at("landed")];
     assert!(order.is_sorted() && !shown.contains('{'), "{shown}");
@@ -84,57 +85,57 @@ fn events_are_the_normal_form_with_the_tasks_own_around_it() {
 
 #[test]
 fn secrets_and_terminal_tricks_are_not_shown() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let plan = "---\nregatta: 1\ntasks:\n  - id: leak\n    agent: sh\n    prompt: |\n      \
                 printf 'key %s and \\033[2J\\033]0;title\\007 end\\n' \"$MY_API_TOKEN\"\n---\n";
     let path = world.plan_file(plan);
     let secret = [("MY_API_TOKEN", "correct-horse-battery")];
-    world.run_with(&secret, ["run", "--no-dashboard", path.to_str().unwrap()]).exits(0);
-    let text = world.run_with(&secret, ["logs", "leak"]).exits(0).out;
+    world.regatta_with(&secret, ["run", "--no-dashboard", path.to_str().unwrap()]).exited(0);
+    let text = world.regatta_with(&secret, ["logs", "leak"]).exited(0).stdout;
     assert!(text.contains("[redacted:MY_API_TOKEN]") && !text.contains("correct-horse"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
-    let json = world.run_with(&secret, ["logs", "leak", "--json"]).exits(0);
-    assert!(!json.out.contains("correct-horse"), "{}", json.out);
+    let json = world.regatta_with(&secret, ["logs", "leak", "--json"]).exited(0);
+    assert!(!json.stdout.contains("correct-horse"), "{}", json.stdout);
     json.json_lines();
 }
 
 #[test]
 fn what_is_not_there_is_said_with_the_next_step() {
-    let world = World::after_plan();
-    let never = world.run(["logs", "after", "--json"]).exits(4).error();
+    let world = World::after_plan(REGATTA);
+    let never = world.regatta(["logs", "after", "--json"]).exited(4).error();
     assert!(never["error"].as_str().unwrap().contains("has not been started"), "{never}");
     assert!(never["hint"].as_str().unwrap().contains("regatta status after"), "{never}");
-    let second = world.run(["logs", "good", "--attempt", "2", "--json"]).exits(4).error();
+    let second = world.regatta(["logs", "good", "--attempt", "2", "--json"]).exited(4).error();
     assert!(
         second["error"].as_str().unwrap().contains("has had 1 attempt, so there is no attempt 2"),
         "{second}"
     );
-    world.run(["logs", "good", "--attempt", "0"]).exits(2);
-    world.run(["logs", "nobody"]).exits(4);
-    let elsewhere = world.outside().join("logs");
+    world.regatta(["logs", "good", "--attempt", "0"]).exited(2);
+    world.regatta(["logs", "nobody"]).exited(4);
+    let elsewhere = world.outside("logs");
     let path =
         world.plan_file("---\nregatta: 1\ntasks:\n  - { id: far, agent: sh, prompt: echo far }\n---\n");
     let args = ["run".as_ref(), "--no-dashboard".as_ref(), "--log-dir".as_ref(), elsewhere.as_path(), &path];
-    world.run(args).exits(0);
+    world.regatta(args).exited(0);
     // The attempt records where its log is; --log-dir can name another directory.
-    assert_eq!(world.run(["logs", "far"]).exits(0).out, "far\n");
-    let moved = world.outside().join("moved");
+    assert_eq!(world.regatta(["logs", "far"]).exited(0).stdout, "far\n");
+    let moved = world.outside("moved");
     std::fs::rename(&elsewhere, &moved).unwrap();
-    world.run(["logs", "far"]).exits(4);
+    world.regatta(["logs", "far"]).exited(4);
     let args: [&Path; 4] = ["logs".as_ref(), "far".as_ref(), "--log-dir".as_ref(), &moved];
-    assert_eq!(world.run(args).exits(0).out, "far\n");
+    assert_eq!(world.regatta(args).exited(0).stdout, "far\n");
 }
 
 #[test]
 fn following_ends_with_the_task_and_shows_every_line() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "enqueued");
-    let mut logs = world.start(["logs", "-f", "waiter"]);
-    assert_eq!(logs.line().as_deref(), Some("hello"));
+    let mut logs = world.begin(["logs", "-f", "waiter"]);
+    assert_eq!(logs.next_line().as_deref(), Some("hello"));
     let_go(&fifo);
     assert_eq!(logs.rest(), (vec!["bye".to_owned()], 0));
     assert_eq!(run.rest().1, 0);
@@ -142,29 +143,29 @@ fn following_ends_with_the_task_and_shows_every_line() {
 
 #[test]
 fn following_goes_on_to_the_next_attempt() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let script =
         format!("echo attempt $REGATTA_ATTEMPT; read go < {}; test $REGATTA_ATTEMPT = 2", fifo.display());
     let path = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: twice\n    agent: sh\n    max_attempts: 2\n    prompt: |\n      {script}\n---\n"
     ));
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), path.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "enqueued");
-    let mut logs = world.start(["logs", "-f", "twice"]);
-    assert_eq!(logs.line().as_deref(), Some("attempt 1"));
+    let mut logs = world.begin(["logs", "-f", "twice"]);
+    assert_eq!(logs.next_line().as_deref(), Some("attempt 1"));
     let_go(&fifo);
-    assert_eq!(logs.line().as_deref(), Some("attempt 2"));
+    assert_eq!(logs.next_line().as_deref(), Some("attempt 2"));
     let_go(&fifo);
     assert_eq!(logs.rest(), (vec![], 0));
     assert_eq!(run.rest().1, 0);
-    assert_eq!(world.run(["logs", "twice", "--attempt", "1"]).exits(0).out, "attempt 1\n");
+    assert_eq!(world.regatta(["logs", "twice", "--attempt", "1"]).exited(0).stdout, "attempt 1\n");
 }
 
 #[test]
 fn a_huge_log_is_shown_in_little_memory() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let log = world.root().join(".regatta/logs/script/1.jsonl");
     let line = "x".repeat(1000) + "\n";
     std::fs::write(&log, line.repeat(90_000)).unwrap();
@@ -174,7 +175,7 @@ fn a_huge_log_is_shown_in_little_memory() {
         env!("CARGO_BIN_EXE_regatta")
     );
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", &limited]).current_dir(world.root()).env_clear().envs(world.env());
+    command.args(["-c", &limited]).current_dir(world.root()).env_clear().envs(world.variables());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "── standard error ──\n┆ oops\n");
@@ -182,27 +183,27 @@ fn a_huge_log_is_shown_in_little_memory() {
 
 #[test]
 fn the_output_of_a_failed_check_is_shown_wherever_somebody_looks() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let plan = format!(
         "---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    max_attempts: 1\n    checks: [\"seq 1 60; echo {token}; echo the oven is cold >&2; exit 3\"]\n    prompt: echo x > a.txt\n---\n"
     );
     let path = world.plan_file(&plan);
-    let report = world.outside().join("report.md");
+    let report = world.outside("report.md");
     world
-        .run([
+        .regatta([
             "run".as_ref(),
             "--no-dashboard".as_ref(),
             "--report".as_ref(),
             report.as_os_str(),
             path.as_os_str(),
         ])
-        .exits(1);
+        .exited(1);
     let page = std::fs::read_to_string(&report).unwrap();
     let told = [
-        ("status", world.run(["status", "a"]).exits(0).out),
-        ("logs", world.run(["logs", "a"]).exits(0).out),
-        ("events", world.run(["events", "--task", "a"]).exits(0).out),
+        ("status", world.regatta(["status", "a"]).exited(0).stdout),
+        ("logs", world.regatta(["logs", "a"]).exited(0).stdout),
+        ("events", world.regatta(["events", "--task", "a"]).exited(0).stdout),
         ("report", page),
     ];
     for (place, text) in told {

@@ -1,7 +1,5 @@
 //! The real binary, by capability: each command in its own scratch repository.
 
-mod world;
-
 mod agent_ends;
 mod attach;
 mod bounds;

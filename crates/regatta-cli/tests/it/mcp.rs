@@ -1,11 +1,14 @@
 //! `regatta mcp`: the tools, over standard streams and over HTTP.
 
+use regatta_testkit::world::{PLAN, World};
+
+use crate::REGATTA;
+
 mod client;
 mod http;
 
 use serde_json::{Value, json};
 
-use crate::world::{PLAN, World};
 use client::Client;
 
 const OF_THE_SEED: [&str; 18] = [
@@ -36,7 +39,7 @@ fn names(value: &Value, key: &str) -> Vec<String> {
 
 #[test]
 fn a_person_s_server_has_every_tool_but_an_agent_s_own() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let mut client = Client::start(&world, &[], &[]);
     let tools = client.tools();
     for tool in OF_THE_SEED.iter().chain(&["enqueue", "status", "radar", "land_status", "ask"]) {
@@ -51,7 +54,7 @@ fn a_person_s_server_has_every_tool_but_an_agent_s_own() {
 
 #[test]
 fn two_members_share_a_board_an_inbox_and_a_memory() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let mut ann = Client::start(&world, &[], &["--name", "ann", "--role", "architect"]);
     let mut bob = Client::start(&world, &[], &[]);
     assert!(bob.refused("poll_messages", &json!({})).contains("no crew member is registered for this shell"));
@@ -114,7 +117,7 @@ fn two_members_share_a_board_an_inbox_and_a_memory() {
 
 #[test]
 fn who_waits_for_a_message_is_woken_by_it() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let mut ann = Client::start(&world, &[], &["--name", "ann"]);
     let none = ann.call("wait_for_message", &json!({ "timeout": 0 }));
     assert_eq!(none["messages"], json!([]));
@@ -122,7 +125,7 @@ fn who_waits_for_a_message_is_woken_by_it() {
         "tools/call",
         &json!({ "name": "wait_for_message", "arguments": { "timeout": 600, "from": "ada" } }),
     );
-    world.run(["msg", "send", "ann", "hello"]).exits(0);
+    world.regatta(["msg", "send", "ann", "hello"]).exited(0);
     let woken = ann.read();
     assert_eq!(names(&woken["result"]["structuredContent"]["messages"], "text"), ["hello"], "{woken}");
 
@@ -137,7 +140,7 @@ fn who_waits_for_a_message_is_woken_by_it() {
 
 #[test]
 fn work_is_ordered_and_looked_at() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let mut client = Client::start(&world, &[], &[]);
     let ordered = client.call("enqueue", &json!({ "prompt": "Write it", "id": "first", "title": "One" }));
     assert_eq!(ordered["tasks"][0]["id"], "first");
@@ -173,8 +176,8 @@ fn work_is_ordered_and_looked_at() {
 
 #[test]
 fn tasks_transcripts_and_context_can_be_read_and_prompts_be_picked() {
-    let world = World::after_plan();
-    world.run(["ctx", "set", "a key", "known"]).exits(0);
+    let world = World::after_plan(REGATTA);
+    world.regatta(["ctx", "set", "a key", "known"]).exited(0);
     let mut client = Client::start(&world, &[], &[]);
     let listed = client.request("resources/list", &json!({}));
     let uris = names(&listed["result"]["resources"], "uri");
@@ -223,9 +226,9 @@ fn lines(calls: &[(&str, Value)]) -> String {
 
 #[test]
 fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
-    let world = World::new();
-    world.run(["ctx", "set", "style", "plain"]).exits(0);
-    let said = world.outside().join("said");
+    let world = World::new(REGATTA);
+    world.regatta(["ctx", "set", "style", "plain"]).exited(0);
+    let said = world.outside("said");
     let calls = [
         ("progress", json!({ "label": "half-way", "phase": "code" })),
         ("heartbeat", json!({ "status": "still at it" })),
@@ -245,7 +248,7 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
          exec 3>&-; wait; rm in; echo \"$REGATTA_TOKEN $REGATTA_STORE\" >{0}.token\n---\n",
         said.display()
     );
-    world.run_plan(&plan).exits(0);
+    world.run_plan(&plan).exited(0);
     let answers: Vec<Value> = std::fs::read_to_string(&said)
         .expect("it was written")
         .lines()
@@ -273,11 +276,11 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
     for (n, part) in expected.into_iter().enumerate() {
         assert!(text(n).contains(part), "{part} in {}", text(n));
     }
-    let events = world.run(["events", "--json", "--task", "talker"]).exits(0).json_lines();
+    let events = world.regatta(["events", "--json", "--task", "talker"]).exited(0).json_lines();
     let labels: Vec<&Value> =
         events.iter().filter(|event| event["kind"] == "progressed").map(|event| &event["label"]).collect();
     assert_eq!(labels, ["half-way", "still at it"]);
-    let status = world.run(["status", "talker", "--json"]).exits(0).json();
+    let status = world.regatta(["status", "talker", "--json"]).exited(0).json();
     assert_eq!(status["attempts"][0]["summary"], "Mostly there", "{status:#}");
     assert_eq!(status["attempts"][0]["verdict"], "warn");
 
@@ -305,13 +308,13 @@ fn an_agent_s_server_reports_for_its_attempt_and_does_nothing_else() {
 
 #[test]
 fn half_an_attempt_is_no_person() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for variables in [&[("REGATTA_TASK", "a")][..], &[("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1")]] {
-        let ran = world.run_with(variables, ["mcp", "--json"]).exits(2).error();
+        let ran = world.regatta_with(variables, ["mcp", "--json"]).exited(2).error();
         assert!(ran["error"].as_str().is_some_and(|why| why.contains("some are set")), "{ran}");
     }
     let whole = [("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "1"), ("REGATTA_TOKEN", "t")];
     for args in [&["mcp", "--name", "ann"][..], &["mcp", "--http", "0"]] {
-        world.run_with(&whole, args).exits(2);
+        world.regatta_with(&whole, args).exited(2);
     }
 }

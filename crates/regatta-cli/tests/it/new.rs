@@ -1,40 +1,42 @@
 //! `regatta new`.
 
-use crate::world::World;
+use regatta_testkit::world::World;
+
+use crate::REGATTA;
 
 #[test]
 fn what_is_made_validates_whatever_the_agent() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for (id, agent) in [("prose", "claude"), ("script", "sh"), ("pretend", "sim")] {
-        let made = world.run(["new", id, "--agent", agent, "--title", "Say 'hi'\n---\nid: x"]).exits(0);
-        assert!(made.out.starts_with(&format!("made tasks/{id}.md\n")), "{}", made.out);
+        let made = world.regatta(["new", id, "--agent", agent, "--title", "Say 'hi'\n---\nid: x"]).exited(0);
+        assert!(made.stdout.starts_with(&format!("made tasks/{id}.md\n")), "{}", made.stdout);
         let plan = format!("{id}-plan");
-        world.run(["new", &plan, "--plan", "--agent", agent]).exits(0);
+        world.regatta(["new", &plan, "--plan", "--agent", agent]).exited(0);
         for file in [format!("tasks/{id}.md"), format!("plans/{plan}.md")] {
-            world.run(["validate", &file]).exits(0);
+            world.regatta(["validate", &file]).exited(0);
         }
     }
-    let tasks = world.run(["validate", "--json", "plans/prose-plan.md"]).exits(0).json();
+    let tasks = world.regatta(["validate", "--json", "plans/prose-plan.md"]).exited(0).json();
     assert_eq!(tasks["tasks"], serde_json::json!(["first", "second"]));
     for file in ["tasks/script.md", "tasks/pretend.md", "plans/pretend-plan.md"] {
-        world.run(["run", "--no-dashboard", file]).exits(0);
+        world.regatta(["run", "--no-dashboard", file]).exited(0);
     }
 }
 
 #[test]
 fn ids_that_look_like_something_else_stay_ids() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for id in ["123", "true", "1e5", "null", "PRD-010", "_x", "0x1f", "no"] {
         let path =
-            world.run(["parcel", "new", id, "--agent", "sim", "--json"]).exits(0).json()["path"].clone();
-        let tasks = world.run(["validate", "--json", path.as_str().unwrap()]).exits(0).json();
+            world.regatta(["parcel", "new", id, "--agent", "sim", "--json"]).exited(0).json()["path"].clone();
+        let tasks = world.regatta(["validate", "--json", path.as_str().unwrap()]).exited(0).json();
         assert_eq!(tasks["tasks"], serde_json::json!([id]));
     }
 }
 
 #[test]
 fn bad_ids_unknown_agents_and_what_is_there_are_refused() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for (id, why) in [
         ("../x", "must begin with"),
         ("a/b", "contains '/'"),
@@ -42,16 +44,20 @@ fn bad_ids_unknown_agents_and_what_is_there_are_refused() {
         ("x.lock", "'.lock'"),
         ("a b", "contains ' '"),
     ] {
-        let ran = world.run(["new", "--json", id]).exits(2);
-        assert!(ran.error()["error"].as_str().unwrap().contains(why), "{id:?}: {}", ran.err);
+        let ran = world.regatta(["new", "--json", id]).exited(2);
+        assert!(ran.error()["error"].as_str().unwrap().contains(why), "{id:?}: {}", ran.stderr);
     }
-    world.run(["new", "--", "--help"]).exits(2);
-    let unknown = world.run(["new", "x", "--agent", "gpt"]).exits(2);
-    assert!(unknown.err.contains("gpt"), "{}", unknown.err);
+    world.regatta(["new", "--", "--help"]).exited(2);
+    let unknown = world.regatta(["new", "x", "--agent", "gpt"]).exited(2);
+    assert!(unknown.stderr.contains("gpt"), "{}", unknown.stderr);
     assert!(!world.root().join("tasks").exists());
-    world.run(["new", "x"]).exits(0);
-    let before = world.snapshot();
-    let again = world.run(["new", "x", "--json"]).exits(6);
-    assert!(again.error()["error"].as_str().unwrap().contains("tasks/x.md already exists"), "{}", again.err);
-    assert_eq!(world.snapshot(), before);
+    world.regatta(["new", "x"]).exited(0);
+    let before = world.repo().snapshot();
+    let again = world.regatta(["new", "x", "--json"]).exited(6);
+    assert!(
+        again.error()["error"].as_str().unwrap().contains("tasks/x.md already exists"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(world.repo().snapshot(), before);
 }

@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
 
 /// One shell, in which a member lives: lines go in, and the output of each comes out.
 struct Terminal {
@@ -14,17 +15,17 @@ struct Terminal {
 
 impl Terminal {
     fn open(world: &World) -> Self {
-        let bin = world.outside().join("bin");
+        let bin = world.outside("bin");
         std::fs::create_dir_all(&bin).expect("a directory can be made");
         let link = bin.join("claude-orchestrator");
         if !link.exists() {
             std::os::unix::fs::symlink(crate::REGATTA, &link).expect("a link can be made");
         }
-        let found = world.env().into_iter().find(|(name, _)| name == "PATH");
+        let found = world.variables().into_iter().find(|(name, _)| name == "PATH");
         let path = found.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
         let path = format!("{}:{path}", bin.display());
         let mut command = Command::new("sh");
-        command.current_dir(world.root()).env_clear().envs(world.env()).env("PATH", path);
+        command.current_dir(world.root()).env_clear().envs(world.variables()).env("PATH", path);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -65,7 +66,7 @@ impl Drop for Terminal {
 
 #[test]
 fn the_example_session_works_word_for_word() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let (mut tom, mut jerry, mut bob) =
         (Terminal::open(&world), Terminal::open(&world), Terminal::open(&world));
     let ready = tom.types("claude-orchestrator setup --leader --name Tom");
@@ -166,14 +167,14 @@ const CLAUDE: &str = "echo \"args: $*\"; echo \"dir: $PWD\"; echo \"as: $REGATTA
 
 #[test]
 fn a_worker_with_a_directory_hands_every_message_to_claude_there_and_keeps_what_it_prints() {
-    let world = World::new();
-    let bin = world.outside().join("bin");
+    let world = World::new(REGATTA);
+    let bin = world.outside("bin");
     regatta_testkit::repo::script(&bin.join("claude"), CLAUDE);
     let other = bin.join("my-claude");
     regatta_testkit::repo::script(&other, CLAUDE);
     let mut boss = Terminal::open(&world);
     boss.types("regatta() { claude-orchestrator \"$@\"; }; claude-orchestrator register --name Boss");
-    let cache = world.outside().join("cache");
+    let cache = world.outside("cache");
     let dir = world.root().join("sub");
     std::fs::create_dir_all(&dir).unwrap();
     let own = world.root().join(".regatta/crew/Jerry");
@@ -197,35 +198,36 @@ fn a_worker_with_a_directory_hands_every_message_to_claude_there_and_keeps_what_
         assert_eq!(log.lines().take(3).collect::<Vec<_>>(), expected);
         assert!(log.contains("look at PR 42"), "{log}");
     }
-    let refused = world.run(["register", "--name", "Al", "--work-dir", ".", "--command", "no-such-program"]);
-    assert!(refused.exits(3).err.contains("no-such-program"));
-    world.run(["register", "--name", "Al", "--cache-dir", "x"]).exits(2);
+    let refused =
+        world.regatta(["register", "--name", "Al", "--work-dir", ".", "--command", "no-such-program"]);
+    assert!(refused.exited(3).stderr.contains("no-such-program"));
+    world.regatta(["register", "--name", "Al", "--cache-dir", "x"]).exited(2);
 }
 
 #[test]
 fn whoever_is_called_leader_leads_until_it_ends() {
-    let world = World::new();
-    let mut leader = world.start(["leader", "--name", "Tom"]);
-    let first = leader.line().unwrap();
+    let world = World::new(REGATTA);
+    let mut leader = world.begin(["leader", "--name", "Tom"]);
+    let first = leader.next_line().unwrap();
     assert!(first.contains("Tom") && first.contains("leader"), "{first}");
-    assert_eq!(world.run(["crew", "leader", "--json"]).exits(0).json()["leader"]["name"], "Tom");
-    let second = world.run(["leader", "--name", "Jerry"]).exits(6);
-    assert!(second.err.contains("Tom"), "{second:?}");
-    leader.interrupt();
+    assert_eq!(world.regatta(["crew", "leader", "--json"]).exited(0).json()["leader"]["name"], "Tom");
+    let second = world.regatta(["leader", "--name", "Jerry"]).exited(6);
+    assert!(second.stderr.contains("Tom"), "{second:?}");
+    leader.signal("INT");
     leader.rest();
-    assert!(world.run(["crew", "leader", "--json"]).exits(0).json()["leader"].is_null());
+    assert!(world.regatta(["crew", "leader", "--json"]).exited(0).json()["leader"].is_null());
 }
 
 #[test]
 fn its_other_flags_are_accepted_for_what_they_mean() {
-    let world = World::new();
-    let ran = world.run(["-z", "127.0.0.1:2181", "list-instances"]).exits(0);
-    assert!(ran.err.contains("no ZooKeeper") && ran.json().as_array().is_some(), "{ran:?}");
-    let home = world.outside().join("home");
-    let ran = world.run(["setup", "--global", "--dry-run"]).exits(0);
-    assert!(ran.out.contains(home.to_str().unwrap()) || ran.out.contains("~"), "{ran:?}");
+    let world = World::new(REGATTA);
+    let ran = world.regatta(["-z", "127.0.0.1:2181", "list-instances"]).exited(0);
+    assert!(ran.stderr.contains("no ZooKeeper") && ran.json().as_array().is_some(), "{ran:?}");
+    let home = world.outside("home");
+    let ran = world.regatta(["setup", "--global", "--dry-run"]).exited(0);
+    assert!(ran.stdout.contains(home.to_str().unwrap()) || ran.stdout.contains("~"), "{ran:?}");
     assert_eq!(
-        world.run(["status"]).exits(0).out.lines().next().unwrap().split(':').next(),
+        world.regatta(["status"]).exited(0).stdout.lines().next().unwrap().split(':').next(),
         Some("the store answers")
     );
 }

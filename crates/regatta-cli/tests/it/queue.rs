@@ -1,8 +1,9 @@
 //! `regatta enqueue`, `add`, `requeue`, `retry`, `park`, `unpark` and `reclaim`.
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::{Value, json};
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 mod add;
 mod changes;
@@ -10,12 +11,12 @@ mod sequences;
 
 /// A repository with task files and nothing in the queue.
 fn world() -> World {
-    let world = World::new();
-    world.write(
+    let world = World::new(REGATTA);
+    world.repo().write(
         "tasks/schema.md",
         "---\nid: schema\nagent: sh\nauto_land: true\n---\n# The schema\necho s > s.txt\n",
     );
-    world.write(
+    world.repo().write(
         "parcels/oauth.md",
         "---\nid: oauth\npriority: 5\ndeps: [schema]\nmax_attempts: 2\nagent: sh\nchecks: [\"false\"]\n---\n# OAuth\ntrue\n",
     );
@@ -23,11 +24,11 @@ fn world() -> World {
 }
 
 fn state(world: &World, id: &str) -> String {
-    world.run(["status", id, "--json"]).exits(0).json()["state"].as_str().unwrap().to_owned()
+    world.regatta(["status", id, "--json"]).exited(0).json()["state"].as_str().unwrap().to_owned()
 }
 
 fn n_events(world: &World) -> usize {
-    world.run(["events", "--json"]).exits(0).json_lines().len()
+    world.regatta(["events", "--json"]).exited(0).json_lines().len()
 }
 
 /// The task's specification as stored.
@@ -44,12 +45,12 @@ fn spec(world: &World, id: &str) -> regatta_core::spec::TaskSpec {
 #[test]
 fn tasks_are_enqueued_by_id_from_tasks_and_parcels_and_say_who_takes_them() {
     let world = world();
-    let ran = world.run(["enqueue", "schema"]).exits(0);
+    let ran = world.regatta(["enqueue", "schema"]).exited(0);
     assert_eq!(
-        ran.out,
+        ran.stdout,
         "enqueued schema  pending  lands when it passes\nno daemon is running; start one with `regatta daemon start`\n"
     );
-    let json = world.run(["enqueue", "oauth", "--json"]).exits(0).json();
+    let json = world.regatta(["enqueue", "oauth", "--json"]).exited(0).json();
     assert_eq!(json["daemon"], Value::Null);
     assert_eq!(json["tasks"][0]["id"], "oauth");
     assert_eq!(json["tasks"][0]["waiting_on"], json!(["schema"]));
@@ -58,66 +59,67 @@ fn tasks_are_enqueued_by_id_from_tasks_and_parcels_and_say_who_takes_them() {
     assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.land), (5, 2, 1, false));
     assert!(spec(&world, "schema").land, "its own auto_land says so");
     assert_eq!(
-        world.run(["list", "--status", "pending", "--json"]).exits(0).json().as_array().unwrap().len(),
+        world.regatta(["list", "--status", "pending", "--json"]).exited(0).json().as_array().unwrap().len(),
         2
     );
-    assert_eq!(world.run(["summary", "--json"]).exits(0).json()["counts"]["pending"], 2);
+    assert_eq!(world.regatta(["summary", "--json"]).exited(0).json()["counts"]["pending"], 2);
 }
 
 #[test]
 fn flags_override_the_file() {
     let world = world();
-    world.run(["enqueue", "schema"]).exits(0);
+    world.regatta(["enqueue", "schema"]).exited(0);
     world
-        .run(["enqueue", "oauth", "--deps", "", "--priority", "-7", "--max-attempts", "9", "--no-verify"])
-        .exits(0);
+        .regatta(["enqueue", "oauth", "--deps", "", "--priority", "-7", "--max-attempts", "9", "--no-verify"])
+        .exited(0);
     let oauth = spec(&world, "oauth");
     assert_eq!((oauth.priority, oauth.max_attempts, oauth.checks.len(), oauth.deps.len()), (-7, 9, 0, 0));
-    let several = world.run(["enqueue", "tasks", "parcels", "--deps", "schema", "--json"]).exits(2).error();
+    let several =
+        world.regatta(["enqueue", "tasks", "parcels", "--deps", "schema", "--json"]).exited(2).error();
     assert!(several["error"].as_str().unwrap().contains("one task"), "{several}");
 }
 
 #[test]
 fn land_auto_of_the_configuration_lands_what_comes_through_the_queue() {
     let world = world();
-    world.commit_file("regatta.yaml", "version: 1\nland: { auto: true }\n", "settings");
-    world.run(["enqueue", "tasks/", "parcels/"]).exits(0);
+    world.repo().commit_file("regatta.yaml", "version: 1\nland: { auto: true }\n", "settings");
+    world.regatta(["enqueue", "tasks/", "parcels/"]).exited(0);
     assert!(spec(&world, "oauth").land && spec(&world, "schema").land);
 }
 
 #[test]
 fn a_directory_is_its_task_files_and_a_plan_is_found_by_its_name() {
     let world = world();
-    world.write("tasks/README.md", "# About these tasks\n");
-    world.write("tasks/notes.txt", "not a task\n");
-    world.write("plans/pair.md", "---\nregatta: 1\ntasks:\n  - { id: one, agent: sh, prompt: \"true\" }\n  - { id: two, agent: sh, deps: [one, schema], prompt: \"true\" }\n---\n");
-    let out = world.run(["enqueue", "-q", "tasks", "tasks/schema.md"]).exits(0).out;
+    world.repo().write("tasks/README.md", "# About these tasks\n");
+    world.repo().write("tasks/notes.txt", "not a task\n");
+    world.repo().write("plans/pair.md", "---\nregatta: 1\ntasks:\n  - { id: one, agent: sh, prompt: \"true\" }\n  - { id: two, agent: sh, deps: [one, schema], prompt: \"true\" }\n---\n");
+    let out = world.regatta(["enqueue", "-q", "tasks", "tasks/schema.md"]).exited(0).stdout;
     assert_eq!(out, "enqueued schema  pending  lands when it passes\n", "each file once");
-    let out = world.run(["enqueue", "-q", "pair"]).exits(0).out;
+    let out = world.regatta(["enqueue", "-q", "pair"]).exited(0).stdout;
     assert_eq!(out.lines().count(), 2, "{out}");
     assert_eq!(state(&world, "two"), "pending");
     std::fs::create_dir(world.root().join("empty")).unwrap();
-    world.run(["enqueue", "empty"]).exits(4);
+    world.regatta(["enqueue", "empty"]).exited(4);
 }
 
 #[test]
 fn what_is_there_already_is_refused_with_its_state_and_can_be_replaced() {
     let world = world();
-    world.run(["enqueue", "schema"]).exits(0);
+    world.regatta(["enqueue", "schema"]).exited(0);
     let before = n_events(&world);
     for args in [&["enqueue", "schema"][..], &["enqueue", "parcels", "tasks"]] {
-        let error = world.run(args.iter().chain(&["--json"])).exits(6).error();
+        let error = world.regatta(args.iter().chain(&["--json"])).exited(6).error();
         assert!(error["error"].as_str().unwrap().contains("schema (pending) already exists"), "{error}");
         assert!(error["hint"].as_str().unwrap().contains("regatta enqueue --replace schema"), "{error}");
     }
-    world.run(["cancel", "schema"]).exits(0);
-    let error = world.run(["enqueue", "SCHEMA", "--json"]);
-    assert!([4, 6].contains(&error.code), "{}", error.err);
-    let error = world.run(["enqueue", "schema", "--json"]).exits(6).error();
+    world.regatta(["cancel", "schema"]).exited(0);
+    let error = world.regatta(["enqueue", "SCHEMA", "--json"]);
+    assert!([4, 6].contains(&error.code), "{}", error.stderr);
+    let error = world.regatta(["enqueue", "schema", "--json"]).exited(6).error();
     assert!(error["error"].as_str().unwrap().contains("(cancelled)"), "{error}");
     assert_eq!(n_events(&world), before + 1, "only the cancelling was done");
-    world.write("tasks/schema.md", "---\nid: schema\nagent: sh\n---\n# Another schema\ntrue\n");
-    world.run(["enqueue", "--replace", "schema"]).exits(0);
+    world.repo().write("tasks/schema.md", "---\nid: schema\nagent: sh\n---\n# Another schema\ntrue\n");
+    world.regatta(["enqueue", "--replace", "schema"]).exited(0);
     assert_eq!(state(&world, "schema"), "pending");
     assert_eq!(spec(&world, "schema").title, "Another schema");
 }
@@ -137,33 +139,33 @@ fn a_plan_with_one_mistake_changes_nothing() {
     ];
     for (line, why) in bad {
         let path = world.plan_file(&format!("{head}{line}---\n"));
-        let ran = world.run(["enqueue".as_ref(), "--json".as_ref(), path.as_os_str()]).exits(2);
-        assert!(ran.err.contains(why), "{why}: {}", ran.err);
-        assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]), "{why}");
+        let ran = world.regatta(["enqueue".as_ref(), "--json".as_ref(), path.as_os_str()]).exited(2);
+        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
+        assert_eq!(world.regatta(["list", "--json"]).exited(0).json(), json!([]), "{why}");
     }
     // Mistakes that only the store can find also stop all of it.
-    world.run(["enqueue", "schema"]).exits(0);
+    world.regatta(["enqueue", "schema"]).exited(0);
     let path = world.plan_file(&format!("{head}  - {{ id: schema, agent: sh, prompt: x }}\n---\n"));
-    world.run(["enqueue".as_ref(), path.as_os_str()]).exits(6);
-    world.run(["status", "good"]).exits(4);
-    world.run(["enqueue", "oauth", "--deps", "nobody"]).exits(2);
-    world.run(["enqueue", "oauth", "--deps", "oauth"]).exits(2);
-    world.run(["enqueue", "oauth", "--deps", "../x"]).exits(2);
-    world.run(["status", "oauth"]).exits(4);
+    world.regatta(["enqueue".as_ref(), path.as_os_str()]).exited(6);
+    world.regatta(["status", "good"]).exited(4);
+    world.regatta(["enqueue", "oauth", "--deps", "nobody"]).exited(2);
+    world.regatta(["enqueue", "oauth", "--deps", "oauth"]).exited(2);
+    world.regatta(["enqueue", "oauth", "--deps", "../x"]).exited(2);
+    world.regatta(["status", "oauth"]).exited(4);
 }
 
 #[test]
 fn names_that_mean_no_file_are_not_found_and_an_id_must_be_the_files_own() {
     let world = world();
     for name in ["nobody", "tasks/nobody.md", "../x.md"] {
-        let error = world.run(["enqueue", name, "--json"]).exits(4).error();
+        let error = world.regatta(["enqueue", name, "--json"]).exited(4).error();
         assert!(error["hint"].as_str().unwrap().contains("regatta new"), "{error}");
     }
-    world.write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
-    let error = world.run(["enqueue", "alias", "--json"]).exits(2).error();
+    world.repo().write("tasks/alias.md", "---\nid: other\nagent: sh\n---\ntrue\n");
+    let error = world.regatta(["enqueue", "alias", "--json"]).exited(2).error();
     assert!(error["error"].as_str().unwrap().contains("contains no task alias"), "{error}");
     assert!(!world.root().join(".regatta/regatta.db").exists(), "nothing was made");
-    world.run(["enqueue", "tasks/alias.md"]).exits(0);
+    world.regatta(["enqueue", "tasks/alias.md"]).exited(0);
 }
 
 #[test]
@@ -171,22 +173,22 @@ fn a_group_that_the_daemon_would_limit_otherwise_is_told() {
     let world = world();
     let plan = "---\nregatta: 1\nconcurrency_limits: { db: 3 }\ntasks:\n  - { id: a, agent: sh, concurrency_group: db, prompt: x }\n---\n";
     let path = world.plan_file(plan);
-    let ran = world.run(["enqueue".as_ref(), path.as_os_str()]).exits(0);
-    assert!(ran.err.contains("the daemon allows 1"), "{}", ran.err);
+    let ran = world.regatta(["enqueue".as_ref(), path.as_os_str()]).exited(0);
+    assert!(ran.stderr.contains("the daemon allows 1"), "{}", ran.stderr);
 }
 
 #[test]
 fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
-    let alive = world.run(["reclaim", "--json"]).exits(0).json();
+    let alive = world.regatta(["reclaim", "--json"]).exited(0).json();
     assert_eq!(alive, json!({ "reclaimed": [], "left": [] }), "a live run is not touched");
     run.kill();
-    let left = world.run(["reclaim", "--json"]).exits(0).json();
+    let left = world.regatta(["reclaim", "--json"]).exited(0).json();
     assert_eq!(left["reclaimed"], json!([]));
     assert_eq!(left["left"][0]["tasks"], json!(["waiter"]));
     assert!(left["left"][0]["why"].as_str().unwrap().contains("alive"), "{left}");
@@ -195,38 +197,38 @@ fn tasks_of_a_dead_process_are_reclaimed_only_when_no_agent_is_left() {
     // Its shim leaves a record when all its processes are gone.
     let record = world.root().join(".regatta/runs/waiter/1/exit.json");
     regatta_testkit::daemon::until("its shim has told how it ended", || record.exists().then_some(()));
-    let out = world.run(["reclaim"]).exits(0).out;
+    let out = world.regatta(["reclaim"]).exited(0).stdout;
     assert!(out.contains("its work was not judged yet") && out.contains("regatta daemon"), "{out}");
-    let taken = world.run(["reclaim", "--all", "--json"]).exits(0).json();
+    let taken = world.regatta(["reclaim", "--all", "--json"]).exited(0).json();
     assert_eq!(taken["reclaimed"][0]["tasks"], json!(["waiter"]));
     assert_eq!(state(&world, "waiter"), "pending");
-    assert_eq!(world.run(["status", "waiter", "--json"]).exits(0).json()["charged"], 0);
+    assert_eq!(world.regatta(["status", "waiter", "--json"]).exited(0).json()["charged"], 0);
     // The run is over: the daemon gets the task, with its lane as it is.
-    world.run(["requeue", "waiter"]).exits(0);
-    assert!(world.outside().join("repo.lanes/waiter/waiter.txt").exists());
+    world.regatta(["requeue", "waiter"]).exited(0);
+    assert!(world.outside("repo.lanes/waiter/waiter.txt").exists());
 }
 
 #[test]
 fn a_daemon_that_is_there_is_named_and_takes_what_comes() {
     let world = world();
-    let daemon = world.start(["daemon"]);
-    let mut events = world.start(["events", "-f", "--json"]);
+    let daemon = world.begin(["daemon"]);
+    let mut events = world.begin(["events", "-f", "--json"]);
     regatta_testkit::daemon::until("the daemon is there", || {
-        (world.run(["daemon", "status"]).code == 0).then_some(())
+        (world.regatta(["daemon", "status"]).code == 0).then_some(())
     });
-    let json = world.run(["enqueue", "schema", "--json"]).exits(0).json();
+    let json = world.regatta(["enqueue", "schema", "--json"]).exited(0).json();
     assert!(json["daemon"]["pid"].is_u64(), "{json}");
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "claimed");
-    let out = world.run(["enqueue", "oauth", "--no-verify"]).exits(0).out;
+    let out = world.regatta(["enqueue", "oauth", "--no-verify"]).exited(0).stdout;
     assert!(out.contains("`daemon` (process"), "{out}");
-    let out = world.run(["wait", "schema", "oauth"]).exits(0).out;
+    let out = world.regatta(["wait", "schema", "oauth"]).exited(0).stdout;
     assert!(
         out.contains("EXITED task=schema state=landed") && out.contains("EXITED task=oauth state=done"),
         "{out}"
     );
-    let out = world.run(["requeue", "oauth"]).exits(0).out;
+    let out = world.regatta(["requeue", "oauth"]).exited(0).stdout;
     assert!(out.starts_with("oauth is pending again") && out.contains("will take it"), "{out}");
-    world.run(["wait", "oauth", "--timeout", "60"]).exits(0);
-    world.run(["daemon", "stop"]).exits(0);
+    world.regatta(["wait", "oauth", "--timeout", "60"]).exited(0);
+    world.regatta(["daemon", "stop"]).exited(0);
     daemon.rest();
 }

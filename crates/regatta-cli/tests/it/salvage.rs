@@ -1,6 +1,8 @@
 //! `regatta salvage`.
 
-use crate::world::World;
+use regatta_testkit::world::World;
+
+use crate::REGATTA;
 
 const FAILS: &str = "---
 regatta: 1
@@ -12,22 +14,22 @@ tasks:
 
 #[test]
 fn what_a_failed_attempt_left_is_listed_shown_and_brought_back() {
-    let world = World::new();
-    assert_eq!(world.run(["salvage", "list", "--json"]).exits(0).json(), serde_json::json!([]));
-    world.run_plan(FAILS).exits(1);
-    let none = world.run(["salvage", "show", "fine", "--json"]).exits(4).error();
+    let world = World::new(REGATTA);
+    assert_eq!(world.regatta(["salvage", "list", "--json"]).exited(0).json(), serde_json::json!([]));
+    world.run_plan(FAILS).exited(1);
+    let none = world.regatta(["salvage", "show", "fine", "--json"]).exited(4).error();
     assert!(none["hint"].as_str().unwrap().contains("regatta diff fine"), "{none}");
-    let list = world.run(["salvage", "list", "--json"]).exits(0).json();
+    let list = world.regatta(["salvage", "list", "--json"]).exited(0).json();
     assert_eq!((&list[0]["task"], &list[0]["number"]), (&"bad".into(), &1.into()), "{list}");
-    let status = world.run(["status", "bad"]).exits(0).out;
+    let status = world.regatta(["status", "bad"]).exited(0).stdout;
     assert!(status.contains("salvage   refs/regatta/salvage/bad/1"), "{status}");
-    let patch = world.run(["salvage", "show", "bad"]).exits(0).out;
+    let patch = world.regatta(["salvage", "show", "bad"]).exited(0).stdout;
     assert!(patch.contains("+++ b/w.txt") && patch.contains("+w"), "{patch}");
-    let restored = world.run(["salvage", "restore", "bad", "--json"]).exits(0).json();
+    let restored = world.regatta(["salvage", "restore", "bad", "--json"]).exited(0).json();
     assert_eq!(restored["branch"], "regatta/bad-salvage-1");
-    assert_eq!(world.git(["show", "regatta/bad-salvage-1:w.txt"]), "w");
-    world.run(["salvage", "restore", "bad"]).exits(0);
-    world.git(["branch", "-f", "regatta/bad-salvage-1", "main"]);
-    world.run(["salvage", "restore", "bad"]).exits(6);
-    world.run(["salvage", "show", "bad", "--number", "9"]).exits(4);
+    assert_eq!(world.repo().git(["show", "regatta/bad-salvage-1:w.txt"]), "w");
+    world.regatta(["salvage", "restore", "bad"]).exited(0);
+    world.repo().git(["branch", "-f", "regatta/bad-salvage-1", "main"]);
+    world.regatta(["salvage", "restore", "bad"]).exited(6);
+    world.regatta(["salvage", "show", "bad", "--number", "9"]).exited(4);
 }

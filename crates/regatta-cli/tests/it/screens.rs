@@ -1,6 +1,6 @@
 //! What screens and short answers say: true at the moment they are read, and no wider than the terminal.
 
-use regatta_testkit::world::{World, task};
+use regatta_testkit::world::{World, let_go, task};
 use serde_json::Value;
 
 use crate::REGATTA;
@@ -8,7 +8,7 @@ use crate::top::Pane;
 
 #[test]
 fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
-    let world = crate::world::World::new();
+    let world = World::new(REGATTA);
     let tasks: String = (0..40)
         .map(|n| {
             format!(
@@ -26,9 +26,9 @@ fn the_live_picture_of_a_run_leaves_nothing_in_the_history_of_the_terminal() {
 
 /// The whole screen without what differs from run to run: times, hashes, the world's directory. Lines that the terminal
 /// cut are joined again.
-fn masked(world: &crate::world::World, pane: &Pane<'_>) -> String {
+fn masked(world: &World, pane: &Pane<'_>) -> String {
     let screen = pane.tmux(["capture-pane", "-p", "-J"]);
-    let screen = screen.replace(&world.outside().display().to_string(), "DIR");
+    let screen = screen.replace(&world.repo().outside().display().to_string(), "DIR");
     let is_hash = |word: &str| (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit());
     let is_time = |word: &str| word.strip_suffix('s').is_some_and(|seconds| seconds.parse::<f64>().is_ok());
     let mask = |word: &str| match word.trim_end_matches(',') {
@@ -49,8 +49,8 @@ fn masked(world: &crate::world::World, pane: &Pane<'_>) -> String {
 
 #[test]
 fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
-    let world = crate::world::World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let plan = world.plan_file(&format!(
         "---\nregatta: 1\nname: screen\ndefaults: {{ agent: sh, max_attempts: 1 }}\ntasks:\n\
          \x20 - id: broken\n    title: Break something\n    prompt: exit 3\n\
@@ -68,7 +68,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ○ next   pending                         waits for waiter
     – never  skipped                         skipped: broken did not succeed
     ");
-    crate::world::let_go(&fifo);
+    let_go(&fifo);
     pane.ended(1);
     insta::assert_snapshot!(masked(&world, &pane), @r"
     screen → main · 4 of 4 settled · 0 running · TIME
@@ -92,8 +92,8 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
 
 #[test]
 fn the_demo_in_a_terminal_shows_what_it_promises() {
-    let world = crate::world::World::new();
-    let kept = world.outside().join("demo");
+    let world = World::new(REGATTA);
+    let kept = world.outside("demo");
     let pane = Pane::of(&world, (110, 70), "", &format!("demo --keep {}", kept.display()));
     pane.until(|screen| screen.contains(" of 10 settled"));
     pane.ended(0);
@@ -209,13 +209,13 @@ fn a_car_under_test_and_the_checkout_of_its_gate_are_shown_as_that() {
 
 #[test]
 fn following_the_log_of_a_task_that_nobody_starts_says_so() {
-    let world = crate::world::World::new();
+    let world = World::new(REGATTA);
     let plan =
         world.plan_file("---\nregatta: 1\ntasks:\n  - id: a\n    agent: sh\n    prompt: echo a\n---\n");
-    world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0);
+    world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0);
     let pane = Pane::of(&world, (100, 20), "", "logs -f a");
     pane.until(|screen| screen.contains("a is pending") && screen.contains("no daemon"));
-    world.run(["cancel", "a"]).exits(0);
+    world.regatta(["cancel", "a"]).exited(0);
     pane.until(|screen| screen.contains("a: cancelled") && screen.contains("ended 0"));
 }
 
@@ -234,7 +234,7 @@ fn answers_about_a_daemon_and_about_plans_that_are_not_there_are_true() {
 
 #[test]
 fn the_list_fits_a_terminal_of_80_columns() {
-    let world = crate::world::World::new();
+    let world = World::new(REGATTA);
     let plan = world.plan_file(
         "---\nregatta: 1\ntasks:\n\
          - { id: a-task-with-a-name-that-is-longer-than-a-third, agent: sh, prompt: echo a }\n\
@@ -242,16 +242,16 @@ fn the_list_fits_a_terminal_of_80_columns() {
          - { id: c, agent: sh, title: \"Waits, 日本語\", deps: [b], prompt: echo c }\n\
          - { id: d, agent: sh, prompt: echo d }\n---\n",
     );
-    world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0);
+    world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0);
     world
-        .run([
+        .regatta([
             "park",
             "b",
             "--why",
             "the shop is closed until the plumber has been there, and that takes a while",
         ])
-        .exits(0);
-    world.run(["cancel", "d"]).exits(0);
+        .exited(0);
+    world.regatta(["cancel", "d"]).exited(0);
     // Hours ago, so that a slow machine shows the same.
     let db = rusqlite::Connection::open(world.root().join(".regatta/regatta.db")).unwrap();
     db.execute("update task set updated_at = updated_at - 9000000", []).unwrap();

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
 
 fn done(ran: &Value) -> Vec<(&str, &str)> {
     let files = ran["files"].as_array().expect("a list").iter();
@@ -33,14 +34,14 @@ fn files_of(dir: &Path) -> Vec<PathBuf> {
 fn what_it_writes_it_writes_once_and_takes_away_again() {
     for agent in ["claude", "codex"] {
         for flags in [&[][..], &["--user"]] {
-            let world = World::new();
+            let world = World::new(REGATTA);
             let setup = |more: &[&str]| {
                 let args = ["setup", agent, "--json"];
-                world.run(args.iter().chain(flags).chain(more)).exits(0).json()
+                world.regatta(args.iter().chain(flags).chain(more)).exited(0).json()
             };
-            let before = world.git(["status", "--porcelain"]);
+            let before = world.repo().git(["status", "--porcelain"]);
             assert!(all(&setup(&["--dry-run"]), "written"));
-            assert_eq!(world.git(["status", "--porcelain"]), before);
+            assert_eq!(world.repo().git(["status", "--porcelain"]), before);
             let first = setup(&[]);
             assert!(all(&first, "written"), "{first:#}");
             for (path, _) in done(&first) {
@@ -54,24 +55,24 @@ fn what_it_writes_it_writes_once_and_takes_away_again() {
             for (path, _) in done(&first) {
                 assert!(!Path::new(path).exists(), "{path}");
             }
-            assert_eq!(world.git(["status", "--porcelain"]), before);
+            assert_eq!(world.repo().git(["status", "--porcelain"]), before);
         }
     }
 }
 
 #[test]
 fn a_file_that_is_the_user_s_or_was_edited_is_left_alone() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let command = world.root().join(".claude/commands/regatta-run.md");
     fs::create_dir_all(command.parent().expect("it has one")).expect("it can be made");
     fs::write(&command, "mine\n").expect("it can be written");
     fs::write(world.root().join(".mcp.json"), "{\"mcpServers\": {\"docs\": {\"command\": \"docs-mcp\"}}}")
         .unwrap();
-    let ran = world.run(["setup", "claude"]).exits(6);
+    let ran = world.regatta(["setup", "claude"]).exited(6);
     assert!(
-        ran.err.contains("left alone .claude/commands/regatta-run.md: it was edited, or is yours"),
+        ran.stderr.contains("left alone .claude/commands/regatta-run.md: it was edited, or is yours"),
         "{}",
-        ran.err
+        ran.stderr
     );
     assert_eq!(fs::read_to_string(&command).unwrap(), "mine\n");
     let servers: Value =
@@ -82,8 +83,8 @@ fn a_file_that_is_the_user_s_or_was_edited_is_left_alone() {
     let skill = world.root().join(".claude/skills/regatta/SKILL.md");
     let edited = fs::read_to_string(&skill).unwrap().replace("Regatta", "regatta");
     fs::write(&skill, &edited).unwrap();
-    world.run(["setup", "claude"]).exits(6);
-    world.run(["setup", "claude", "--remove"]).exits(6);
+    world.regatta(["setup", "claude"]).exited(6);
+    world.regatta(["setup", "claude", "--remove"]).exited(6);
     assert_eq!(fs::read_to_string(&skill).unwrap(), edited);
     assert_eq!(fs::read_to_string(&command).unwrap(), "mine\n");
     let left = files_of(&world.root().join(".claude"));
@@ -94,14 +95,14 @@ fn a_file_that_is_the_user_s_or_was_edited_is_left_alone() {
 
 #[test]
 fn an_older_file_of_ours_is_replaced() {
-    let world = World::new();
-    world.run(["setup", "claude"]).exits(0);
+    let world = World::new(REGATTA);
+    world.regatta(["setup", "claude"]).exited(0);
     let path = world.root().join(".claude/commands/regatta-report.md");
     let current = fs::read_to_string(&path).unwrap();
     // Another version of Regatta wrote another text, with a matching mark.
     let other = world.root().join(".claude/commands/regatta-review.md");
     fs::copy(&other, &path).unwrap();
-    let ran = world.run(["setup", "claude", "--json"]).exits(0).json();
+    let ran = world.regatta(["setup", "claude", "--json"]).exited(0).json();
     let words: Vec<&str> =
         done(&ran).into_iter().map(|(_, word)| word).filter(|word| *word != "current").collect();
     assert_eq!(words, ["replaced"]);
@@ -110,8 +111,8 @@ fn an_older_file_of_ours_is_replaced() {
 
 #[test]
 fn what_the_skill_teaches_is_there() {
-    let world = World::new();
-    world.run(["setup", "claude"]).exits(0);
+    let world = World::new(REGATTA);
+    world.regatta(["setup", "claude"]).exited(0);
     let texts: String = files_of(&world.root().join(".claude"))
         .iter()
         .map(|path| fs::read_to_string(path).expect("a text"))
@@ -119,14 +120,14 @@ fn what_the_skill_teaches_is_there() {
     let plan =
         texts.split("```markdown\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let plan = world.plan_file(plan);
-    world.run(["validate".as_ref(), plan.as_os_str()]).exits(0);
+    world.regatta(["validate".as_ref(), plan.as_os_str()]).exited(0);
     let mut named = 0;
     for line in texts.split(['`', '\n']).filter(|line| line.starts_with("regatta ")) {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let is_word = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
         let args: Vec<&str> = words.iter().take_while(is_word).copied().take(2).collect();
         let flags = words.iter().filter(|word| word.starts_with("--"));
-        let help = world.run(args.iter().chain(&["--help"])).exits(0).out;
+        let help = world.regatta(args.iter().chain(&["--help"])).exited(0).stdout;
         for flag in flags {
             assert!(help.contains(flag), "`{line}` names {flag}");
         }

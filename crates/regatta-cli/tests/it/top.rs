@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use regatta_testkit::daemon::{DEADLINE, is_alive, signal, until, within};
+use regatta_testkit::world::{World, let_go};
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
@@ -26,7 +27,7 @@ impl<'a> Pane<'a> {
     /// The same for any command.
     pub(crate) fn of(world: &'a World, size: (u16, u16), variables: &str, command: &str) -> Self {
         // Each has its own directory, because the server of the previous one may still be running.
-        let dir = world.outside().join(format!("top-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let dir = world.outside(&format!("top-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).unwrap();
         let pane = Self { world, dir };
         // The terminal's state before, our process id, and its state afterwards.
@@ -51,8 +52,8 @@ impl<'a> Pane<'a> {
     pub(crate) fn tmux<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
         let mut command = Command::new("tmux");
         command.arg("-u").arg("-S").arg(self.dir.join("tmux")).args(args).stdin(Stdio::null());
-        command.current_dir(self.world.root()).env_clear().envs(self.world.env());
-        command.env("TZ", "UTC").env("USER", "ada").env("TERM", "screen");
+        command.current_dir(self.world.root()).env_clear().envs(self.world.variables());
+        command.env("TERM", "screen");
         let output = command.output().expect("tmux can be started: scripts/test installs it");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -111,10 +112,10 @@ fn plan(world: &World, fifo: &std::path::Path) -> PathBuf {
 
 #[test]
 fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let path = plan(&world, &fifo);
-    let _run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
     let pane = Pane::start(&world, (80, 24), "", "");
     let text = pane.until(|text| text.contains("● waiter") && text.contains("\nhello from the lane"));
     assert!(text.contains("Waits for a word") && text.contains("○ other"), "{text}");
@@ -137,14 +138,14 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     pane.until(|text| text.contains("nothing was done"));
     pane.keys(&["C", "y"]);
     pane.until(|text| text.contains("– waiter") && text.contains("– other"));
-    assert_eq!(world.run(["status", "waiter", "--json"]).exits(0).json()["state"], "cancelled");
+    assert_eq!(world.regatta(["status", "waiter", "--json"]).exited(0).json()["state"], "cancelled");
     pane.keys(&["q"]);
     pane.ended(0);
 }
 
 #[test]
 fn the_terminal_is_given_back_when_it_is_ended_or_stopped() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let pane = Pane::start(&world, (80, 24), "", "");
     pane.until(|text| text.contains("no tasks yet"));
     let on = || pane.tmux(["display-message", "-p", "#{alternate_on}"]).trim() == "1";
@@ -161,7 +162,7 @@ fn the_terminal_is_given_back_when_it_is_ended_or_stopped() {
 
 #[test]
 fn the_terminal_is_given_back_after_a_defect() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (80, 24), "REGATTA_FAILPOINT=panic@top-drawn", "");
     let text = pane.until(|text| text.contains("ended "));
     assert!(text.contains("a test wanted this defect"), "its words are not swallowed: {text}");
@@ -170,7 +171,7 @@ fn the_terminal_is_given_back_after_a_defect() {
 
 #[test]
 fn a_defect_of_one_key_does_not_end_it() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (100, 24), "REGATTA_FAILPOINT=panic@top-change", "");
     pane.until(|text| text.contains("✕ broken"));
     pane.keys(&["n", "p"]);
@@ -183,7 +184,7 @@ fn a_defect_of_one_key_does_not_end_it() {
 
 #[test]
 fn it_goes_along_with_the_size_of_the_terminal() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (80, 24), "", "");
     pane.until(|text| text.contains("✓ good"));
     pane.tmux(["resize-window", "-x", "30", "-y", "6"]);
@@ -196,7 +197,7 @@ fn it_goes_along_with_the_size_of_the_terminal() {
 
 #[test]
 fn read_only_has_no_key_that_changes_anything() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (80, 24), "", "--read-only");
     pane.until(|text| text.contains("read-only") && text.contains("✕ broken"));
     pane.keys(&["t", "R", "y", "m", "?"]);
@@ -204,12 +205,12 @@ fn read_only_has_no_key_that_changes_anything() {
     assert!(!help.contains("requeue") && !help.contains("message:"), "{help}");
     pane.keys(&["Escape", "q"]);
     pane.ended(0);
-    assert_eq!(world.run(["status", "broken", "--json"]).exits(0).json()["state"], "failed");
+    assert_eq!(world.regatta(["status", "broken", "--json"]).exited(0).json()["state"], "failed");
 }
 
 #[test]
 fn a_refusal_says_what_the_command_says() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let pane = Pane::start(&world, (100, 24), "", "");
     pane.until(|text| text.contains("✕ broken"));
     // Its state does not allow parking.
@@ -223,7 +224,7 @@ fn a_refusal_says_what_the_command_says() {
 
 #[test]
 fn what_agents_print_is_never_obeyed() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let evil = r#"printf 'one \033]0;owned\007 \033[2J\033[31m two \302\233 three\n'; echo last"#;
     let plan = format!(
         "---\nregatta: 1\ntasks:\n  - id: evil\n    agent: sh\n    title: \"e\\e]2;owned\\avil\"\n    prompt: |\n      {evil}\n---\n"
@@ -239,7 +240,7 @@ fn what_agents_print_is_never_obeyed() {
 
 #[test]
 fn without_colour_there_is_none() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     for (variables, flags, colored) in [
         ("NO_COLOR=1", "", false),
         ("", "--color never", false),
@@ -261,28 +262,32 @@ fn without_colour_there_is_none() {
 
 #[test]
 fn where_nothing_can_be_drawn_a_sentence_says_so() {
-    let world = World::after_plan();
-    let refused = world.run(["top"]).exits(2);
-    assert!(refused.err.contains("needs a terminal") && refused.err.contains("--once"), "{}", refused.err);
-    let json = world.run(["top", "--json"]).exits(2).error();
+    let world = World::after_plan(REGATTA);
+    let refused = world.regatta(["top"]).exited(2);
+    assert!(
+        refused.stderr.contains("needs a terminal") && refused.stderr.contains("--once"),
+        "{}",
+        refused.stderr
+    );
+    let json = world.regatta(["top", "--json"]).exited(2).error();
     assert!(json["hint"].as_str().unwrap().contains("regatta list -w --json"), "{json}");
     let pane = Pane::start(&world, (100, 24), "TERM=dumb", "");
     pane.until(|text| text.contains("TERM=dumb") && text.contains("hint:") && text.contains("ended 2"));
     drop(pane);
-    world.run(["top", "--size", "80x24"]).exits(2);
-    world.run(["top", "--once", "--size", "80"]).exits(2);
+    world.regatta(["top", "--size", "80x24"]).exited(2);
+    world.regatta(["top", "--once", "--size", "80"]).exited(2);
 }
 
 #[test]
 fn one_picture_and_one_document() {
-    let world = World::after_plan();
-    let text = world.run(["top", "--once", "--size", "80x24"]).exits(0).out;
+    let world = World::after_plan(REGATTA);
+    let text = world.regatta(["top", "--once", "--size", "80x24"]).exited(0).stdout;
     assert_eq!(text.lines().count(), 24);
     for part in ["✓ good", "✕ broken", "– after", "reported block: The oven", "$0.25 today"] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(!text.contains('\x1b'));
-    let document = world.run(["leader", "--once", "--json"]).exits(0).json();
+    let document = world.regatta(["leader", "--once", "--json"]).exited(0).json();
     assert_eq!(document["counts"]["failed"], 1);
     assert_eq!(document["today"]["tokens_in"], 10);
     let tasks = document["tasks"].as_array().unwrap();
@@ -290,16 +295,16 @@ fn one_picture_and_one_document() {
     ids.sort_unstable();
     assert_eq!(ids, ["after", "broken", "good", "script"]);
     // Before there are any tasks the picture is empty.
-    let empty = World::new();
-    assert!(empty.run(["top", "--once"]).exits(0).out.contains("no tasks yet"));
+    let empty = World::new(REGATTA);
+    assert!(empty.regatta(["top", "--once"]).exited(0).stdout.contains("no tasks yet"));
 }
 
 #[test]
 fn what_it_says_is_seen_as_it_is_said() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let path = world.waiting_plan(&fifo);
-    let _run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
     let pane = Pane::start(&world, (80, 24), "", "");
     pane.until(|text| text.contains("\nhello"));
     pane.keys(&["l"]);
@@ -316,13 +321,13 @@ fn what_it_says_is_seen_as_it_is_said() {
 
 #[test]
 fn the_diff_of_a_live_agent_is_read_again() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let script = format!("echo one >x.txt; read go < {0}; echo two >>x.txt; read go < {0}", fifo.display());
     let path = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: waiter\n    agent: sh\n    prompt: |\n      {script}\n---\n"
     ));
-    let _run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
     let pane = Pane::start(&world, (80, 24), "", "");
     pane.until(|text| text.contains("waiter") && text.contains("running"));
     pane.keys(&["d"]);

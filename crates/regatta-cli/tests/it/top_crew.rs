@@ -1,12 +1,14 @@
 //! `regatta top` and the crew: messages that are written there, and tasks that members hold by hand.
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
+use crate::REGATTA;
+use crate::crew::Crew as _;
 use crate::top::Pane;
-use crate::world::World;
 
 fn said(world: &World, name: &str) -> Vec<String> {
-    let listed = world.run(["msg", "inbox", "--as", name, "--peek", "--json"]).exits(0).json();
+    let listed = world.regatta(["msg", "inbox", "--as", name, "--peek", "--json"]).exited(0).json();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let row = |message: &Value| format!("{}: {}", text(&message["from"]), text(&message["text"]));
     listed.as_array().unwrap().iter().map(row).collect()
@@ -14,11 +16,11 @@ fn said(world: &World, name: &str) -> Vec<String> {
 
 #[test]
 fn a_message_is_written_to_an_agent_and_to_a_member() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let _stands = [world.join("Jerry", "developer"), world.join("Tom", "architect")];
-    let fifo = world.fifo();
+    let fifo = world.fifo("go");
     let path = world.waiting_plan(&fifo);
-    let _run = world.start(["run", "--no-dashboard", path.to_str().unwrap()]);
+    let _run = world.begin(["run", "--no-dashboard", path.to_str().unwrap()]);
     let pane = Pane::start(&world, (100, 30), "", "");
     pane.until(|text| text.contains("▸● waiter") && text.contains("m msg"));
     pane.keys(&["m", "use the red key"]);
@@ -40,10 +42,10 @@ fn a_message_is_written_to_an_agent_and_to_a_member() {
     let text = pane.until(|text| text.contains("ada → Tom"));
     assert!(text.contains("ada → waiter · not read yet") && text.contains("use the red key"), "{text}");
     // New messages appear without a key, and so does that they were read.
-    world.run(["msg", "send", "Jerry", "\u{1b}[2Jhello\nthere", "--as", "Tom"]).exits(0);
+    world.regatta(["msg", "send", "Jerry", "\u{1b}[2Jhello\nthere", "--as", "Tom"]).exited(0);
     let text = pane.until(|text| text.contains("Tom → Jerry · not read yet"));
     assert!(text.contains("�[2Jhello\n  there"), "{text}");
-    world.run(["msg", "inbox", "--as", "Jerry"]).exits(0);
+    world.regatta(["msg", "inbox", "--as", "Jerry"]).exited(0);
     pane.until(|text| text.contains("Tom → Jerry\n"));
     pane.keys(&["q"]);
     pane.ended(0);
@@ -51,20 +53,20 @@ fn a_message_is_written_to_an_agent_and_to_a_member() {
 
 #[test]
 fn what_members_hold_by_hand_is_told_as_such() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let _stands = [world.join("Jerry", "developer"), world.join("Tom", "architect")];
-    world.run(["task", "push", "Implement login", "--role", "developer"]).exits(0);
-    world.run(["task", "push", "Draw it", "--assign", "Tom"]).exits(0);
+    world.regatta(["task", "push", "Implement login", "--role", "developer"]).exited(0);
+    world.regatta(["task", "push", "Draw it", "--assign", "Tom"]).exited(0);
     let pane = Pane::start(&world, (200, 50), "", "");
     pane.until(|text| {
         text.contains("for any developer: Implement login") && text.contains("for Tom: Draw it")
     });
     pane.keys(&["2"]);
     pane.until(|text| text.contains("○ TASK-001 →developer") && text.contains("○ TASK-002 →Tom"));
-    world.run(["task", "claim", "--as", "Jerry"]).exits(0);
+    world.regatta(["task", "claim", "--as", "Jerry"]).exited(0);
     pane.until(|text| text.contains("● TASK-001 @Jerry"));
     // A task that is added while we look.
-    world.run(["task", "push", "Anything"]).exits(0);
+    world.regatta(["task", "push", "Anything"]).exited(0);
     pane.until(|text| text.contains("○ TASK-003 →anybody"));
     let find = |id: &str| {
         pane.keys(&["Escape", "1", "/"]);
@@ -87,7 +89,7 @@ fn what_members_hold_by_hand_is_told_as_such() {
     pane.until(|text| text.contains("good is landed: no agent of it would read a message"));
     pane.keys(&["q"]);
     pane.ended(0);
-    let document = world.run(["top", "--once", "--json"]).exits(0).json();
+    let document = world.regatta(["top", "--once", "--json"]).exited(0).json();
     let tasks = document["tasks"].as_array().unwrap();
     let task = |id: &str| tasks.iter().find(|task| task["id"] == id).unwrap();
     assert_eq!(

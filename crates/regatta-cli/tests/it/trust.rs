@@ -1,13 +1,15 @@
 //! `regatta trust`: what it shows, and how it ends. The attacks that it prevents are in the attack suite.
 
-use crate::world::World;
+use regatta_testkit::world::World;
+
+use crate::REGATTA;
 
 #[test]
 fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
-    let world = World::new();
-    let shown = world.run(["trust"]).exits(0).out;
+    let world = World::new(REGATTA);
+    let shown = world.regatta(["trust"]).exited(0).stdout;
     assert!(shown.contains("nothing in this repository's settings runs a program"), "{shown}");
-    let document = world.run(["trust", "--json"]).exits(0).json();
+    let document = world.regatta(["trust", "--json"]).exited(0).json();
     assert_eq!(document["trusted"], true);
     assert_eq!(document["items"].as_array().map(Vec::len), Some(0));
     assert!(!world.root().join(".regatta").exists(), "looking made something");
@@ -15,50 +17,51 @@ fn a_repository_that_runs_nothing_has_nothing_to_agree_to() {
 
 #[test]
 fn old_and_new_values_are_shown_without_secrets() {
-    let world = World::new();
-    world.git(["remote", "add", "origin", "https://example.org/old.git"]);
-    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
-    world.git(["remote", "set-url", "origin", "https://example.org/new.git"]);
-    world.git(["config", "http.extraHeader", "AUTHORIZATION: basic c2VjcmV0c2VjcmV0"]);
-    let shown = world.run(["trust"]).exits(6).out;
+    let world = World::new(REGATTA);
+    world.repo().git(["remote", "add", "origin", "https://example.org/old.git"]);
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exited(0);
+    world.repo().git(["remote", "set-url", "origin", "https://example.org/new.git"]);
+    world.repo().git(["config", "http.extraHeader", "AUTHORIZATION: basic c2VjcmV0c2VjcmV0"]);
+    let shown = world.regatta(["trust"]).exited(6).stdout;
     assert!(shown.contains("https://example.org/old.git → https://example.org/new.git"), "{shown}");
     assert!(shown.contains("http.extraheader") && !shown.contains("c2VjcmV0"), "{shown}");
-    let document = world.run(["trust", "--json"]).exits(6).json();
+    let document = world.regatta(["trust", "--json"]).exited(6).json();
     assert_eq!(document["trusted"], false);
-    world.run(["trust", "--yes", "--quiet"]).exits(0);
-    world.run(["trust", "--show"]).exits(0);
-    let doctor = world.run(["doctor"]).out;
+    world.regatta(["trust", "--yes", "--quiet"]).exited(0);
+    world.regatta(["trust", "--show"]).exited(0);
+    let doctor = world.regatta(["doctor"]).stdout;
     assert!(doctor.contains("trusted by you"), "{doctor}");
 }
 
 #[test]
 fn the_record_is_the_users_own_and_nobody_elses() {
     use std::os::unix::fs::PermissionsExt;
-    let world = World::new();
-    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
-    let records = world.outside().join("home/.local/state/regatta");
+    let world = World::new(REGATTA);
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exited(0);
+    let records = world.outside("home/.local/state/regatta");
     let mode = std::fs::metadata(&records).expect("it was made").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     let variables = [("HOME", "")];
-    let told = world.run_with(&variables, ["trust", "--yes"]).exits(3);
-    assert!(told.err.contains("XDG_STATE_HOME"), "{}", told.err);
+    let told = world.regatta_with(&variables, ["trust", "--yes"]).exited(3);
+    assert!(told.stderr.contains("XDG_STATE_HOME"), "{}", told.stderr);
 }
 
 #[test]
 fn without_a_home_every_look_names_the_next_step() {
-    let world = World::new();
-    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exits(0);
+    let world = World::new(REGATTA);
+    world.run_plan("---\nregatta: 1\ntasks: [{ id: a, agent: sh, prompt: \"true\" }]\n---\n").exited(0);
     for look in [&["list"][..], &["status", "a"], &["summary"], &["events"], &["logs", "a"], &["cost"]] {
-        let told = world.run_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], look.iter().copied()).exits(3);
+        let told =
+            world.regatta_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], look.iter().copied()).exited(3);
         insta::allow_duplicates! {
-            insta::assert_snapshot!(told.err, @r"
+            insta::assert_snapshot!(told.stderr, @r"
             error: neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it
             hint: set HOME to your home directory, or XDG_STATE_HOME to where your Regatta keeps its records
             ");
         }
     }
     // What needs no record works, and the doctor reports the home directory, not the store.
-    let doctor = world.run_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], ["doctor"]).out;
+    let doctor = world.regatta_with(&[("HOME", ""), ("XDG_STATE_HOME", "")], ["doctor"]).stdout;
     let store: Vec<&str> = doctor.lines().skip_while(|line| !line.contains(" store ")).take(2).collect();
     insta::assert_snapshot!(store.join("\n"), @r"
     ✕ store         neither HOME nor XDG_STATE_HOME names a directory, so Regatta cannot look up what you trust, or record it

@@ -1,24 +1,25 @@
 //! `regatta wait`.
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::{Value, json};
 
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 #[test]
 fn it_blocks_until_the_end_and_tells_tools_and_words_on_the_way() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let plan = world.plan_file(
         "---\nregatta: 1\nname: p\ntasks:\n  - id: talker\n    agent: sim\n    prompt: |\n      say hello there\n      tool Write a.txt\n      write a.txt a\\n\n      report pass Done\n---\n",
     );
-    world.run(["enqueue".as_ref(), plan.as_os_str()]).exits(0);
-    let mut all = world.start(["wait", "talker", "--granularity", "all"]);
-    let mut tools = world.start(["wait", "talk", "--granularity", "tool", "--json"]);
-    let mut end = world.start(["wait", "--all"]);
-    assert_eq!(all.line().as_deref(), Some("WATCHING task=talker pid=- granularity=all"));
-    assert_eq!(end.line().as_deref(), Some("WATCHING task=talker pid=- granularity=exit"));
-    let first: Value = serde_json::from_str(&tools.line().unwrap()).unwrap();
+    world.regatta(["enqueue".as_ref(), plan.as_os_str()]).exited(0);
+    let mut all = world.begin(["wait", "talker", "--granularity", "all"]);
+    let mut tools = world.begin(["wait", "talk", "--granularity", "tool", "--json"]);
+    let mut end = world.begin(["wait", "--all"]);
+    assert_eq!(all.next_line().as_deref(), Some("WATCHING task=talker pid=- granularity=all"));
+    assert_eq!(end.next_line().as_deref(), Some("WATCHING task=talker pid=- granularity=exit"));
+    let first: Value = serde_json::from_str(&tools.next_line().unwrap()).unwrap();
     assert_eq!(first, json!({ "event": "watching", "task": "talker", "state": "pending", "pid": null }));
-    world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
+    world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
     let (lines, code) = all.rest();
     assert_eq!(code, 0);
     let tool = lines.iter().position(|line| line.starts_with("TOOL task=talker tool=Write")).expect("a tool");
@@ -38,13 +39,13 @@ fn it_blocks_until_the_end_and_tells_tools_and_words_on_the_way() {
 
 #[test]
 fn an_agent_that_is_under_way_is_told_from_its_beginning_and_each_attempt_once() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
-    let mut wait = world.start(["wait", "waiter", "--granularity", "all"]);
+    let mut wait = world.begin(["wait", "waiter", "--granularity", "all"]);
     wait.until(|line| line == "LOG task=waiter: hello");
     let_go(&fifo);
     let (lines, code) = wait.rest();
@@ -54,15 +55,15 @@ fn an_agent_that_is_under_way_is_told_from_its_beginning_and_each_attempt_once()
     );
     assert_eq!(run.rest().1, 0);
     // What is over is not printed again.
-    let again = world.run(["wait", "waiter", "--granularity", "all"]).exits(0).out;
+    let again = world.regatta(["wait", "waiter", "--granularity", "all"]).exited(0).stdout;
     assert_eq!(again, "WATCHING task=waiter pid=- granularity=all\nEXITED task=waiter state=landed\n");
 }
 
 #[test]
 fn how_it_ended_is_the_exit_code() {
-    let world = World::after_plan();
-    assert_eq!(world.run(["wait", "good", "script"]).exits(0).out.lines().count(), 4);
-    let out = world.run(["wait", "good", "broken", "after"]).exits(1).out;
+    let world = World::after_plan(REGATTA);
+    assert_eq!(world.regatta(["wait", "good", "script"]).exited(0).stdout.lines().count(), 4);
+    let out = world.regatta(["wait", "good", "broken", "after"]).exited(1).stdout;
     for line in [
         "EXITED task=good state=landed",
         "EXITED task=broken state=failed",
@@ -70,23 +71,23 @@ fn how_it_ended_is_the_exit_code() {
     ] {
         assert!(out.lines().any(|found| found == line), "{out}");
     }
-    world.run(["cancel", "after"]).exits(0);
-    world.run(["wait", "after"]).exits(1);
-    let ran = world.run(["wait", "nobody"]).exits(4);
-    assert_eq!(ran.out, "ERROR task=nobody reason=not_found\n");
-    let ran = world.run(["wait", "nobody", "--json"]).exits(4);
+    world.regatta(["cancel", "after"]).exited(0);
+    world.regatta(["wait", "after"]).exited(1);
+    let ran = world.regatta(["wait", "nobody"]).exited(4);
+    assert_eq!(ran.stdout, "ERROR task=nobody reason=not_found\n");
+    let ran = world.regatta(["wait", "nobody", "--json"]).exited(4);
     assert_eq!((&ran.json()["event"], &ran.error()["code"]), (&json!("error"), &json!(4)));
-    world.run(["wait", "good", "--timeout", "soon"]).exits(2);
-    world.run(["wait"]).exits(2);
+    world.regatta(["wait", "good", "--timeout", "soon"]).exited(2);
+    world.regatta(["wait"]).exited(2);
 }
 
 #[test]
 fn the_time_runs_out() {
-    let world = World::new();
-    world.run(["add", "x", "--id", "slow"]).exits(0);
-    let ran = world.run(["wait", "slow", "--timeout", "0.2"]).exits(5);
-    assert_eq!(ran.out, "WATCHING task=slow pid=- granularity=exit\nTIMEOUT task=slow\n");
-    assert!(ran.err.contains("regatta daemon"), "{}", ran.err);
-    let last = world.run(["wait", "slow", "--timeout", "200ms", "--json"]).exits(5).json_lines().pop();
+    let world = World::new(REGATTA);
+    world.regatta(["add", "x", "--id", "slow"]).exited(0);
+    let ran = world.regatta(["wait", "slow", "--timeout", "0.2"]).exited(5);
+    assert_eq!(ran.stdout, "WATCHING task=slow pid=- granularity=exit\nTIMEOUT task=slow\n");
+    assert!(ran.stderr.contains("regatta daemon"), "{}", ran.stderr);
+    let last = world.regatta(["wait", "slow", "--timeout", "200ms", "--json"]).exited(5).json_lines().pop();
     assert_eq!(last, Some(json!({ "event": "timeout", "tasks": ["slow"] })));
 }

@@ -3,9 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use regatta_testkit::world::World;
 use serde_json::{Value, json};
-
-use crate::world::World;
 
 /// A running server, and the other end of its streams.
 pub(super) struct Client {

@@ -2,22 +2,23 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
+use regatta_testkit::world::{Running, World};
 use serde_json::{Value, json};
 
 use super::client::greeting;
-use crate::world::World;
+use crate::REGATTA;
 
 /// A server on some port, and its token.
 struct Served {
     port: u16,
     token: String,
-    _running: crate::world::Running,
+    _running: Running,
 }
 
 fn serve(world: &World) -> Served {
-    let mut running = world.start(["mcp", "--http", "0", "--json"]);
+    let mut running = world.begin(["mcp", "--http", "0", "--json"]);
     let told: Value =
-        serde_json::from_str(&running.line().expect("it tells where it is")).expect("an object");
+        serde_json::from_str(&running.next_line().expect("it tells where it is")).expect("an object");
     let url = told["url"].as_str().expect("a url");
     let port = url.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.strip_suffix("/mcp"));
     let port = port.expect("on the loopback").parse().expect("a port");
@@ -52,7 +53,7 @@ impl Served {
 
 #[test]
 fn nobody_is_let_in_without_the_token_nor_from_another_site() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let served = serve(&world);
     let bearer = format!("Bearer {}", served.token);
     let short = format!("Bearer {}", &served.token[1..]);
@@ -72,7 +73,7 @@ fn nobody_is_let_in_without_the_token_nor_from_another_site() {
 
 #[test]
 fn a_session_over_http_remembers_who_registered() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let served = serve(&world);
     let bearer = format!("Bearer {}", served.token);
     let known = ("Authorization", bearer.as_str());
@@ -88,23 +89,23 @@ fn a_session_over_http_remembers_who_registered() {
     };
     assert!(call("register_instance", json!({ "name": "ann" })).contains("ann is in the crew"));
     assert!(call("set_context", json!({ "key": "k", "value": "v" })).contains("\"by\":\"ann\""));
-    let crew = world.run(["crew", "list", "--json"]).exits(0).json();
+    let crew = world.regatta(["crew", "list", "--json"]).exited(0).json();
     assert_eq!((&crew[0]["name"], &crew[0]["by"]), (&json!("ann"), &json!("heartbeats")));
 }
 
 #[test]
 fn a_door_that_would_stand_open_is_not_opened() {
-    let world = World::new();
-    let ran = world.run(["mcp", "--http", "0.0.0.0:0", "--json"]).exits(2).error();
+    let world = World::new(REGATTA);
+    let ran = world.regatta(["mcp", "--http", "0.0.0.0:0", "--json"]).exited(2).error();
     assert!(ran["hint"].as_str().is_some_and(|hint| hint.contains("--host")), "{ran}");
-    world.run(["mcp", "--http", "example.org:80"]).exits(2);
-    let file = world.outside().join("token");
+    world.regatta(["mcp", "--http", "example.org:80"]).exited(2);
+    let file = world.outside("token");
     std::fs::write(&file, "0123456789abcdef0123").expect("it can be written");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
     let file = file.to_str().expect("a path");
-    let ran = world.run(["mcp", "--http", "0", "--token-file", file, "--json"]).exits(6).error();
+    let ran = world.regatta(["mcp", "--http", "0", "--token-file", file, "--json"]).exited(6).error();
     assert!(ran["hint"].as_str().is_some_and(|hint| hint.contains("chmod 600")), "{ran}");
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).expect("it is ours");
     std::fs::write(file, "short\n").expect("it can be written");
-    world.run(["mcp", "--http", "0", "--token-file", file]).exits(2);
+    world.regatta(["mcp", "--http", "0", "--token-file", file]).exited(2);
 }

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use regatta_testkit::world::World;
 use serde_json::json;
 
 use super::{n_events, spec, world};
-use crate::world::World;
+use crate::REGATTA;
 
 #[test]
 fn a_prompt_is_enough_and_names_are_given_in_order() {
-    let world = World::new();
-    let out = world.run(["add", "Mend the flaky test\n\nIt fails on Mondays.", "--agent", "sh"]).exits(0).out;
+    let world = World::new(REGATTA);
+    let out = world
+        .regatta(["add", "Mend the flaky test\n\nIt fails on Mondays.", "--agent", "sh"])
+        .exited(0)
+        .stdout;
     assert!(out.starts_with("enqueued GEN-001  pending  stays on regatta/GEN-001\n"), "{out}");
     let args =
         ["add", "again", "--deps", "GEN-001", "--priority", "4", "--title", "T: \"x\"", "--model", "opus"];
-    world.run(args.iter().chain(&["--land"])).exits(0);
+    world.regatta(args.iter().chain(&["--land"])).exited(0);
     let first = spec(&world, "GEN-001");
     assert_eq!((first.title.as_str(), first.land), ("Mend the flaky test", false));
     assert!(first.prompt.ends_with("on Mondays."), "{}", first.prompt);
@@ -22,15 +26,15 @@ fn a_prompt_is_enough_and_names_are_given_in_order() {
     assert_eq!((second.title.as_str(), second.priority, second.land), ("T: \"x\"", 4, true));
     assert_eq!(second.model.as_deref(), Some("opus"));
     assert_eq!(second.deps, [first.id]);
-    let json = world.run(["add", "named", "--id", "my-own", "--json"]).exits(0).json();
+    let json = world.regatta(["add", "named", "--id", "my-own", "--json"]).exited(0).json();
     assert_eq!(json["tasks"][0]["id"], "my-own");
-    let taken = world.run(["add", "named", "--id", "MY-own", "--json"]).exits(6).error();
+    let taken = world.regatta(["add", "named", "--id", "MY-own", "--json"]).exited(6).error();
     assert!(taken["error"].as_str().unwrap().contains("my-own (pending) already exists"), "{taken}");
 }
 
 #[test]
 fn what_cannot_be_a_task_is_refused_and_nothing_is_made() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     for args in [
         &["add"][..],
         &["add", "  "],
@@ -40,20 +44,20 @@ fn what_cannot_be_a_task_is_refused_and_nothing_is_made() {
         &["add", "x", "--prd", "ten"],
         &["add", "x", "--id", "a", "--prd", "1"],
     ] {
-        world.run(args.iter().chain(&["--json"])).exits(2).error();
+        world.regatta(args.iter().chain(&["--json"])).exited(2).error();
     }
-    assert_eq!(world.run(["list", "--json"]).exits(0).json(), json!([]));
+    assert_eq!(world.regatta(["list", "--json"]).exited(0).json(), json!([]));
 }
 
 #[test]
 fn eight_at_once_get_eight_names() {
-    let world = World::new();
-    world.run(["add", "the first"]).exits(0);
+    let world = World::new(REGATTA);
+    world.regatta(["add", "the first"]).exited(0);
     let ids: BTreeSet<String> = std::thread::scope(|scope| {
         let add = |n: usize| {
             let world = &world;
             scope.spawn(move || {
-                let ran = world.run(["add", &format!("number {n}"), "--json"]).exits(0);
+                let ran = world.regatta(["add", &format!("number {n}"), "--json"]).exited(0);
                 ran.json()["tasks"][0]["id"].as_str().unwrap().to_owned()
             })
         };
@@ -67,25 +71,25 @@ fn eight_at_once_get_eight_names() {
 
 #[test]
 fn a_name_whose_branch_is_there_is_not_given_again() {
-    let world = World::new();
-    world.git(["branch", "regatta/GEN-001"]);
-    let json = world.run(["add", "x", "--json"]).exits(0).json();
+    let world = World::new(REGATTA);
+    world.repo().git(["branch", "regatta/GEN-001"]);
+    let json = world.regatta(["add", "x", "--json"]).exited(0).json();
     assert_eq!(json["tasks"][0]["id"], "GEN-002");
 }
 
 #[test]
 fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
     let world = world();
-    world.write("docs/prd/PRD-009-base.md", "# The base\n");
-    world.write(
+    world.repo().write("docs/prd/PRD-009-base.md", "# The base\n");
+    world.repo().write(
         "docs/prd/PRD-010-login.md",
         "# Log in\n\n**Depends on:** PRD-009, PRD-001\n\nPeople log in.\n",
     );
-    world.write("docs/prd/PRD-0101-other.md", "# Another\n");
-    world.write("node_modules/x/PRD-010-copy.md", "# A copy\n");
-    world.run(["add", "--prd", "9"]).exits(0);
-    let ran = world.run(["add", "--prd", "010", "Mind the tests."]).exits(0);
-    assert!(ran.err.contains("PRD-001, which is not a task here"), "{}", ran.err);
+    world.repo().write("docs/prd/PRD-0101-other.md", "# Another\n");
+    world.repo().write("node_modules/x/PRD-010-copy.md", "# A copy\n");
+    world.regatta(["add", "--prd", "9"]).exited(0);
+    let ran = world.regatta(["add", "--prd", "010", "Mind the tests."]).exited(0);
+    assert!(ran.stderr.contains("PRD-001, which is not a task here"), "{}", ran.stderr);
     let login = spec(&world, "PRD-010");
     assert_eq!(login.title, "Log in");
     assert_eq!(login.deps.iter().map(|dep| dep.as_str()).collect::<Vec<_>>(), ["PRD-009"]);
@@ -93,21 +97,21 @@ fn a_requirement_document_gives_name_title_prompt_and_dependencies() {
         assert!(login.prompt.contains(part), "{part}: {}", login.prompt);
     }
     // If claude has its own command for it, claude is given that; others get the document.
-    world.write(".claude/commands/implement-prd.md", "Implement $ARGUMENTS\n");
-    world.write("docs/prd/PRD-011-logout.md", "# Log out\n\nDepends on: PRD-010\n\nPeople log out.\n");
-    world.write("docs/prd/PRD-012-more.md", "# More\n\nMore of it.\n");
-    world.run(["add", "--prd", "11"]).exits(0);
+    world.repo().write(".claude/commands/implement-prd.md", "Implement $ARGUMENTS\n");
+    world.repo().write("docs/prd/PRD-011-logout.md", "# Log out\n\nDepends on: PRD-010\n\nPeople log out.\n");
+    world.repo().write("docs/prd/PRD-012-more.md", "# More\n\nMore of it.\n");
+    world.regatta(["add", "--prd", "11"]).exited(0);
     let logout = spec(&world, "PRD-011");
     assert_eq!((logout.prompt.trim(), logout.title.as_str()), ("/implement-prd PRD-011", "Log out"));
     assert_eq!(logout.deps, [spec(&world, "PRD-010").id]);
-    world.run(["add", "--prd", "12", "--agent", "sh"]).exits(0);
+    world.regatta(["add", "--prd", "12", "--agent", "sh"]).exited(0);
     assert!(spec(&world, "PRD-012").prompt.contains("More of it."));
-    world.run(["add", "--prd", "10"]).exits(6);
-    let none = world.run(["add", "--prd", "77", "--json"]).exits(4).error();
+    world.regatta(["add", "--prd", "10"]).exited(6);
+    let none = world.regatta(["add", "--prd", "77", "--json"]).exited(4).error();
     assert!(none["error"].as_str().unwrap().contains("PRD-77"), "{none}");
-    world.write("more/PRD-077-a.md", "# A\n");
-    world.write("more/PRD-077-b.md", "# B\n");
-    let several = world.run(["add", "--prd", "PRD-077", "--json"]).exits(2).error();
+    world.repo().write("more/PRD-077-a.md", "# A\n");
+    world.repo().write("more/PRD-077-b.md", "# B\n");
+    let several = world.regatta(["add", "--prd", "PRD-077", "--json"]).exited(2).error();
     assert!(
         several["error"].as_str().unwrap().contains("more/PRD-077-a.md or more/PRD-077-b.md"),
         "{several}"

@@ -1,53 +1,54 @@
 //! What operators do to tasks that no process holds.
 
+use regatta_testkit::world::{World, let_go};
 use serde_json::{Value, json};
 
 use super::{n_events, state, world};
-use crate::world::{World, let_go};
+use crate::REGATTA;
 
 /// After a run in which `flaky` failed with work in its lane, and `after` was skipped because of it.
 fn failed() -> (World, std::path::PathBuf) {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let plan = world.plan_file(
         "---\nregatta: 1\ndefaults: { agent: sh, max_attempts: 1 }\ntasks:\n  - id: flaky\n    prompt: |\n      echo work >> work.txt; [ \"$REGATTA_ATTEMPT\" -gt 1 ]\n  - { id: after, deps: [flaky], prompt: \"cat work.txt\" }\n---\n",
     );
-    world.run(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exits(1);
+    world.regatta(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exited(1);
     (world, plan)
 }
 
 #[test]
 fn requeue_starts_over_with_a_fresh_lane_and_says_where_the_old_work_is() {
     let (world, plan) = failed();
-    let out = world.run(["requeue", "flaky"]).exits(0).out;
+    let out = world.regatta(["requeue", "flaky"]).exited(0).stdout;
     let saved = "refs/regatta/salvage/flaky/1";
     assert!(
         out.starts_with(&format!("flaky is pending again; what was in its lane is in {saved}\n")),
         "{out}"
     );
-    assert_eq!(world.git(["show", &format!("{saved}:work.txt")]), "work");
-    assert!(!world.outside().join("repo.lanes/flaky").exists());
+    assert_eq!(world.repo().git(["show", &format!("{saved}:work.txt")]), "work");
+    assert!(!world.outside("repo.lanes/flaky").exists());
     // Its run is over, so it is the daemon's now, together with the tasks that waited for it.
     assert_eq!((state(&world, "flaky"), state(&world, "after")), ("pending".into(), "pending".into()));
-    let events = world.run(["events", "--json"]).exits(0).json_lines();
+    let events = world.regatta(["events", "--json"]).exited(0).json_lines();
     let moved = |id: &str| events.iter().any(|event| event["task"] == id && event["queue"] == "main");
     assert!(moved("flaky") && moved("after"));
     assert!(events.iter().any(|event| event["kind"] == "salvaged" && event["task"] == "flaky"));
-    assert_eq!(world.run(["status", "flaky", "--json"]).exits(0).json()["charged"], 0);
-    world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
-    assert_eq!(world.git(["show", "main:work.txt"]), "work", "one line: it started over");
+    assert_eq!(world.regatta(["status", "flaky", "--json"]).exited(0).json()["charged"], 0);
+    world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
+    assert_eq!(world.repo().git(["show", "main:work.txt"]), "work", "one line: it started over");
 }
 
 #[test]
 fn retry_goes_on_in_the_lane() {
     let (world, plan) = failed();
-    let json = world.run(["retry", "fla", "--json"]).exits(0).json();
+    let json = world.regatta(["retry", "fla", "--json"]).exited(0).json();
     assert_eq!((&json["tasks"][0]["id"], &json["tasks"][0]["state"]), (&json!("flaky"), &json!("pending")));
     assert_eq!(json["tasks"][0].get("salvaged"), None);
-    assert!(world.outside().join("repo.lanes/flaky/work.txt").exists());
-    world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
-    assert_eq!(world.git(["show", "main:work.txt"]), "work\nwork", "two lines: it went on");
+    assert!(world.outside("repo.lanes/flaky/work.txt").exists());
+    world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
+    assert_eq!(world.repo().git(["show", "main:work.txt"]), "work\nwork", "two lines: it went on");
     for id in ["flaky", "after"] {
-        let error = world.run(["retry", id, "--json"]).exits(6).error();
+        let error = world.regatta(["retry", id, "--json"]).exited(6).error();
         assert!(error["hint"].as_str().unwrap().contains(&format!("regatta requeue {id}")), "{error}");
     }
 }
@@ -57,71 +58,81 @@ fn a_skipped_task_comes_back_with_what_it_depends_on_and_not_before() {
     let (world, _) = failed();
     let before = n_events(&world);
     for command in ["requeue", "retry"] {
-        let error = world.run([command, "after", "--json"]).exits(6).error();
+        let error = world.regatta([command, "after", "--json"]).exited(6).error();
         assert!(error["error"].as_str().unwrap().contains("depends on flaky, which is failed"), "{error}");
     }
     assert_eq!(n_events(&world), before, "what is refused leaves no trace");
-    let json = world.run(["requeue", "--all", "--json"]).exits(0).json();
+    let json = world.regatta(["requeue", "--all", "--json"]).exited(0).json();
     let ids: Vec<&str> =
         json["tasks"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["flaky", "after"]);
-    let nothing = world.run(["requeue", "--all"]).exits(0);
-    assert!(nothing.err.contains("nothing to do"), "{}", nothing.err);
+    let nothing = world.regatta(["requeue", "--all"]).exited(0);
+    assert!(nothing.stderr.contains("nothing to do"), "{}", nothing.stderr);
 }
 
 #[test]
 fn what_has_landed_can_be_done_over() {
-    let world = World::after_plan();
-    world.run(["requeue", "good"]).exits(0);
+    let world = World::after_plan(REGATTA);
+    world.regatta(["requeue", "good"]).exited(0);
     assert_eq!(state(&world, "good"), "pending");
-    let error = world.run(["requeue", "good", "--json"]).exits(6).error();
+    let error = world.regatta(["requeue", "good", "--json"]).exited(6).error();
     assert!(error["error"].as_str().unwrap().contains("good is pending"), "{error}");
-    world.run(["requeue", "nobody"]).exits(4);
-    world.run(["requeue"]).exits(2);
+    world.regatta(["requeue", "nobody"]).exited(4);
+    world.regatta(["requeue"]).exited(2);
 }
 
 #[test]
 fn one_refusal_holds_up_no_other_and_unknown_ids_hold_up_all() {
-    let world = World::after_plan();
+    let world = World::after_plan(REGATTA);
     let before = n_events(&world);
-    world.run(["requeue", "broken", "nobody"]).exits(4);
+    world.regatta(["requeue", "broken", "nobody"]).exited(4);
     assert_eq!(n_events(&world), before);
-    let ran = world.run(["retry", "good", "broken", "--json"]).exits(6);
+    let ran = world.regatta(["retry", "good", "broken", "--json"]).exited(6);
     assert_eq!(ran.json()["tasks"][0]["id"], "broken");
-    assert!(ran.error()["error"].as_str().unwrap().contains("1 of 2 refused: good is landed"), "{}", ran.err);
+    assert!(
+        ran.error()["error"].as_str().unwrap().contains("1 of 2 refused: good is landed"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
 fn parked_tasks_wait_for_a_time_or_for_a_word() {
     let world = world();
-    world.run(["enqueue", "schema"]).exits(0);
+    world.regatta(["enqueue", "schema"]).exited(0);
     let json = world
-        .run(["park", "schema", "--until", "2h", "--why", "the database moves", "--json"])
-        .exits(0)
+        .regatta(["park", "schema", "--until", "2h", "--why", "the database moves", "--json"])
+        .exited(0)
         .json();
     assert_eq!(
         (&json["tasks"][0]["state"], &json["tasks"][0]["reason"]),
         (&json!("parked"), &json!("operator: the database moves"))
     );
-    let out = world.run(["park", "schema"]).exits(0).out;
+    let out = world.regatta(["park", "schema"]).exited(0).stdout;
     assert_eq!(out, "schema is parked until `regatta unpark schema`\n");
-    let next = world.run(["status", "schema", "--json"]).exits(0).json()["next"].clone();
+    let next = world.regatta(["status", "schema", "--json"]).exited(0).json()["next"].clone();
     assert!(next.as_str().unwrap().contains("regatta unpark schema"), "{next}");
-    assert_eq!(world.run(["unpark", "schema", "--json"]).exits(0).json()["tasks"][0]["state"], "pending");
-    let error = world.run(["unpark", "schema", "--json"]).exits(6).error();
+    assert_eq!(
+        world.regatta(["unpark", "schema", "--json"]).exited(0).json()["tasks"][0]["state"],
+        "pending"
+    );
+    let error = world.regatta(["unpark", "schema", "--json"]).exited(6).error();
     assert!(error["error"].as_str().unwrap().contains("is not waiting for a time"), "{error}");
     for bad in ["yesterday", "2001-01-01 00:00", "0"] {
-        world.run(["park", "schema", "--until", bad]).exits(2);
+        world.regatta(["park", "schema", "--until", bad]).exited(2);
     }
-    world.run(["add", "another"]).exits(0);
-    assert_eq!(world.run(["park", "--all", "--json"]).exits(0).json()["tasks"].as_array().unwrap().len(), 2);
-    assert_eq!(world.run(["retry", "schema", "--json"]).exits(0).json()["tasks"][0]["state"], "pending");
+    world.regatta(["add", "another"]).exited(0);
     assert_eq!(
-        world.run(["unpark", "--all", "--json"]).exits(0).json()["tasks"].as_array().unwrap().len(),
+        world.regatta(["park", "--all", "--json"]).exited(0).json()["tasks"].as_array().unwrap().len(),
+        2
+    );
+    assert_eq!(world.regatta(["retry", "schema", "--json"]).exited(0).json()["tasks"][0]["state"], "pending");
+    assert_eq!(
+        world.regatta(["unpark", "--all", "--json"]).exited(0).json()["tasks"].as_array().unwrap().len(),
         1
     );
-    world.run(["cancel", "schema"]).exits(0);
-    let error = world.run(["park", "schema", "--json"]).exits(6).error();
+    world.regatta(["cancel", "schema"]).exited(0);
+    let error = world.regatta(["park", "schema", "--json"]).exited(6).error();
     assert!(
         error["error"].as_str().unwrap().contains("schema is cancelled, so it cannot be parked"),
         "{error}"
@@ -130,11 +141,11 @@ fn parked_tasks_wait_for_a_time_or_for_a_word() {
 
 #[test]
 fn what_somebody_holds_is_refused_by_all_of_them() {
-    let world = World::new();
-    let fifo = world.fifo();
+    let world = World::new(REGATTA);
+    let fifo = world.fifo("go");
     let plan = world.waiting_plan(&fifo);
-    let mut events = world.start(["events", "-f", "--json"]);
-    let run = world.start(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
+    let mut events = world.begin(["events", "-f", "--json"]);
+    let run = world.begin(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]);
     events.until(|line| serde_json::from_str::<Value>(line).unwrap()["kind"] == "started");
     let replace = ["enqueue".into(), "--replace".into(), plan.display().to_string()];
     let commands =
@@ -142,7 +153,7 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
     for args in
         commands.iter().chain([&replace.to_vec(), &vec!["lane".into(), "retire".into(), "waiter".into()]])
     {
-        let error = world.run(args.iter().map(String::as_str).chain(["--json"])).exits(6).error();
+        let error = world.regatta(args.iter().map(String::as_str).chain(["--json"])).exited(6).error();
         assert!(error["error"].as_str().unwrap().contains("running"), "{args:?}: {error}");
         assert!(error["hint"].as_str().unwrap().contains("regatta wait waiter"), "{args:?}: {error}");
     }
@@ -152,20 +163,20 @@ fn what_somebody_holds_is_refused_by_all_of_them() {
 
 #[test]
 fn work_that_conflicted_is_retried_in_a_fresh_lane_and_kept() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     // The user commits to the target while the agent changes the same file, the first time.
     let plan = world.plan_file(&format!(
         "---\nregatta: 1\ntasks:\n  - id: clash\n    agent: sh\n    prompt: |\n      [ -e same.txt ] || (cd {0} && echo theirs > same.txt && git add same.txt && git commit -q -m theirs)\n      echo ours >> same.txt\n---\n",
         world.root().display()
     ));
-    world.run(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exits(1);
-    let status = world.run(["status", "clash", "--json"]).exits(0).json();
+    world.regatta(["run".as_ref(), "--no-dashboard".as_ref(), plan.as_os_str()]).exited(1);
+    let status = world.regatta(["status", "clash", "--json"]).exited(0).json();
     assert!(status["reason"].as_str().unwrap().starts_with("conflict"), "{status}");
-    let before = world.rev("regatta/clash");
-    world.run(["retry", "clash"]).exits(0);
-    assert!(!world.outside().join("repo.lanes/clash").exists());
-    assert_eq!(world.git(["show", &format!("{before}:same.txt")]), "ours");
-    assert_eq!(world.rev("regatta/clash"), before, "its branch still holds it");
-    world.run(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exits(0);
-    assert_eq!(world.git(["show", "main:same.txt"]), "theirs\nours");
+    let before = world.repo().rev("regatta/clash");
+    world.regatta(["retry", "clash"]).exited(0);
+    assert!(!world.outside("repo.lanes/clash").exists());
+    assert_eq!(world.repo().git(["show", &format!("{before}:same.txt")]), "ours");
+    assert_eq!(world.repo().rev("regatta/clash"), before, "its branch still holds it");
+    world.regatta(["run".as_ref(), "--resume".as_ref(), plan.as_os_str()]).exited(0);
+    assert_eq!(world.repo().git(["show", "main:same.txt"]), "theirs\nours");
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use regatta_testkit::world::World;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::REGATTA;
 
 /// Numbers that look random and are the same every time.
 struct Dice(u64);
@@ -33,21 +34,21 @@ fn told(events: &[Value]) -> BTreeMap<String, String> {
 
 #[test]
 fn the_log_and_the_states_stay_in_step() {
-    let world = World::new();
+    let world = World::new(REGATTA);
     let plan = "---\nregatta: 1\ndefaults: { agent: sh }\ntasks:\n  - { id: a, prompt: x }\n  - { id: b, deps: [a], prompt: x }\n  - { id: c, deps: [a, b], prompt: x }\n  - { id: d, prompt: x }\n---\n";
     let path = world.plan_file(plan);
-    world.run(["enqueue".as_ref(), path.as_os_str()]).exits(0);
+    world.regatta(["enqueue".as_ref(), path.as_os_str()]).exited(0);
     let mut dice = Dice(42);
     let mut done = BTreeMap::new();
     for _ in 0..80 {
         let command = ["requeue", "park", "unpark", "cancel", "retry"][dice.below(5)];
         let task = ["a", "b", "c", "d"][dice.below(4)];
-        let before = world.run(["events", "--json"]).json_lines().len();
-        let ran = world.run([command, task, "--json"]);
-        assert!([0, 6].contains(&ran.code), "{command} {task}: {}", ran.err);
-        let events = world.run(["events", "--json"]).exits(0).json_lines();
-        assert_eq!(events.len() > before, ran.code == 0, "{command} {task}: {}", ran.err);
-        let list = world.run(["list", "--json"]).exits(0).json();
+        let before = world.regatta(["events", "--json"]).json_lines().len();
+        let ran = world.regatta([command, task, "--json"]);
+        assert!([0, 6].contains(&ran.code), "{command} {task}: {}", ran.stderr);
+        let events = world.regatta(["events", "--json"]).exited(0).json_lines();
+        assert_eq!(events.len() > before, ran.code == 0, "{command} {task}: {}", ran.stderr);
+        let list = world.regatta(["list", "--json"]).exited(0).json();
         let text = |task: &Value, key: &str| task[key].as_str().unwrap().to_owned();
         let stored: BTreeMap<String, String> =
             list.as_array().unwrap().iter().map(|task| (text(task, "id"), text(task, "state"))).collect();

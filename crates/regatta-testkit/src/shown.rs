@@ -1,0 +1,127 @@
+//! Output as a snapshot compares it: whole, with a word in place of everything that differs from run to run.
+//!
+//! `DIR` is the world's directory, `HASH` an object id, `TIME` a duration, `CLOCK`, `DATE` and `WHEN` a time of day, a
+//! date and both, `PID` a process.
+
+/// Replaces what differs from run to run, and removes spaces at the ends of lines.
+///
+/// Between such a word and the next column are always two spaces, because its width varies.
+pub fn shown(text: &str) -> String {
+    let text = without_directory(text);
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        out.push_str(masked(line.trim_end_matches('\n')).trim_end());
+        if line.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Every path to a temporary directory of the tests becomes `DIR`.
+fn without_directory(text: &str) -> String {
+    const PREFIX: &str = "/regatta-test-";
+    const RANDOM: usize = 6;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(PREFIX) {
+        let in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+        let start = rest[..at]
+            .rfind(|c| !in_path(c))
+            .map_or(0, |before| before + rest[before..].chars().next().map_or(1, char::len_utf8));
+        let end = at + PREFIX.len() + RANDOM;
+        // A name that was cut keeps what is left of it.
+        let end = if rest.is_char_boundary(end) && end <= rest.len() { end } else { at + PREFIX.len() };
+        out.push_str(&rest[..start]);
+        out.push_str("DIR");
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+fn masked(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let word = first_word(rest);
+        let Some(mask) = mask(word, &out) else {
+            let end = word.len().max(first.len_utf8());
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        };
+        rest = &rest[word.len()..];
+        let before = out.trim_end_matches(' ').len();
+        if before > 0 && out.len() > before + 2 {
+            out.truncate(before + 2);
+        }
+        out.push_str(mask);
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        rest = &rest[spaces.saturating_sub(2)..];
+    }
+    out
+}
+
+/// The letters, digits and what can connect them, from the start; empty if there are none.
+fn first_word(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let goes_on = |at: usize| match bytes[at] {
+        b'.' => at > 0 && digit(at - 1) && digit(at + 1),
+        b'_' | b':' | b'-' => at > 0,
+        byte => byte.is_ascii_alphanumeric(),
+    };
+    let end = (0..bytes.len()).find(|at| !goes_on(*at)).unwrap_or(bytes.len());
+    text[..end].trim_end_matches([':', '-'])
+}
+
+fn mask(word: &str, before: &str) -> Option<&'static str> {
+    let shape: String = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    if shape.starts_with("0000-00-00T00:00") {
+        return Some("WHEN");
+    }
+    let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let named = |name: &str| before.trim_end_matches([' ', '=', ':', '"']).ends_with(name);
+    match shape.as_str() {
+        "0000-00-00" => Some("DATE"),
+        "00:00" | "00:00:00" => Some("CLOCK"),
+        _ if digits && (named("pid") || named("process")) => Some("PID"),
+        _ if is_duration(word) => Some("TIME"),
+        _ if (7..=40).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) => Some("HASH"),
+        _ => None,
+    }
+}
+
+/// `3s`, `0.4s`, `12ms`; but not `2h`, which no test waits for.
+fn is_duration(word: &str) -> bool {
+    let number = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
+    number.is_some_and(|number| {
+        number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn what_differs_is_a_word_and_all_else_stays() {
+        let text = "\
+● a   running  12s       in /tmp/regatta-test-Ab3dE9/repo.lanes/a
+landed on main as 0123456789ab (0123456..89abcde), 0.3s: see https://example.org:80/x.
+2026-11-15T23:41:57.123Z at 23:41, 2026-11-15; pid 4711, {\"pid\":4711,\"n\":4711} café... -
+  two  words   
+  9s ago
+";
+        assert_eq!(
+            shown(text),
+            "\
+● a   running  TIME  in DIR/repo.lanes/a
+landed on main as HASH (HASH..HASH), TIME: see https://example.org:80/x.
+WHEN at CLOCK, DATE; pid PID, {\"pid\":PID,\"n\":4711} café... -
+  two  words
+  TIME ago
+"
+        );
+    }
+}
