@@ -70,7 +70,7 @@ pub enum Hold {
 impl std::fmt::Display for Hold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Hold::Workers => f.write_str("all workers are busy"),
+            Hold::Workers => f.write_str("`max_workers` agents are running"),
             Hold::Group(group) => write!(f, "group {group} is full"),
             Hold::Writes { other, path } => write!(f, "{other} writes {path}"),
         }

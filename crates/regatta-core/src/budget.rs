@@ -104,15 +104,15 @@ impl Scope {
         match self {
             Scope::Task(task) => match named_in {
                 Some("") => {
-                    format!("put {task} into the queue again with a higher `budget_usd` or `budget_tokens`")
+                    format!("queue {task} again with a higher `budget_usd` or `budget_tokens`")
                 }
-                Some(place) => format!(
-                    "raise `budget_usd` or `budget_tokens` of {task} in {place}, then put it into the queue again"
-                ),
+                Some(place) => {
+                    format!("raise `budget_usd` or `budget_tokens` of {task} in {place}, then queue it again")
+                }
                 None => format!("raise `budget.task` in regatta.yaml, then `regatta retry {task}`"),
             },
             Scope::Plan(_) => "raise `budget.plan` in regatta.yaml, then `regatta retry`".to_owned(),
-            Scope::Run => "go on with `regatta run --resume` and a higher `--budget-usd`".to_owned(),
+            Scope::Run => "continue with `regatta run --resume` and a higher `--budget-usd`".to_owned(),
             Scope::Day { .. } => "wait for the next day, or raise `budget.day` in regatta.yaml".to_owned(),
         }
     }

@@ -254,8 +254,8 @@ mod tests {
         let pos = Pos { line: 3, column: 9 };
         let diagnostic = Diagnostic::error("a.md", pos, "unknown key `x`").hinted("did you mean `y`?");
         assert_eq!(diagnostic.to_string(), "a.md:3:9: error: unknown key `x`\n  hint: did you mean `y`?");
-        let nowhere = Diagnostic::warning("$REGATTA_X", Pos::NOWHERE, "is no setting");
-        assert_eq!(nowhere.to_string(), "$REGATTA_X: warning: is no setting");
+        let nowhere = Diagnostic::warning("$REGATTA_X", Pos::NOWHERE, "is not a setting");
+        assert_eq!(nowhere.to_string(), "$REGATTA_X: warning: is not a setting");
     }
 
     #[test]

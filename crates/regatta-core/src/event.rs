@@ -247,8 +247,8 @@ pub fn describe_unknown(fields: &serde_json::Map<String, serde_json::Value>) -> 
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     match rest.is_empty() {
-        true => format!("{kind} (told by a newer version of Regatta)"),
-        false => format!("{kind} (told by a newer version of Regatta): {}", rest.join(", ")),
+        true => format!("{kind} (recorded by a newer version of Regatta)"),
+        false => format!("{kind} (recorded by a newer version of Regatta): {}", rest.join(", ")),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
         let EventBody::Unknown(fields) = &body else { panic!("{body:?}") };
         assert_eq!(
             describe_unknown(fields),
-            "teleported (told by a newer version of Regatta): n: 3, to: \"mars\""
+            "teleported (recorded by a newer version of Regatta): n: 3, to: \"mars\""
         );
         let again: serde_json::Value = serde_json::to_value(&body).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(newer).unwrap());

@@ -66,8 +66,8 @@ impl fmt::Display for Limit {
             Limit::Total => "timeout",
             Limit::FirstOutput => "first-output timeout",
             Limit::Idle => "idle timeout",
-            Limit::Retries => "limit of futile retries",
-            Limit::Lingering => "grace after its last word",
+            Limit::Retries => "limit for failing requests",
+            Limit::Lingering => "time limit after its result",
         })
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for Exit {
             Exit::TimedOut { limit } => write!(f, "{limit}"),
             Exit::Stopped { why } => write!(f, "stopped ({why})"),
             Exit::NeverStarted { error } => write!(f, "could not start: {error}"),
-            Exit::Lost => write!(f, "lost (the machine or the shim went away)"),
+            Exit::Lost => write!(f, "lost (the machine or the shim died)"),
         }
     }
 }

@@ -55,7 +55,7 @@ impl Proposal {
     pub fn read(answer: &str) -> Result<Self, Vec<String>> {
         let Some(object) = last_object(answer) else {
             return Err(vec![
-                "the answer holds no JSON object; the plan is one, in the end of the answer".into(),
+                "the answer contains no JSON object; the plan must be one, at the end of the answer".into(),
             ]);
         };
         let mut wrong = Vec::new();

@@ -406,7 +406,7 @@ impl Change {
             Change::Cancel { .. } => "be cancelled",
             Change::Requeue => "be requeued",
             Change::FollowUp => "be followed up",
-            Change::Stand { .. } => "stand as it landed",
+            Change::Stand { .. } => "keep what it landed",
         }
     }
 }

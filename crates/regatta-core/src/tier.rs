@@ -34,7 +34,7 @@ pub fn choose(spec: &TaskSpec, agent: &Agent, models: &Models, failures: u32) ->
         Tier { model: Some(model.clone()), why: Some("default".to_owned()) }
     } else {
         let foot = ladder.first().cloned();
-        Tier { why: foot.as_ref().map(|_| "first of the escalation".to_owned()), model: foot }
+        Tier { why: foot.as_ref().map(|_| "first step of the ladder".to_owned()), model: foot }
     };
     let at = begun.model.as_ref().and_then(|model| ladder.iter().position(|rung| rung == model));
     let (Some(at), 1..) = (at, failures) else { return begun };
@@ -106,7 +106,7 @@ mod tests {
         let documentation = spec(None, &["documentation"]);
         check(&documentation, &codex, &models, 0, ("gpt-mini", "label documentation"));
         check(&documentation, &codex, &models, 1, ("gpt", "escalated after 1 failure"));
-        check(&spec(None, &[]), &codex, &models, 0, ("gpt-mini", "first of the escalation"));
+        check(&spec(None, &[]), &codex, &models, 0, ("gpt-mini", "first step of the ladder"));
         let none = Agent { escalation: Some(Vec::new()), ..Agent::of_kind(AgentKind::Gemini) };
         check(&spec(None, &[]), &none, &models, 2, ("-", "-"));
         check(&spec(Some("x"), &[]), &Agent::of_kind(AgentKind::Command), &models, 2, ("-", "-"));

@@ -66,7 +66,7 @@ impl fmt::Display for Verdict {
 
 /// A word that is not in [`Verdict::ALIASES`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no verdict; use pass, warn, block or unknown")]
+#[error("{0:?} is not a verdict; use pass, warn, block or unknown")]
 pub struct NoVerdict(pub String);
 
 impl FromStr for Verdict {

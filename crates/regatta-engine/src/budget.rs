@@ -182,7 +182,7 @@ impl Budgets {
         }
         let why = Halt::of(account).detail;
         if self.said.insert(account.scope.to_string()) {
-            ctx.say(format!("nothing more starts under it: {why}"));
+            ctx.say(format!("nothing else starts under this budget: {why}"));
         }
         Some(why)
     }
@@ -233,7 +233,8 @@ impl Budgets {
                 }
                 Standing::Hold | Standing::Stop => {
                     let raise = account.how_to_raise();
-                    let detail = format!("{}; nothing more starts under it; {raise}", account.figures());
+                    let detail =
+                        format!("{}; nothing else starts under this budget; {raise}", account.figures());
                     ("spent", EventBody::BudgetSpent { scope: account.scope.to_string(), detail })
                 }
             };

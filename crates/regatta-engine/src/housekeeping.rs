@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
-use regatta_core::time::Timestamp;
+use regatta_core::time::{Timestamp, counted};
 use regatta_store::StoreError;
 
 use crate::context::Context;
@@ -35,7 +35,7 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
         // Trees without work are removed first.
         let trimmed = ctx.blocking(|ctx| ctx.repository.lanes.trim_pool(0)).await?;
         if trimmed > 0 {
-            ctx.say(format!("{trimmed} pooled lanes were thrown away to make room"));
+            ctx.say(format!("{} removed to free disk space", counted(trimmed, "pooled lane")));
         }
     }
     if most == usize::MAX && !disk_is_low() {
@@ -49,14 +49,14 @@ pub(crate) async fn keep_house(ctx: &Arc<Context>) -> Result<(), EngineError> {
         }
         match ctx.retire_idle(&task, RetireMode::SalvageFirst).await {
             Ok(Retired::Removed { salvaged }) => {
-                let kept =
-                    salvaged.map_or_else(String::new, |salvaged| format!("; its work is {}", salvaged.name));
-                ctx.say(format!("{task}: its lane was removed to make room{kept}"));
+                let kept = salvaged
+                    .map_or_else(String::new, |salvaged| format!("; its work is kept as {}", salvaged.name));
+                ctx.say(format!("{task}: its lane was removed to free disk space{kept}"));
                 left -= 1;
             }
-            Ok(Retired::Kept(why)) => ctx.say(format!("{task}: its lane stays: {why}")),
+            Ok(Retired::Kept(why)) => ctx.say(format!("{task}: its lane is kept: {why}")),
             Ok(Retired::NoLane) => left -= 1,
-            Err(error) => ctx.say(format!("{task}: its lane stays: could not {error}")),
+            Err(error) => ctx.say(format!("{task}: its lane is kept: could not {error}")),
         }
     }
     Ok(())

@@ -114,14 +114,14 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
         Exit::TimedOut { limit: limit @ (Limit::Idle | Limit::FirstOutput) }
             if facts.has_model && !is_outside(facts.end) && facts.reported.stuck.is_none() =>
         {
-            return Judgement::Interrupted(format!("it went silent, and ran into its {limit}"));
+            return Judgement::Interrupted(format!("the agent went silent and reached its {limit}"));
         }
         // The error that an agent kept running into is the cause, not that it was ended in the middle of it.
         Exit::TimedOut { limit } if !is_outside(facts.end) => {
             return Judgement::Bad {
                 verdict: Verdict::Block,
                 by: "exit-code",
-                why: format!("ran into its {limit}"),
+                why: format!("reached its {limit}"),
             };
         }
         _ => {}
@@ -141,7 +141,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             return Judgement::Permanent(with_hint(message, hint, facts.spec));
         }
         AgentEnd::NoSession | AgentEnd::SessionExists => {
-            return Judgement::Uncharged("the agent's conversation was not where it was expected".to_owned());
+            return Judgement::Uncharged("the agent could not find or start its conversation".to_owned());
         }
         AgentEnd::Success | AgentEnd::Failed { .. } | AgentEnd::Interrupted { .. } => {}
     }
@@ -193,7 +193,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             },
         },
         (None, None) if facts.own_command => {
-            let summary = "a command of the agent's own, which changes no work".to_owned();
+            let summary = "a command of the agent program, which changes no files".to_owned();
             let statement = Statement { verdict: Verdict::Pass, summary, metrics: Metrics::default() };
             Judgement::Good { by: "exit-code", statement }
         }
@@ -203,7 +203,7 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Judgement {
             by: "none",
             why: match facts.spec.verdict_adapter {
                 VerdictAdapter::JsonResult => {
-                    "no verdict was found; the answer has to end with a line such as \
+                    "no verdict was found; the answer must end with a line such as \
                      {\"verdict\":\"pass\",\"summary\":\"…\"}, where the verdict is pass, warn or block"
                         .to_owned()
                 }
@@ -328,7 +328,7 @@ pub(crate) fn after_failure(judgement: &Judgement, so_far: &SoFar<'_>) -> (Outco
             let times = so_far.environment_failures + 1;
             let outcome = if times >= INTERRUPTED_LIMIT {
                 let detail = format!(
-                    "{why}; it was interrupted {times} times in a row: find out what ends it, then `regatta retry {}`",
+                    "{why}; it was interrupted {times} times in a row; find out what stops it, then `regatta retry {}`",
                     so_far.spec.id
                 );
                 Outcome::Block { reason: BlockReason::Policy, detail }
@@ -391,12 +391,12 @@ fn elsewhere(why: &str, class: &FailureClass, so_far: &SoFar<'_>) -> Option<Outc
         Choice::Wait { profile, until, .. } => Some(Outcome::Park {
             until: *until,
             why: ParkReason::RateLimited,
-            detail: format!("{why}; every profile cools down, {profile} is back first"),
+            detail: format!("{why}; all profiles are cooling down, and {profile} is ready first"),
         }),
         Choice::SetAside { profile, .. } => Some(Outcome::Block {
             reason: BlockReason::Policy,
             detail: format!(
-                "{why}; no profile is left: put it right, then `regatta profiles warm {profile}`"
+                "{why}; no profile is left; fix the account, then `regatta profiles warm {profile}`"
             ),
         }),
     }

@@ -31,7 +31,7 @@ pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
         Ok::<(), EngineError>(())
     };
     if let Err(error) = result.await {
-        ctx.say(format!("{task}: the refs that held its work stay for now: {error}"));
+        ctx.say(format!("{task}: the refs that held its work are kept for now: {error}"));
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn begin(ctx: &Arc<Context>) {
     let ctx = ctx.clone();
     tokio::spawn(async move {
         if let Err(error) = reconcile(&ctx).await {
-            ctx.say(format!("refs that hold the work of tasks were not looked through: {error}"));
+            ctx.say(format!("the refs that hold tasks' work could not be checked: {error}"));
         }
     });
 }

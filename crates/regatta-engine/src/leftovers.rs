@@ -9,7 +9,7 @@ pub(crate) async fn end_below(dir: &Path, is_dead: impl Fn(&str) -> bool) {
     for place in subdirectories(dir).iter().flat_map(|dir| subdirectories(dir)) {
         match find(&place) {
             Ok(FoundRun::Alive(shim)) if is_dead(shim.run_id()) => {
-                let why = "the run it belonged to was gone".to_owned();
+                let why = "its run had ended".to_owned();
                 // One that cannot be signalled is gone.
                 let request = StopRequest::Asked(why);
                 let _ = shim.kill_now(&request);

@@ -33,7 +33,7 @@ impl Reading {
     pub(crate) fn crossed(&self, lines: &Lines) -> Option<String> {
         let low = |what: &str, has: Option<f64>, wants: Option<f64>| match (has, wants) {
             (Some(has), Some(wants)) if has < wants => {
-                Some(format!("{what}: {has:.1} GiB free, {wants} wanted"))
+                Some(format!("{what}: {has:.1} GiB free, {wants} GiB required"))
             }
             _ => None,
         };
@@ -41,7 +41,7 @@ impl Reading {
             .or_else(|| low("disk", self.disk_gb, lines.min_free_disk_gb))
             .or_else(|| match (self.load, lines.max_load) {
                 (Some(load), Some(most)) if load > most => {
-                    Some(format!("load: {load:.1}, at most {most} wanted"))
+                    Some(format!("load: {load:.1}, at most {most} allowed"))
                 }
                 _ => None,
             })
@@ -91,9 +91,9 @@ mod tests {
         };
         check(&lines(None, None, None), None);
         check(&lines(Some(1.0), Some(10.0), Some(2.0)), None);
-        check(&lines(Some(2.0), None, None), Some("memory: 1.5 GiB free, 2 wanted"));
-        check(&lines(None, Some(8.0), None), Some("load: 9.0, at most 8 wanted"));
-        check(&lines(None, None, Some(5.5)), Some("disk: 3.0 GiB free, 5.5 wanted"));
+        check(&lines(Some(2.0), None, None), Some("memory: 1.5 GiB free, 2 GiB required"));
+        check(&lines(None, Some(8.0), None), Some("load: 9.0, at most 8 allowed"));
+        check(&lines(None, None, Some(5.5)), Some("disk: 3.0 GiB free, 5.5 GiB required"));
         assert_eq!(Reading::default().crossed(&lines(Some(2.0), Some(0.0), Some(5.0))), None);
     }
 

@@ -236,7 +236,7 @@ async fn falls_silent(
     orders: &mut mpsc::UnboundedReceiver<Order>,
 ) -> Result<Silence, EngineError> {
     ctx.say(format!(
-        "whether `{}`, process {} on {}, is alive cannot be seen from here: waiting up to {} s for a sign of it",
+        "cannot see from here whether `{}`, process {} on {}, is running: waiting up to {} s for a sign of it",
         info.node.what,
         info.node.pid,
         info.node.node,
@@ -348,7 +348,7 @@ async fn give_back(
             ended = workers.join_next() => match ended {
                 None => return asked,
                 Some(Ok(_)) => {}
-                Some(Err(panicked)) => ctx.say(format!("a defect in Regatta ended a worker: {panicked}")),
+                Some(Err(panicked)) => ctx.say(format!("a bug in Regatta ended a worker: {panicked}")),
             },
             Some(Order::End(end)) = orders.recv() => {
                 asked = asked.max(Some(end));
@@ -383,7 +383,7 @@ async fn refuse_if_busy(
     match busy {
         None => Ok(()),
         Some(task) => Err(EngineError::Refused(format!(
-            "task {task} belongs to a run that is alive: `{}`, process {} on {}",
+            "task {task} belongs to a run that is still going: `{}`, process {} on {}",
             info.node.what, info.node.pid, info.node.node
         ))),
     }

@@ -203,14 +203,14 @@ async fn beat(
                 let since = *busy_since.get_or_insert(begun);
                 if since.elapsed() >= MENTION && !std::mem::replace(&mut is_mentioned, true) {
                     say(format!(
-                        "another process holds the store ({why}): waiting for it, agents work on meanwhile"
+                        "another process holds the store ({why}): waiting for it; agents keep working"
                     ));
                 }
                 continue;
             }
             // It can never be written again, however long we wait.
             Ok(Err(error @ StoreError::Corrupt(_))) => {
-                return format!("{error}; its agents were ended, and what they made is in their lanes");
+                return format!("{error}; its agents were stopped, and their work is in their lanes");
             }
             Ok(Err(_)) | Err(_) => continue,
         }

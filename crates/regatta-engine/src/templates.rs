@@ -182,6 +182,6 @@ mod tests {
         assert_eq!(mine.render(|name| name.to_uppercase()), "TASK: RESULT");
         std::fs::write(&file, "well\n{{question}}").unwrap();
         let fault = Text::Report.load(dir.path()).unwrap_err().to_string();
-        assert!(fault.ends_with("report.md: line 2: there is no variable \"question\" here; there are from, task, title, verdict, result"), "{fault}");
+        assert!(fault.ends_with("report.md: line 2: unknown variable \"question\"; known here: from, task, title, verdict, result"), "{fault}");
     }
 }

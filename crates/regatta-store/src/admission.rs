@@ -96,7 +96,7 @@ impl fmt::Display for Held {
                 write!(f, "group {group} is full ({max}): {}", shares(holders))
             }
             Held::Writes { other, path, holder } => write!(f, "{other} writes {path}, in {holder}"),
-            Held::Stagger { .. } => f.write_str("the last start was just now"),
+            Held::Stagger { .. } => f.write_str("waiting for `limits.stagger` since the last start"),
         }
     }
 }

@@ -29,8 +29,8 @@ fn result(cost: &str, tokens: &str) -> String {
 #[test]
 fn costs_that_cannot_be_change_no_budget_and_are_told() {
     for (cost, tokens, told) in [
-        ("-500", "100", "the agent reported an implausible cost (-500): ignored"),
-        ("1e308", "100", "the agent reported an implausible cost (1e308): ignored"),
+        ("-500", "100", "the agent reported an implausible cost (-500); it is ignored"),
+        ("1e308", "100", "the agent reported an implausible cost (1e308); it is ignored"),
         ("0.25", "18446744073709551615", "the agent reported an implausible number of tokens"),
     ] {
         let world = world(&format!("{DONE}\n{}", result(cost, tokens)));

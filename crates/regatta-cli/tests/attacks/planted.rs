@@ -122,7 +122,7 @@ fn a_car_that_brings_a_state_directory_leaves_the_train() {
     let sql = "update car set request = json_set(request, '$.head', ?1)
                where task = (select seq from task where id = 'a')";
     assert_eq!(world.database().execute(sql, [&head]), Ok(1));
-    world.regatta(["land", "a", "b"]).exited(1).says("its commits hold .regatta");
+    world.regatta(["land", "a", "b"]).exited(1).says("its commits contain .regatta");
     world.assert_states(["a blocked", "b landed"]);
     let files = world.repo().git(["ls-tree", "-r", "--name-only", "main"]);
     assert_eq!(files, "README.md\nb.txt");

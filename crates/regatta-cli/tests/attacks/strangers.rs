@@ -145,7 +145,7 @@ fn a_state_directory_from_elsewhere_is_refused_until_the_user_takes_it_over() {
     let copy = world.outside("copy");
     let copied = std::process::Command::new("cp").arg("-a").arg(world.root()).arg(&copy).status();
     assert!(copied.expect("cp runs").success());
-    world.regatta_in(&copy, ["list"]).exited(6).says("was not made by your Regatta");
+    world.regatta_in(&copy, ["list"]).exited(6).says("was not created here by your Regatta");
     run_in(&world, &copy, &plan, &[]).exited(6);
     world.regatta_in(&copy, ["trust"]).exited(6).says("state directory");
     world.regatta_in(&copy, ["trust", "--yes"]).exited(0);

@@ -96,7 +96,7 @@ fn a_live_run_whose_pids_mean_nothing_here_is_left_alone() {
         node["pid_ns"] = json!(1);
         node["pid"] = json!(2);
     });
-    scene.world.run(&scene.plan, &["--resume"]).exited(6).says("belongs to a run that is alive");
+    scene.world.run(&scene.plan, &["--resume"]).exited(6).says("belongs to a run that is still going");
     assert_eq!(scene.world.trees_in_lane("a"), [agent]);
     assert_eq!(scene.world.events_of("a", "adopted"), 0);
     scene.barrier.open();

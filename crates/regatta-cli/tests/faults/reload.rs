@@ -44,7 +44,7 @@ fn lanes_that_still_have_to_go_are_not_forgotten() {
     );
     let mut daemon = world.daemon();
     world.enqueue(&world.plan(&task("a", "", "echo a >a.txt")));
-    daemon.wait_line("a: its lane stays for now");
+    daemon.wait_line("a: its lane is kept for now");
     reload(&world, &mut daemon, &settings);
     assert!(world.lane_dirs().contains(&"a".to_owned()), "it could not go yet");
     fs::remove_file(&stuck).unwrap();

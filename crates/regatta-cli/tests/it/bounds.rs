@@ -74,11 +74,11 @@ fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
         let ran = world.regatta([command, &plan]).exited(2);
         let told = format!("{}{}", ran.stdout, ran.stderr);
         for expected in [
-            "codex keeps to no rules for single tools or commands; use `sandbox: workspace`",
+            "codex cannot enforce rules for single tools or commands; use `sandbox: workspace`",
             "Regatta cannot enforce rules for an agent of kind command to rules",
             "Regatta does not start claude's commands in a sandbox",
-            "agents of kind sim take no MCP servers",
-            "gemini cannot keep exactly to `Read(./secrets/**)`",
+            "agents of kind sim do not support MCP servers",
+            "gemini cannot enforce `Read(./secrets/**)`",
             "rule \"Bash(a,b)\" has a comma",
         ] {
             assert!(told.contains(expected), "{expected} in {told}");

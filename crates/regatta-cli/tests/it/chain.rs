@@ -213,7 +213,7 @@ fn mistakes_in_chains_are_told_before_anything_runs() {
     check(&task(&"a".repeat(62), "chain: true", "x"), "is too long to name the links");
     check(
         &(task("a", "chain: [review]", "x") + &task("A.review", "", "y")),
-        "the link `a.review` of its chain has the id of another task",
+        "the link `a.review` of its chain has the same id as another task",
     );
     world.config("roles: { reviewer: { agent: sh } }\n");
     check(&task("a", "chain: [review]", "x"), "runs its prompt as a script");
@@ -229,7 +229,7 @@ fn a_builder_without_a_conversation_is_told_nothing() {
     let tasks = task("a", "chain: [review]", "echo x >a.txt");
     world.run(&world.plan_with("defaults: { agent: sh }\n", &tasks), &[]).exited(1);
     world.assert_states(["a done", "a.review blocked"]);
-    assert!(text(&world.task("a.review")["reason"]).contains("a has no conversation to go back to"));
+    assert!(text(&world.task("a.review")["reason"]).contains("a has no conversation that could continue"));
     assert_eq!(world.attempts("a").0, 1);
 }
 

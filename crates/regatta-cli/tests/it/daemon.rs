@@ -117,7 +117,7 @@ fn a_lane_that_could_not_go_when_its_task_had_landed_goes_later() {
     std::fs::write(&obstacle, "").unwrap();
     let mut daemon = world.daemon();
     world.enqueue(&world.plan(&task("a", "", "echo a >a.txt")));
-    daemon.wait_line("a: its lane stays for now");
+    daemon.wait_line("a: its lane is kept for now");
     assert_eq!(world.lane_dirs(), ["a"]);
     std::fs::remove_file(&obstacle).unwrap();
     until("the lane goes", || world.lane_dirs().is_empty().then_some(()));

@@ -156,7 +156,7 @@ fn between_any_two_starts_lies_the_pause_whichever_engine_starts() {
     let daemon = world.daemon();
     world.enqueue(&mine);
     let run = world.start(&other, &["-v"]);
-    run.wait().exited(0).says("the last start was just now");
+    run.wait().exited(0).says("waiting for `limits.stagger` since the last start");
     for id in ["a", "b", "c", "d"] {
         world.wait_state(id, "done");
     }
@@ -188,7 +188,7 @@ fn no_engine_starts_anything_while_the_machine_is_busier_than_allowed() {
     world.enqueue(&one_plan);
     let run = world.start(&two_plan, &[]);
     for id in ["one", "two"] {
-        assert_eq!(held(&world, id), "load: 9.2, at most 2 wanted");
+        assert_eq!(held(&world, id), "load: 9.2, at most 2 allowed");
     }
     assert_eq!((world.events_of("one", "claimed"), world.events_of("two", "claimed")), (0, 0));
     // At the threshold is not above it.

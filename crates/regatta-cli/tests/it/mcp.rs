@@ -160,7 +160,7 @@ fn work_is_ordered_and_looked_at() {
     assert!(client.refused("status", &json!({ "task": "nope" })).contains("there is no task"));
     for board in [false, true] {
         let refused = client.refused("list_tasks", &json!({ "status": "lazy", "board": board }));
-        assert!(refused.contains("there is no state \"lazy\""), "{refused}");
+        assert!(refused.contains("unknown state \"lazy\""), "{refused}");
     }
     let listed = client.call("list_tasks", &json!({ "limit": 2 }));
     assert_eq!((names(&listed["tasks"], "id").len(), &listed["more"]), (2, &json!(true)));

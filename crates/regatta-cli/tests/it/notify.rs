@@ -98,7 +98,7 @@ fn a_server_that_hangs_does_not_hold_the_run_up_and_the_next_one_tells_it() {
     let hook = Hook::new(Mood::Hangs);
     webhook(&world, "[landed]", &hook.url("x"));
     let plan = world.plan(&task("a", "", "echo a >a.txt"));
-    world.run(&plan, &[]).exited(0).says("1 not told to http://127.0.0.1");
+    world.run(&plan, &[]).exited(0).says("1 not sent to http://127.0.0.1");
     assert_eq!(hook.posts().len(), 1, "nobody waited for a second try");
     hook.set(Mood::Answers(200));
     world.run(&plan, &["--resume"]).exited(0);
@@ -179,7 +179,7 @@ fn over_https_only_a_trusted_certificate_will_do() {
         webhook(&world, "[landed]", &format!("https://localhost:{}/x", hook.port()));
         let ran = world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
         assert_eq!(hook.posts().len(), usize::from(trusted), "{ran:?}");
-        assert_eq!(ran.stderr.contains("was not told that a is landed: "), !trusted, "{ran:?}");
+        assert_eq!(ran.stderr.contains("notify: a landed was not sent to "), !trusted, "{ran:?}");
         assert_eq!(ran.stderr.contains("certificate"), !trusted, "{ran:?}");
     }
 }
@@ -221,9 +221,9 @@ fn a_command_that_hangs_is_ended_with_its_tree_and_one_that_fails_is_said() {
     world
         .run(&world.plan(&task("a", "", "echo a >a.txt")), &[])
         .exited(0)
-        .says("sh was not told that a is landed: exit 4: no such thing")
-        .says("no-such-program-anywhere was not told")
-        .says("1 not told to sh in time");
+        .says("a landed was not sent to sh: exit 4: no such thing")
+        .says("was not sent to no-such-program-anywhere")
+        .says("1 not sent to sh in time");
     world.assert_no_process();
 }
 
@@ -308,7 +308,7 @@ fn of_too_many_that_wait_the_oldest_are_not_told_and_that_is_said() {
     world.enqueue(&world.plan(&tasks));
     world.regatta(["park", "--all"]).exited(0);
     let mut daemon = world.daemon();
-    daemon.wait_line("too far behind: 44 older ones are not told");
+    daemon.wait_line("too far behind: 44 older notifications are not sent");
     daemon.wait_line("t299");
     daemon.signal("TERM");
     let said = daemon.wait().exited(0).stdout;

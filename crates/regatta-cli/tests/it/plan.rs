@@ -127,7 +127,7 @@ fn an_answer_that_is_no_plan_goes_back_with_all_that_is_wrong() {
     scene.world.regatta(["plan", "Greet people"]).exited(0).says("PLAN-001 proposed");
     assert_eq!(scene.proposal()["tasks"].as_array().unwrap().len(), 2);
     let (second, third) = (scene.told("PLAN-001", 2), scene.told("PLAN-001", 3));
-    assert!(second.contains("the answer holds no JSON object"), "{second}");
+    assert!(second.contains("the answer contains no JSON object"), "{second}");
     assert!(third.contains("tasks[1]: unknown key \"env\""), "{third}");
     let [first, rest @ ..] = &scene.starts("PLAN-001")[..] else { panic!("it was started") };
     assert_eq!(first[1], "new");

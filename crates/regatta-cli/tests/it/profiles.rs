@@ -241,7 +241,7 @@ fn accounts_are_chosen_by_name_and_nothing_rotates_that_was_not_configured() {
     assert_eq!(world.attempt("c", 1)["profile"], Value::Null);
     let plan = world.plan_with("", &task("d", "agent: claude", "do it"));
     world.run(&plan, &["--profiles", "max-2"]).exited(2).says("no directory ~/.claude-max-2");
-    world.run(&plan, &["--profiles", "../x"]).exited(2).says("is no name for a profile");
+    world.run(&plan, &["--profiles", "../x"]).exited(2).says("is not a valid name for a profile");
     // Without profiles a spent quota is waited for.
     let mut alone = Accounts::new(&[]);
     alone.world.config("version: 1\n");
@@ -360,9 +360,9 @@ fn what_was_reported_before_the_limit_came_is_not_asked_for_again() {
     assert_eq!(world.landed("a.txt").as_deref(), Some("one\n"));
     let last = &world.task("a")["attempts"][2];
     assert_eq!(text(&last["summary"]), "Did it before the limit");
-    // The prompt of an agent that continues says that it was cut short, and repeats the task.
+    // The prompt of an agent that continues says that it was interrupted, and repeats the task.
     let told = fs::read_to_string(accounts.notes.join("told")).unwrap();
-    assert_eq!(told.matches("You were cut short").count(), 2, "{told}");
+    assert_eq!(told.matches("You were interrupted").count(), 2, "{told}");
     assert_eq!(told.matches("do it").count(), 3, "{told}");
 
     // Another conversation needs its own report.

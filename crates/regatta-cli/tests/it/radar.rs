@@ -244,7 +244,7 @@ fn where_nothing_is_under_way_there_is_nothing_to_see() {
     world.repo().git(["checkout", "-q", "-b", "elsewhere"]);
     world.repo().git(["branch", "-q", "-D", "main"]);
     let gone = world.regatta(["-C", world.root().to_str().unwrap(), "radar", "--json"]);
-    let said = r#"{"code":4,"error":"the target branch main is not there","hint":"name another: `target:` in regatta.yaml, or REGATTA_TARGET","next":[{"text":"name another: `target:` in regatta.yaml, or REGATTA_TARGET"}]}"#;
+    let said = r#"{"code":4,"error":"the target branch main does not exist","hint":"name another: `target:` in regatta.yaml, or REGATTA_TARGET","next":[{"text":"name another: `target:` in regatta.yaml, or REGATTA_TARGET"}]}"#;
     assert_eq!((gone.code, gone.stdout.trim(), gone.stderr.trim()), (4, "", said));
 }
 

@@ -140,10 +140,7 @@ fn its_settings_are_read_and_its_accounts_are_told_to_be_ignored() {
         world.regatta(["enqueue", id]).exited(0)
     };
     let told = enqueued(&world, "one").stderr;
-    assert!(
-        told.contains("beside the checkout") && told.contains("`lease_ttl_s` mean nothing here"),
-        "{told}"
-    );
+    assert!(told.contains("beside the checkout") && told.contains("`lease_ttl_s` have no effect"), "{told}");
     let again = enqueued(&world, "two").stderr;
     assert_eq!(again, "", "what was shown is not shown again");
     world.regatta(["doctor"]).says("beside the checkout");

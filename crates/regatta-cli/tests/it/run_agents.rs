@@ -245,5 +245,5 @@ echo '{"type":"turn.failed","error":{"message":"context_length_exceeded: the con
 exit 1"#;
     let world = with_agents(&[("codex", codex)]);
     world.run(&world.plan(&task("a", "agent: codex", "go on")), &[]).exited(1);
-    insta::assert_snapshot!(text(&world.task("a")["reason"]), @"policy: context_length_exceeded: the conversation is too long; start a new conversation with `regatta retry a --fresh`; where the task itself is too long, make its prompt or the files it pulls in smaller, or split it");
+    insta::assert_snapshot!(text(&world.task("a")["reason"]), @"policy: context_length_exceeded: the conversation is too long; start a new conversation with `regatta retry a --fresh`; if the task itself is too long, shorten its prompt or the files that it includes, or split it");
 }

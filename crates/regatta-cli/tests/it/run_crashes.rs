@@ -87,7 +87,7 @@ fn a_killed_run_is_started_over_only_where_that_is_asked_for_and_its_work_is_kep
     barrier.arrived();
     run.kill().exited(137);
     assert!(!world.processes().is_empty(), "its agent lives on under its shim");
-    let refused = world.run(&plan, &[]).exited(6).says("a was at work when its run died");
+    let refused = world.run(&plan, &[]).exited(6).says("a was running when its run died");
     refused.says("--resume").says("--again");
     assert!(!world.processes().is_empty(), "a refusal ends nobody");
     let again = world.start(&plan, &["--again"]);
@@ -318,7 +318,7 @@ fn a_task_whose_preparation_ends_engine_after_engine_is_blocked() {
     let record = world.task("a");
     let charged = record["attempts"].as_array().unwrap().iter().any(|attempt| attempt["charged"] == true);
     assert!(!charged, "{record:#}");
-    insta::assert_snapshot!(text(&record["reason"]), @"policy: 20 engines in a row ended while they prepared it, last: the run that claimed it ended before its agent was started; `regatta doctor` looks at what is wrong here, then `regatta requeue a`");
+    insta::assert_snapshot!(text(&record["reason"]), @"policy: 20 engines in a row ended while they prepared it, last: the run that claimed it ended before its agent was started; run `regatta doctor` to find out why, then `regatta requeue a`");
     // Once the cause is gone, a person starts it again.
     world.env("REGATTA_FAILPOINT", "");
     world.regatta(["retry", "a"]).exited(0);

@@ -173,5 +173,5 @@ fn a_car_still_says_what_it_waits_for_after_another_has_landed() {
     run.wait().exited(1);
     world.assert_states(["a landing", "b landed", "reads done"]);
     let reason = world.task("a")["reason"].clone();
-    assert!(reason.to_string().contains("has changes of its own in a.txt"), "{reason}");
+    assert!(reason.to_string().contains("has uncommitted changes in a.txt"), "{reason}");
 }

@@ -44,7 +44,7 @@ fn a_checkout_with_changes_in_the_way_makes_the_train_wait_and_resume_lands() {
             "",
             "echo a >a.txt; echo a >>README.md; echo a >ignored.txt; git add -f ignored.txt",
         ));
-        let ran = world.run(&plan, &[]).exited(1).says("has changes of its own").says(file);
+        let ran = world.run(&plan, &[]).exited(1).says("has uncommitted changes").says(file);
         world.assert_states(["a landing"]);
         assert_eq!(world.repo().rev("main"), before, "{what}");
         assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), content, "{what}: {}", ran.stdout);
@@ -237,7 +237,7 @@ fn two_plans_at_once_share_a_repository_and_one_plan_twice_is_refused() {
     barrier.arrived();
     world.run(&two, &[]).exited(0);
     for flags in [&[][..], &["--resume"][..]] {
-        world.run(&one, flags).exited(6).says("belongs to a run that is alive");
+        world.run(&one, flags).exited(6).says("belongs to a run that is still going");
     }
     barrier.open();
     first.wait().exited(0);

@@ -110,7 +110,7 @@ fn pooled_lanes_are_the_first_to_go_when_the_disk_runs_low() {
     assert!(gone.is_some());
     run.signal("INT");
     let ran = run.wait().exited(130);
-    assert!(ran.stderr.contains("1 pooled lanes were thrown away to make room"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 pooled lane removed to free disk space"), "{}", ran.stderr);
 }
 
 #[test]

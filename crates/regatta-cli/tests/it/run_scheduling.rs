@@ -140,7 +140,7 @@ fn nothing_starts_while_the_machine_is_busier_than_allowed() {
     world.env("REGATTA_LOADAVG", &load);
     world.config("limits: { max_load: 2 }\n");
     let mut run = world.start(&world.plan(&task("a", "", "echo a >a.txt")), &["-v"]);
-    run.wait_line("load: 9.2, at most 2 wanted");
+    run.wait_line("load: 9.2, at most 2 allowed");
     std::fs::write(&load, "0.50 8.00 7.00 3/100 1\n").unwrap();
     run.wait().exited(0);
     world.assert_states(["a landed"]);

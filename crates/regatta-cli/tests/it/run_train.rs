@@ -165,7 +165,7 @@ fn content_that_passed_once_is_never_tested_again() {
     let log = gate(&world, "true");
     made_ready(&world, &["a"]);
     world.repo().write("a.txt", "mine\n");
-    land(&world, &["a"]).exited(1).says("changes of its own in a.txt");
+    land(&world, &["a"]).exited(1).says("uncommitted changes in a.txt");
     fs::remove_file(world.root().join("a.txt")).unwrap();
     land(&world, &["a"]).exited(0);
     assert_eq!(gates(&log).len(), 1, "{:?}", gates(&log));
@@ -201,7 +201,7 @@ fn what_lands_is_pushed_and_a_remote_that_moved_is_built_upon() {
     world.repo().git_in(&other, ["pull", "-q", "--rebase", "origin", "main"]);
     world.repo().git_in(&other, ["push", "-q", "origin", "main"]);
     world.repo().commit_file("mine.txt", "mine\n", "mine");
-    land(&world, &["c"]).exited(1).says("have gone different ways");
+    land(&world, &["c"]).exited(1).says("have diverged");
     world.repo().git(["pull", "-q", "--rebase", "origin", "main"]);
     land(&world, &["c"]).exited(0);
     assert_eq!(tip(&world), world.repo().rev("main"));

@@ -67,7 +67,7 @@ fn watched(sign: &str, why: &str, watch: &str, before: &str, after: &str) {
 
 #[test]
 fn a_silent_agent_is_told_of_until_it_speaks() {
-    watched("silence", "nothing was heard for 0.2s", "silence: 200ms", "", "init");
+    watched("silence", "no output for 0.2s", "silence: 200ms", "", "init");
 }
 
 #[test]
@@ -82,7 +82,13 @@ for n in 1 2 3; do call $n Bash 'cargo test'; answer $n true "2 tests failed in 
 #[test]
 fn a_tool_that_is_open_for_long_is_told_of_until_it_ends() {
     let (before, after) = ("init; call 1 Bash 'make world'", "answer 1 false 'made'");
-    watched("long-tool", "`Bash make world` is open for 0.2s", "tool: 200ms, silence: none", before, after);
+    watched(
+        "long-tool",
+        "`Bash make world` has been running for 0.2s",
+        "tool: 200ms, silence: none",
+        before,
+        after,
+    );
 }
 
 #[test]

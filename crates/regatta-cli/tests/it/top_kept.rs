@@ -31,7 +31,7 @@ fn a_suspicion_is_known_however_long_ago_it_came_up() {
     std::fs::write(&plan, format!("---\nregatta: 1\ntasks:\n{many}---\n")).unwrap();
     world.regatta(["enqueue", plan.to_str().unwrap()]).exited(0);
     let text = world.regatta(["top", "--once", "--size", "120x30"]).exited(0).stdout;
-    assert!(text.contains("⚠ silence: nothing was heard for 0.2s"), "{text}");
+    assert!(text.contains("⚠ silence: no output for 0.2s"), "{text}");
     let document: Value =
         serde_json::from_str(&world.regatta(["top", "--once", "--json"]).exited(0).stdout).unwrap();
     let found = document["tasks"].as_array().unwrap().iter().find(|task| task["id"] == "a").unwrap();

@@ -24,7 +24,7 @@ pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refuse
     let name = kind.as_str();
     let permissions = &bounds.permissions;
     if read_only && permissions.allow.is_some() {
-        let why = "a read-only task has its own list of what is allowed; use `deny` to take more away, or leave `read_only` out";
+        let why = "a read-only task has its own list of allowed tools; use `deny` to allow less, or remove `read_only`";
         refuse("permissions", why.to_owned());
     }
     if !permissions.is_empty()
@@ -39,12 +39,12 @@ pub fn refusals(kind: AgentKind, bounds: &Bounds, read_only: bool) -> Vec<Refuse
         match kind {
             AgentKind::Claude | AgentKind::Codex | AgentKind::Opencode => {}
             AgentKind::Gemini => {
-                let why = "gemini takes MCP servers from its own settings alone; add them with `gemini mcp add`, or choose claude, codex or opencode";
+                let why = "gemini reads MCP servers only from its own settings; add them with `gemini mcp add`, or choose claude, codex or opencode";
                 refuse("mcp", why.to_owned());
             }
             AgentKind::Command | AgentKind::Sim => {
                 let why = format!(
-                    "agents of kind {name} take no MCP servers; take `mcp` out or choose claude, codex or opencode"
+                    "agents of kind {name} do not support MCP servers; remove `mcp`, or choose claude, codex or opencode"
                 );
                 refuse("mcp", why);
             }
@@ -58,11 +58,11 @@ fn why_no_rules(kind: AgentKind, permissions: &Permissions) -> Option<String> {
     match kind {
         AgentKind::Claude => None,
         AgentKind::Codex => Some(
-            "codex keeps to no rules for single tools or commands; use `sandbox: workspace`, `sandbox: read-only` or another agent"
+            "codex cannot enforce rules for single tools or commands; use `sandbox: workspace`, `sandbox: read-only` or another agent"
                 .to_owned(),
         ),
         AgentKind::Command | AgentKind::Sim => Some(format!(
-            "Regatta cannot enforce rules for an agent of kind {} to rules; take `permissions` out or choose claude, gemini or opencode",
+            "Regatta cannot enforce rules for an agent of kind {}; remove `permissions`, or choose claude, gemini or opencode",
             kind.as_str()
         )),
         AgentKind::Gemini | AgentKind::Opencode => {
@@ -76,7 +76,7 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
     let name = kind.as_str();
     if !SHARED_TOOLS.contains(&rule.tool()) || (rule.tool() == "Task" && kind == AgentKind::Gemini) {
         return Some(format!(
-            "{name} has no tool that `{rule}` names; known to it are {}",
+            "{name} has no tool for `{rule}`; its tools are {}",
             SHARED_TOOLS.iter().filter(|tool| **tool != "Task").copied().collect::<Vec<_>>().join(", ")
         ));
     }
@@ -88,7 +88,7 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
     };
     if rule.of().is_some() && !rule.command_prefix().is_some_and(fits) {
         return Some(format!(
-            "{name} cannot keep exactly to `{rule}`; whole tools and beginnings of commands such as `Bash(git push:*)` it can, claude can more"
+            "{name} cannot enforce `{rule}` exactly; it can enforce whole tools and the start of a command, such as `Bash(git push:*)`; claude can enforce more"
         ));
     }
     // There, both are the same permission.
@@ -101,7 +101,7 @@ fn why_not_exact(kind: AgentKind, rule: &Rule, permissions: &Permissions) -> Opt
         if permissions.deny.contains(rule) { &permissions.deny } else { permissions.allow.as_ref()? };
     let has_both = list.iter().any(|rule| rule.tool() == other);
     (kind == AgentKind::Opencode && !has_both)
-        .then(|| format!("opencode does not tell Edit from Write; name both beside `{rule}`"))
+        .then(|| format!("opencode does not distinguish Edit from Write; name both, not only `{rule}`"))
 }
 
 fn why_no_sandbox(kind: AgentKind, sandbox: Sandbox) -> Option<String> {

@@ -31,7 +31,7 @@ impl Rule {
         }
         if let Some(of) = of {
             if of.trim().is_empty() || of.trim() != of {
-                return Err("has nothing between its parentheses, or blanks beside them".into());
+                return Err("has nothing between its parentheses, or spaces next to them".into());
             }
             if of.contains(|c: char| c.is_control() || matches!(c, '(' | ')' | ',')) {
                 return Err(

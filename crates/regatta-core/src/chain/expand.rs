@@ -36,13 +36,14 @@ pub(crate) fn expand(specs: Vec<TaskSpec>, with: &mut Expanding<'_>) -> Vec<Task
         let mut behind = Vec::new();
         for link in links {
             let Some(id) = link.task(&build) else {
-                let what = format!("`{build}` is too long to name the links of its chain `{build}.{link}`");
+                let what =
+                    format!("`{build}` is too long: the links of its chain are named `{build}.{link}`");
                 (with.wrong)(&build, what, Some("give it a shorter id".into()));
                 continue;
             };
             if !taken.insert(id.folded()) {
-                let what = format!("the link `{id}` of its chain has the id of another task");
-                (with.wrong)(&build, what, Some("give that one another id".into()));
+                let what = format!("the link `{id}` of its chain has the same id as another task");
+                (with.wrong)(&build, what, Some("give the other task a different id".into()));
                 continue;
             }
             let Some(task) = of_link(&spec, link, id.clone(), before.as_ref(), with) else { continue };

@@ -25,8 +25,10 @@ fn agent(config: &Config, name: &Spot<String>, fields: &Fields, report: &mut Rep
     let path = &fields.path;
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.value.is_empty() || name.value.starts_with('-') || !name.value.chars().all(valid) {
-        let message =
-            format!("{:?} is no name for an agent; letters, digits, '_' and '-' are allowed", name.value);
+        let message = format!(
+            "{:?} is not a valid name for an agent; letters, digits, '_' and '-' are allowed",
+            name.value
+        );
         report.error(name.pos, path, message);
     }
     let before = config.agents.get(&name.value);

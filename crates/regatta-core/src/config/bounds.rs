@@ -62,7 +62,7 @@ fn servers(named: &[(Spot<String>, Fields)], report: &mut Report) -> BTreeMap<St
         let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.value.is_empty() || name.value.starts_with('-') || !name.value.chars().all(valid) {
             let message = format!(
-                "{} is no name for a server; letters, digits, '_' and '-' are allowed",
+                "{} is not a valid name for a server; letters, digits, '_' and '-' are allowed",
                 quoted(&name.value)
             );
             report.error(name.pos, &fields.path, message);
@@ -89,7 +89,7 @@ fn server(fields: &Fields) -> Result<McpServer, String> {
         (None, None) => Err("has neither `command` nor `url`".into()),
         (Some(command), None) => {
             if given("headers") {
-                return Err("is a program, which takes no `headers`".into());
+                return Err("is a program; `headers` are only for a `url`".into());
             }
             if command.trim().is_empty() || command.starts_with('-') {
                 return Err(format!("has no program in `command`: {}", quoted(command)));
@@ -99,7 +99,7 @@ fn server(fields: &Fields) -> Result<McpServer, String> {
         }
         (None, Some(url)) => {
             if given("args") || given("env") {
-                return Err("is somewhere else, and takes no `args` or `env`".into());
+                return Err("has a `url`; `args` and `env` are only for a `command`".into());
             }
             let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
             if !is_http || url.contains(char::is_whitespace) {
@@ -109,7 +109,7 @@ fn server(fields: &Fields) -> Result<McpServer, String> {
             let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
             if !headers.iter().all(|(name, value)| plain(name) && plain(value) && !name.contains([' ', ':']))
             {
-                return Err("has a header that none can be".into());
+                return Err("has an invalid header".into());
             }
             Ok(McpServer::Remote { url: url.to_owned(), headers })
         }

@@ -66,12 +66,13 @@ pub(super) fn settings(config: &Config) -> Vec<(&'static str, Finding)> {
     }
     let shares = config.budget.shares;
     if shares.warn_at > 1.0 {
-        let message = format!("`budget.warn_at` is a share of a budget, 1 at most; found {}", shares.warn_at);
+        let message =
+            format!("`budget.warn_at` must be a share of a budget, at most 1; found {}", shares.warn_at);
         found.push(("budget.warn_at", Finding::Wrong(message, Some("such as 0.8".to_owned()))));
     }
     if shares.stop_at < 1.0 {
         let message =
-            format!("`budget.stop_at` is a share of a budget, 1 at least; found {}", shares.stop_at);
+            format!("`budget.stop_at` must be a share of a budget, at least 1; found {}", shares.stop_at);
         found.push(("budget.stop_at", Finding::Wrong(message, Some("such as 1.1".to_owned()))));
     }
     for (key, message, hint) in roles::unknown_agents(config) {
@@ -106,9 +107,9 @@ fn no_branch(name: &str) -> Option<&'static str> {
     if name.starts_with('-') {
         Some("begins with a dash, as an option would")
     } else if name.contains(odd) || name.contains("..") || name.contains("@{") || name.ends_with('.') {
-        Some("contains what git refuses in the name of a branch")
+        Some("contains something that git refuses in a branch name")
     } else if name.split('/').any(bad_part) {
-        Some("has a part that git refuses in the name of a branch")
+        Some("has a part that git refuses in a branch name")
     } else {
         None
     }

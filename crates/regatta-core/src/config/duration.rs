@@ -9,7 +9,7 @@ const LONGEST: u64 = 366 * 86_400_000;
 
 /// Parses a duration. `0` and `none` mean no limit; a plain number counts seconds.
 ///
-/// The error follows the offending text: `"soon" is no duration`.
+/// The error follows the offending text: `"soon" is not a duration`.
 pub fn parse_duration(text: &str) -> Result<Option<Duration>, String> {
     let text = text.trim();
     if matches!(text, "none" | "never" | "off") {
@@ -36,7 +36,7 @@ fn from_seconds(seconds: f64) -> Result<u64, String> {
 }
 
 fn from_parts(text: &str) -> Result<u64, String> {
-    let bad = || "is no duration such as `90m`, `1h30m`, `45s`, `500ms` or `none`".to_owned();
+    let bad = || "is not a duration such as `90m`, `1h30m`, `45s`, `500ms` or `none`".to_owned();
     let mut rest = text;
     let mut units = UNITS.iter();
     let mut total = 0u64;

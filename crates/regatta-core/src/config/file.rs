@@ -48,7 +48,7 @@ impl Config {
                     if let (Some(first), Some(second)) =
                         (section.field("max_attempts"), section.field("max_retries"))
                     {
-                        let message = "`max_attempts` and `max_retries` say the same; give one of them";
+                        let message = "`max_attempts` and `max_retries` mean the same; set only one of them";
                         report.error(first.key_pos.max(second.key_pos), &path, message);
                     }
                     if path == "defaults" {

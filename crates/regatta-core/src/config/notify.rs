@@ -107,7 +107,7 @@ fn kinds(fields: &Fields) -> Result<Vec<NotifyKind>, Vec<Mistake>> {
             None => mistakes.push(Mistake {
                 pos: *pos,
                 field: field.clone(),
-                message: format!("there is no event {}", quoted(value)),
+                message: format!("unknown event {}", quoted(value)),
                 hint: Some(match nearest(value, names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => known(),
@@ -146,7 +146,7 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
         [only] => only,
         [first, second, ..] => {
             let (first, second, pos) = (first.key.name, second.key.name, first.key_pos.max(second.key_pos));
-            let message = format!("`{first}` and `{second}` cannot be in one entry; give each its own");
+            let message = format!("`{first}` and `{second}` cannot be in the same entry; give each its own");
             return wrong(pos, second, message, "");
         }
     };
@@ -172,11 +172,12 @@ fn sink(fields: &Fields) -> Result<Option<Sink>, Vec<Mistake>> {
             };
             let hint = "add `allow_private: true` if it is a machine of your own";
             if !url.is_https() && !allow_private {
-                let message = "the address is not https, so everybody on the way could read it".to_owned();
+                let message =
+                    "the address is not https, so others on the network could read what is sent".to_owned();
                 return wrong(found.pos, "webhook", message, hint);
             }
             if !allow_private && url.ip().is_some_and(|ip| !is_public(ip)) {
-                let message = "the address is one of this machine or its network".to_owned();
+                let message = "the address is on this machine or its network".to_owned();
                 return wrong(found.pos, "webhook", message, hint);
             }
             Ok(Some(Sink::Webhook { url, allow_private }))

@@ -32,8 +32,8 @@ const OTHER_VARIABLES: [&str; 12] = [
 /// rookery's variables that have no meaning here, also when prefixed with Regatta's name, and what to use instead.
 const ROOKERY_VARIABLES: [(&str, &str); 3] = [
     ("CONFIG", "`regatta --config FILE` or $REGATTA_CONFIG names the file"),
-    ("PIDFILE", "`regatta daemon status --json` tells the daemon's process"),
-    ("PROFILE", "`profiles` in regatta.yaml has the accounts, $REGATTA_PROFILES chooses among them"),
+    ("PIDFILE", "`regatta daemon status --json` shows the daemon's process id"),
+    ("PROFILE", "list the accounts under `profiles` in regatta.yaml; $REGATTA_PROFILES chooses among them"),
 ];
 
 /// Prefix of the variables that notifications pass to a command.
@@ -98,7 +98,7 @@ impl Config {
                     found.extend(self.set("profiles", value, name, Origin::Env));
                 }
             } else if let Some(hint) = rookery_variable(name, is_worker) {
-                let text = "is rookery's, and is ignored";
+                let text = "is a variable of rookery, and is ignored";
                 found.push(Diagnostic::warning(format!("${name}"), Pos::NOWHERE, text).hinted(hint));
             } else if name.starts_with("REGATTA_") && !is_other(name) {
                 let near = nearest(name, known.iter().map(|(variable, _)| *variable));
@@ -106,7 +106,7 @@ impl Config {
                     Diagnostic::warning(
                         format!("${name}"),
                         Pos::NOWHERE,
-                        "is no setting of Regatta, and is ignored",
+                        "is not a setting of Regatta, and is ignored",
                     )
                     .hinted(format!("did you mean ${near}?"))
                 }));
@@ -130,14 +130,14 @@ impl Config {
             return vec![Diagnostic::error(
                 source,
                 Pos::NOWHERE,
-                format!("`{path}` is no setting that can be given here"),
+                format!("`{path}` is not a setting that can be set here"),
             )];
         };
         let mut changed = self.clone();
         match value_of(key, text, path, &mut report) {
             Some(value) if changed.put(path, &value) => {}
             Some(_) => {
-                report.error(Pos::NOWHERE, path, format!("`{path}` cannot be given here"));
+                report.error(Pos::NOWHERE, path, format!("`{path}` cannot be set here"));
             }
             None => {}
         }

@@ -85,7 +85,7 @@ pub(super) fn check(rows: &[Fields], config: &Config, report: &mut Report) {
                     report.error(row.pos_of("name"), &path, format!("{} {why}", quoted(name)));
                 }
                 if seen.contains(&name) {
-                    let message = format!("there is a profile {} already", quoted(name));
+                    let message = format!("duplicate profile {}", quoted(name));
                     report.error(row.pos_of("name"), &path, message);
                 }
                 seen.push(name);
@@ -105,9 +105,9 @@ pub(super) fn check(rows: &[Fields], config: &Config, report: &mut Report) {
 fn no_name(name: &str) -> Option<&'static str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match name {
-        NONE => Some("cannot be the name of a profile: it stands for no profile at all"),
+        NONE => Some("cannot be the name of a profile: it means no profile at all"),
         _ if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(valid) => {
-            Some("is no name for a profile; letters, digits, '_', '-' and '.' are allowed")
+            Some("is not a valid name for a profile; letters, digits, '_', '-' and '.' are allowed")
         }
         _ => None,
     }

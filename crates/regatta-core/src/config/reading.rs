@@ -50,7 +50,7 @@ impl Reading {
             if !fields.lacks(key.name) {
                 let other =
                     if entry.key == key.name { key.aliases.first().unwrap_or(&key.name) } else { &key.name };
-                let message = format!("`{}` says the same as `{other}`; give one of them", entry.key);
+                let message = format!("`{}` means the same as `{other}`; set only one of them", entry.key);
                 report.error(entry.key_pos, &join(path, &entry.key), message);
                 continue;
             }

@@ -23,7 +23,7 @@ pub fn task_file_markdown() -> String {
             meaning(key)
         );
     }
-    text.push_str("\n\"in\" says where a key may stand: **f** a task file, **p** a task of a plan, **d** the `defaults` of a plan, **c** the `defaults` of `regatta.yaml`.\n");
+    text.push_str("\n\"in\" says where a key is allowed: **f** a task file, **p** a task of a plan, **d** the `defaults` of a plan, **c** the `defaults` of `regatta.yaml`.\n");
     for (heading, keys) in [
         ("Plan keys", PLAN_KEYS),
         ("Plan keys of parallel-orchestra (`po_plan_version: \"0.1\"`)", PO_PLAN_KEYS),
@@ -57,7 +57,7 @@ pub fn config_markdown() -> String {
     }
     text.push_str("| `REGATTA_DB` | `store`, as rookery called it |\n");
     text.push_str("| `PO_KEEP_WORKTREE=1` | `lane.keep`, with `always` |\n");
-    text.push_str("\n## rookery's keys\n\nThey may stand in `regatta.yaml` too, and `rookery.yaml` is read where there is no `regatta.yaml`.\n\n| key | meaning |\n|---|---|\n");
+    text.push_str("\n## rookery's keys\n\nThey are allowed in `regatta.yaml` too, and `rookery.yaml` is read if there is no `regatta.yaml`.\n\n| key | meaning |\n|---|---|\n");
     for row in super::rookery::ROWS {
         let meaning = match row.means {
             Means::Setting(path) => format!("`{path}`"),

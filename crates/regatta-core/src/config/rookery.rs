@@ -66,35 +66,35 @@ pub(super) static ROWS: &[Row] = &[
     row(
         "claude_profile",
         Kind::Anything,
-        Nothing("`profiles` has the accounts, `regatta daemon --profiles NAMES` chooses among them"),
+        Nothing("list the accounts under `profiles`; `regatta daemon --profiles NAMES` chooses among them"),
     ),
     row(
         "claude_lb",
         Kind::Anything,
-        Nothing("`profiles` has the accounts, `regatta daemon --profiles NAMES` chooses among them"),
+        Nothing("list the accounts under `profiles`; `regatta daemon --profiles NAMES` chooses among them"),
     ),
     row(
         "auto_retire",
         Kind::Anything,
-        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+        Nothing("lanes are removed when their work has landed; `lane.keep` says which stay"),
     ),
     row(
         "auto_retire_idle_minutes",
         Kind::Anything,
-        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+        Nothing("lanes are removed when their work has landed; `lane.keep` says which stay"),
     ),
     row(
         "auto_retire_batch_size",
         Kind::Anything,
-        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+        Nothing("lanes are removed when their work has landed; `lane.keep` says which stay"),
     ),
     row(
         "retire_only_after_landed",
         Kind::Anything,
-        Nothing("lanes go when their work has landed; `lane.keep` says which stay"),
+        Nothing("lanes are removed when their work has landed; `lane.keep` says which stay"),
     ),
     row("orphan_age_hours", Kind::Anything, Nothing("`lane.max_kept` limits how many lanes stay")),
-    row("audit_loop", Kind::Anything, Nothing("`checks` of a task, and `max_attempts`, do that")),
+    row("audit_loop", Kind::Anything, Nothing("use `checks` of a task, and `max_attempts`")),
 ];
 
 /// `node` without rookery's keys, and those keys.
@@ -116,7 +116,7 @@ pub(super) fn take(config: &mut Config, theirs: &[Entry], ours: &Fields, report:
         };
         let Some(value) = Reading::LENIENT.value(&entry.value, row.name, row.kind, report) else { continue };
         if has(ours, path) || taken.contains(&path) {
-            let message = format!("`{}` says the same as `{path}`; give one of them", row.name);
+            let message = format!("`{}` means the same as `{path}`; set only one of them", row.name);
             report.error(entry.key_pos, row.name, message);
         } else if path == "lanes_root" && is_inside(&value) {
             let message =
@@ -130,17 +130,14 @@ pub(super) fn take(config: &mut Config, theirs: &[Entry], ours: &Fields, report:
     }
     if let Some((pos, first)) = ignored.first() {
         let names: Vec<String> = ignored.iter().map(|(_, row)| format!("`{}`", row.name)).collect();
-        let message = format!("rookery's {} mean{} nothing here", names.join(", "), plural(names.len()));
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let message = format!("rookery's {} {have} no effect", names.join(", "));
         let hint = match (ignored.len(), &first.means) {
             (1, Nothing(why)) => (*why).to_owned(),
-            _ => "docs/guide/coming-from-rookery.md says what to use instead of each".to_owned(),
+            _ => "docs/guide/coming-from-rookery.md says what to use instead".to_owned(),
         };
         report.warn(*pos, first.name, message).hint = Some(hint);
     }
-}
-
-fn plural(n: usize) -> &'static str {
-    if n == 1 { "s" } else { "" }
 }
 
 /// Whether a dotted path was given under its own name.

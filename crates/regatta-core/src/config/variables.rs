@@ -42,13 +42,13 @@ pub fn refused_variable(name: &str) -> Option<&'static str> {
     let valid = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !valid {
-        return Some("is no name of a variable; letters, digits and '_' are allowed");
+        return Some("is not a valid name for a variable; letters, digits and '_' are allowed");
     }
     if name.starts_with("REGATTA_") || name.starts_with("ROOKERY_") || name == "PO_WORKTREE_GUARD" {
         return Some("is set by Regatta itself");
     }
     if REFUSED.contains(&name) || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        return Some("is refused, because it can make programs run other code than their own");
+        return Some("is refused, because it can make programs run other code");
     }
     None
 }

@@ -215,7 +215,7 @@ impl Builder {
                     let cost = node.weight;
                     self.put(Node { pos, ..node }, 0, cost, report)
                 }
-                None => Err((pos, "the alias stands inside what it points to".into())),
+                None => Err((pos, "the alias is inside the value that it refers to".into())),
             },
             Event::Scalar(text, style, anchor, tag) => {
                 let kind = resolve(&text, style, tag.as_deref());

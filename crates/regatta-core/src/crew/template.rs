@@ -40,8 +40,8 @@ impl Template {
             };
             let name = rest[open + 2..open + 2 + length].trim();
             if !known.contains(&name) {
-                let mut what = format!("there is no variable {name:?} here;");
-                let _ = write!(what, " there are {}", known.join(", "));
+                let mut what = format!("unknown variable {name:?};");
+                let _ = write!(what, " known here: {}", known.join(", "));
                 return Err(wrong(what));
             }
             parts.push(Part::Text(rest[..open].to_owned()));
@@ -84,8 +84,8 @@ mod tests {
             let error = Template::parse(text, &["from", "text"]).unwrap_err();
             assert_eq!((error.line, error.what.as_str()), (line, what));
         };
-        check("a\nb {{form}}", 2, "there is no variable \"form\" here; there are from, text");
+        check("a\nb {{form}}", 2, "unknown variable \"form\"; known here: from, text");
         check("a\n\n{{from", 3, "`{{` has no `}}`");
-        check("{{}}", 1, "there is no variable \"\" here; there are from, text");
+        check("{{}}", 1, "unknown variable \"\"; known here: from, text");
     }
 }

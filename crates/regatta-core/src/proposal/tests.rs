@@ -22,8 +22,8 @@ fn what_does_not_fit_is_told_all_at_once_and_by_its_place() {
             assert!(found.starts_with(expected), "{answer}: {found}");
         }
     };
-    check("I am a teapot.", &["the answer holds no JSON object"]);
-    check("{", &["the answer holds no JSON object"]);
+    check("I am a teapot.", &["the answer contains no JSON object"]);
+    check("{", &["the answer contains no JSON object"]);
     check(
         r#"{"verdict":"pass"}"#,
         &["unknown key \"verdict\"", "the last JSON object of the answer has no `tasks`"],
@@ -43,7 +43,7 @@ fn what_does_not_fit_is_told_all_at_once_and_by_its_place() {
     );
     check(
         r#"{"tasks":[{"id":"a","prompt":"x","deps":["b"]},{"id":"b","prompt":"x","deps":["a"]}]}"#,
-        &["tasks[0].deps: the tasks depend on each other in a circle: a -> b -> a; an arrow"],
+        &["tasks[0].deps: the tasks depend on each other in a cycle: a -> b -> a; an arrow"],
     );
     check(
         r#"{"tasks":[{"id":"a","prompt":"x","deps":["bee"]},{"id":"a","prompt":" "},{"id":"-x","prompt":"x"}]}"#,

@@ -39,7 +39,7 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
             format!("the commit was refused by {by}{kept}")
         }
         Evidence::Bounced { onto, files, .. } => {
-            format!("it did not merge with {} in {}", &onto[..onto.len().min(12)], line(&files.join(", ")))
+            format!("it conflicts with {} in {}", &onto[..onto.len().min(12)], line(&files.join(", ")))
         }
     }
 }
@@ -71,7 +71,7 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Stuck { why } => format!("stuck: {}", line(why)),
         EventBody::Judged { verdict, summary } if summary.is_empty() => format!("verdict {verdict}"),
         EventBody::Judged { verdict, summary } => format!("verdict {verdict}: {}", line(summary)),
-        EventBody::Retrying { class, why, .. } => format!("will be tried again ({class}): {}", line(why)),
+        EventBody::Retrying { class, why, .. } => format!("will be retried ({class}): {}", line(why)),
         EventBody::Released { why } => format!("back in the queue, not charged: {}", line(why)),
         EventBody::Parked { until, detail, .. } => {
             format!("parked until {}: {}", until.in_utc(), line(detail))
@@ -98,7 +98,9 @@ pub fn describe(body: &EventBody) -> String {
             LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), line(note)),
             LandStep::Wait { why } => format!("waits to land: {}", line(why)),
             LandStep::Landed { commit } => landed_as(target.as_deref(), &short(commit)),
-            LandStep::AlreadyIn { commit } => format!("nothing left to land, {} has it", short(commit)),
+            LandStep::AlreadyIn { commit } => {
+                format!("nothing left to land: {} already has it", short(commit))
+            }
             LandStep::Reject { reason, detail, .. } => {
                 format!("refused by the train ({reason}): {}", line(detail))
             }
@@ -108,14 +110,14 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::Skipped { dependency } => {
             format!("skipped: {dependency} did not succeed")
         }
-        EventBody::Rearmed => "back, its dependency came back".to_owned(),
+        EventBody::Rearmed => "waiting again: its dependency was retried".to_owned(),
         EventBody::Cancelled { by } => format!("cancelled by {by}"),
         EventBody::Adopted { session } => format!("adopted by {session}"),
         EventBody::ConflictAhead { with, files } => {
             format!("would conflict with {with} in {}", line(&files.join(", ")))
         }
-        EventBody::Suspected { sign, why } => format!("may need a person ({sign}): {}", line(why)),
-        EventBody::WentOn { sign } => format!("goes on ({sign})"),
+        EventBody::Suspected { sign, why } => format!("may need attention ({sign}): {}", line(why)),
+        EventBody::WentOn { sign } => format!("active again ({sign})"),
         EventBody::BudgetWarned { scope, detail } => {
             format!("budget of {scope} nearly spent: {}", line(detail))
         }
@@ -124,7 +126,9 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::PromptQueued { prompt, by, beginning, .. } => {
             format!("follow-up {prompt} from {by}: {}", line(beginning))
         }
-        EventBody::FollowingUp { after } => format!("continues with a follow-up; otherwise {}", line(after)),
+        EventBody::FollowingUp { after } => {
+            format!("continues with a follow-up; its own result: {}", line(after))
+        }
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),

@@ -160,7 +160,7 @@ impl fmt::Display for StateName {
 
 /// A word that is not the name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no state {0:?}")]
+#[error("unknown state {0:?}")]
 pub struct UnknownState(pub String);
 
 impl FromStr for StateName {

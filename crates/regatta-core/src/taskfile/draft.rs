@@ -115,12 +115,11 @@ pub(super) fn writes(
         match path {
             Ok(Some(value)) => writes.push(Spot { pos: *pos, value }),
             Ok(None) => {
-                let message =
-                    format!("write {} is not in the repository, so it is not watched", quoted(value));
+                let message = format!("`writes`: {} is outside the repository and is ignored", quoted(value));
                 report.warn(*pos, &fields.path_of("writes"), message);
             }
             Err(why) => {
-                let message = format!("write {} {why}", quoted(value));
+                let message = format!("`writes`: {} {why}", quoted(value));
                 report.error(*pos, &fields.path_of("writes"), message);
             }
         }
@@ -142,7 +141,7 @@ pub(super) fn group(fields: &Fields, report: &mut Report) -> Option<Spot<String>
 pub(super) fn attempts(fields: &Fields, report: &mut Report) -> Option<u32> {
     let retries = fields.int("max_retries").map(|retries| count(retries) + 1);
     if let (Some(_), Some(second)) = (fields.int("max_attempts"), fields.field("max_retries")) {
-        let message = "`max_attempts` and `max_retries` say the same; give one of them";
+        let message = "`max_attempts` and `max_retries` mean the same; set only one of them";
         report.error(second.key_pos, &fields.path_of("max_retries"), message).hint =
             Some("max_attempts is max_retries and one more".into());
     }

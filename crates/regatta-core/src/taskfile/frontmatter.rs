@@ -34,10 +34,9 @@ pub(super) fn split(text: &str, report: &mut Report) -> Option<Halves> {
     if !is_fence(first) {
         let later = text.lines().position(|line| !line.trim().is_empty()).unwrap_or(0);
         let hint = if text.lines().nth(later).is_some_and(is_fence) {
-            format!("remove what stands before the `---` on line {}", later + 1)
+            format!("remove everything before the `---` on line {}", later + 1)
         } else {
-            "begin the file with a line `---`, the keys, and a second line `---`; then comes the prompt"
-                .into()
+            "begin the file with a line `---`, the keys, and a second line `---`; the prompt follows".into()
         };
         report.error(Pos::START, "", "has no frontmatter: the first line must be `---`").hint = Some(hint);
         return None;

@@ -105,7 +105,7 @@ pub(super) fn read(
         };
         let allow_private = is_allowed(place.settings.config, &url);
         if !allow_private && (!url.is_https() || url.ip().is_some_and(|ip| !is_public(ip))) {
-            let message = "`webhook_url` must be an https address of the open internet";
+            let message = "`webhook_url` must be a public https address";
             report.error(pos, &path, message).hint = Some(
                 "for a machine of your own, name the same address in regatta.yaml: notify: [{ on: [failed], webhook: \"…\", allow_private: true }]"
                     .into(),

@@ -107,9 +107,9 @@ fn cycles(drafts: &[Draft], reports: &mut [Report]) {
         };
         let Some(dep) = draft.deps.iter().find(|dep| dep.value == *second) else { continue };
         let path: Vec<&str> = cycle.iter().map(TaskId::as_str).collect();
-        let message = format!("the tasks depend on each other in a circle: {}", path.join(" -> "));
+        let message = format!("the tasks depend on each other in a cycle: {}", path.join(" -> "));
         reports[draft.n].error(dep.pos, &field(draft, "deps"), message).hint =
-            Some("an arrow reads \"needs\"; take one of them out".into());
+            Some("an arrow means \"needs\"; remove one of them".into());
     }
 }
 
@@ -142,7 +142,7 @@ fn overlaps(drafts: &[Draft], reports: &mut [Report]) {
                     ours.value, other.line, theirs.value
                 );
                 reports[draft.n].error(ours.pos, &field(draft, "writes"), message).hint = Some(
-                    "add a dependency between them, or run without --strict to have them run in turn".into(),
+                    "add a dependency between them, or run without --strict: they then run one after the other".into(),
                 );
             }
         }
@@ -166,13 +166,13 @@ fn limits(
         for spot in &file.limits {
             let (group, limit) = &spot.value;
             if file.own_limits_only && !used.contains(group.as_str()) {
-                let message = format!("`concurrency_limits` has the group `{group}`, and no task is in it");
+                let message = format!("`concurrency_limits` has the group `{group}`, but no task is in it");
                 report.warn(spot.pos, "concurrency_limits", message);
             }
             match limits.get(group) {
                 Some(other) if other != limit => {
                     let message = format!(
-                        "the group `{group}` has the limit {other} in another plan; the smaller holds"
+                        "the group `{group}` has the limit {other} in another plan; the smaller limit applies"
                     );
                     report.warn(spot.pos, "concurrency_limits", message);
                     limits.insert(group.clone(), (*other).min(*limit));

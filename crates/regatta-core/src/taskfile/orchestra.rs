@@ -43,7 +43,7 @@ pub(super) fn read(node: &Node, place: Place<'_>, report: &mut Report) -> FileRe
         return FileReading::default();
     };
     if let Some(entry) = node.entry("regatta") {
-        let message = "`regatta` and `po_plan_version` are both given; a plan has one format";
+        let message = "`regatta` and `po_plan_version` are both set; a plan has one format";
         report.error(entry.key_pos, "regatta", message);
     }
     if fields.lacks("po_plan_version") {
@@ -81,10 +81,12 @@ fn cwd(fields: &Fields, place: Place<'_>, report: &mut Report) -> Spot {
     match paths::locate(place.dir(), cwd, place.settings.repo_root) {
         Ok(spot) => {
             if let Spot::Outside(_) = spot {
-                let message =
-                    format!("`cwd` {} is not in the repository; tasks start at its root", quoted(cwd));
+                let message = format!(
+                    "`cwd` {} is outside the repository; tasks start at the repository root",
+                    quoted(cwd)
+                );
                 report.warn(fields.pos_of("cwd"), "cwd", message).hint =
-                    Some("`cwd` counts from the plan's directory, and tells where the project is".into());
+                    Some("`cwd` is relative to the plan's directory and says where the project is".into());
             }
             spot
         }
@@ -218,7 +220,7 @@ fn persona(fields: &Fields, report: &mut Report) -> Option<String> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let why = match no_word(name) {
         Some(why) => why,
-        None if !name.chars().all(valid) => "may have letters, digits, '_' and '-' only",
+        None if !name.chars().all(valid) => "may contain only letters, digits, '_' and '-'",
         None => return Some(name.to_owned()),
     };
     report.error(pos, &fields.path_of("agent"), format!("agent {} {why}", quoted(name)));

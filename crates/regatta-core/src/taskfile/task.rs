@@ -32,7 +32,7 @@ pub(super) fn read_file(node: &Node, halves: &Halves, place: Place<'_>, report: 
         let message = if body.trim().is_empty() {
             "`prompt` belongs in plans; in a task file the body is the prompt"
         } else {
-            "`prompt` and a body are both given; in a task file the body is the prompt"
+            "`prompt` and a body are both present; in a task file the body is the prompt"
         };
         report.error(entry.key_pos, "prompt", message).hint =
             Some("move its text below the second `---`".into());
@@ -150,9 +150,9 @@ fn complete(
     }
     let part = chained.then_some(Part::Builder { links, lands: land && !read_only });
     if chained && read_only {
-        let message = "a task that is read_only makes nothing that a chain could look at";
+        let message = "a read-only task changes nothing that a chain could judge";
         report.error(fields.pos_of("chain"), &fields.path_of("chain"), message).hint =
-            Some("leave `chain` out, or `read_only`".into());
+            Some("remove `chain` or `read_only`".into());
     }
     let whole = count_errors(report) == n_errors;
     let spec = match (&id, prompt, agent) {

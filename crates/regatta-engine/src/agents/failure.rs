@@ -14,8 +14,8 @@ use super::decoder::{AgentEnd, never_started, short_of_resources};
 use super::event::one_line;
 
 /// `TASK` stands for the task's id.
-pub(super) const PROMPT_HINT: &str = "start a new conversation with `regatta retry TASK --fresh`; where the task itself is \
-    too long, make its prompt or the files it pulls in smaller, or split it";
+pub(super) const PROMPT_HINT: &str = "start a new conversation with `regatta retry TASK --fresh`; if the task itself is too long, \
+    shorten its prompt or the files that it includes, or split it";
 const REFUSAL_HINT: &str = "reword the task or choose another model, then `regatta retry`";
 const REQUEST_HINT: &str =
     "read the transcript with `regatta logs`, change the task or the agent, then `regatta retry`";
@@ -164,7 +164,7 @@ pub(super) fn unfinished(
 pub(super) fn kept_retrying(exit: &Exit, agent: &str, kind: &str) -> String {
     match exit {
         Exit::TimedOut { limit: Limit::Retries } => {
-            format!("{agent}'s requests were refused ({kind}), and repeating them could not help")
+            format!("{agent}'s requests were refused ({kind}), and repeating them cannot help")
         }
         _ => format!("{exit} while {agent} kept retrying ({kind})"),
     }

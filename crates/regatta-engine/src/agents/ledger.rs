@@ -72,7 +72,7 @@ impl Ledger {
     /// The same for dollars.
     pub(super) fn doubt_cost(&mut self, claimed: f64) {
         let said = if claimed.abs() < 1e9 { claimed.to_string() } else { format!("{claimed:e}") };
-        self.doubt(format!("the agent reported an implausible cost ({said}): ignored"));
+        self.doubt(format!("the agent reported an implausible cost ({said}); it is ignored"));
     }
 
     fn note(&mut self, event: &mut AgentEvent) {
@@ -129,7 +129,8 @@ impl Ledger {
             [(read, &mut self.tokens_in), (written, &mut self.tokens_out), (cached, &mut self.cached)]
         {
             if *claimed > MOST_TOKENS {
-                let what = format!("the agent reported an implausible number of tokens ({claimed}): ignored");
+                let what =
+                    format!("the agent reported an implausible number of tokens ({claimed}); it is ignored");
                 if self.doubts.len() < MAX_DOUBTS && !self.doubts.contains(&what) {
                     self.doubts.push(what);
                 }
@@ -210,6 +211,6 @@ mod tests {
         }
         let ending = ledger.ending(AgentEnd::Success);
         assert_eq!((ending.tokens_in, ending.cost_usd, ending.doubts.len()), (1000, Some(0.5), MAX_DOUBTS));
-        assert_eq!(ending.doubts[1], "the agent reported an implausible cost (-500): ignored");
+        assert_eq!(ending.doubts[1], "the agent reported an implausible cost (-500); it is ignored");
     }
 }

@@ -160,7 +160,7 @@ impl Suspicions {
         }
         let silence = self.rules.silence.filter(|span| !tool_is_open && quiet >= *span);
         if let Some(span) = silence.filter(|_| !self.stands_at_a_prompt()) {
-            let why = || format!("nothing was heard for {}, and no tool is open", human(span));
+            let why = || format!("no output for {} while no tool is running", human(span));
             self.raise(Sign::Silence, why, &mut news);
         }
         if let Some(limit) = self.rules.tool {
@@ -173,7 +173,11 @@ impl Suspicions {
                 None => (tool_is_open && quiet >= limit).then(|| "a tool".to_owned()),
             };
             if let Some(what) = found {
-                self.raise(Sign::LongTool, || format!("{what} is open for {}", human(limit)), &mut news);
+                self.raise(
+                    Sign::LongTool,
+                    || format!("{what} has been running for {}", human(limit)),
+                    &mut news,
+                );
             }
         }
         news
@@ -297,7 +301,7 @@ impl Suspicions {
         self.same = Some(Same { name: call.name.clone(), input, answer, times });
         if self.rules.same_command > 0 && times >= self.rules.same_command {
             let what = quote(&format!("{} {}", call.name, call.summary));
-            let why = || format!("{what} was called {times} times in a row and always answered the same");
+            let why = || format!("{what} was called {times} times in a row, with the same answer each time");
             self.raise(Sign::SameCommand, why, news);
         }
     }

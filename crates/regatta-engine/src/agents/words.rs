@@ -4,47 +4,48 @@ use super::launch::{Brief, SessionPlan, headed, prompt_with_guidance};
 
 const PLACE: &str = "\
 You are one of several agents that Regatta runs unattended, each on its own task in its own git worktree. \
-Nobody is watching and nobody will answer a question.
+No one is watching and no one will answer questions.
 
-Stay inside the current directory: it is your lane, and other agents work in theirs. ";
+Stay inside the current directory: it is your lane. Other agents work in their own. ";
 
 const NO_PUSH: &str = "\
 Do not switch branches, push, merge or touch other worktrees. \
-You need not commit: Regatta commits what it finds here, checks it and lands it.";
+You do not need to commit: Regatta commits what it finds here, checks it and lands it.";
 
 /// A detached HEAD has no branch that could be pushed by its name.
 fn one_push(branch: &str) -> String {
     format!(
-        "Do not switch branches, merge or touch other worktrees. You need not commit: Regatta commits what it finds here \
-         to the branch {branch}. Where your task asks for a pull request, commit, then \
+        "Do not switch branches, merge or touch other worktrees. You do not need to commit: Regatta commits what it \
+         finds here to the branch {branch}. If your task asks for a pull request, commit, then \
          `git push origin HEAD:refs/heads/{branch}` and `gh pr create --head {branch}`; push nothing else."
     )
 }
 
 const BY_COMMAND: &str = "\
-While you work, tell people where you are with `regatta progress \"<what you are doing>\"`, now and then.
-When you are finished, your last action is `regatta done --verdict pass --summary \"<one or two sentences>\"`. \
-Use `--verdict warn` if it works with reservations, `--verdict block` if the task cannot be done as asked, and say why in the summary. \
-Run it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
+While you work, report your progress now and then with `regatta progress \"<what you are doing>\"`.
+When you are finished, run `regatta done --verdict pass --summary \"<one or two sentences>\"` as your last action. \
+Use `--verdict warn` if you have reservations and `--verdict block` if the task cannot be done as asked, and say why in the summary. \
+Run it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they disprove counts as a failure.
 If only a person can help (access, a decision, missing facts), run `regatta stuck \"<what you need>\"` and stop.";
 
 const BY_TOOL_TOO: &str = "\
-The MCP server `regatta` has the same as tools: `progress`, `done` and `stuck`. Use whichever you like, and `done` only once. \
-With `ask` and `send_message` you reach other agents and people, with `get_context` what all of you know.";
+The MCP server `regatta` offers the same as tools: `progress`, `done` and `stuck`. Use either, but `done` only once. \
+`ask` and `send_message` reach other agents and people; `get_context` reads what all agents share.";
 
 const BY_TOOL: &str = "\
-You report with the tools of the MCP server `regatta`; commands that write outside this directory do not work here. \
-While you work, tell people where you are with the tool `progress`, now and then.
-When you are finished, your last action is the tool `done` with the verdict `pass` and a summary of one or two sentences. \
-Use `warn` if it works with reservations, `block` if the task cannot be done as asked, and say why in the summary. \
-Call it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they refute counts as a failure.
+Report with the tools of the MCP server `regatta`; commands that write outside this directory do not work here. \
+While you work, report your progress now and then with the tool `progress`.
+When you are finished, call the tool `done` as your last action, with the verdict `pass` and a summary of one or two sentences. \
+Use `warn` if you have reservations and `block` if the task cannot be done as asked, and say why in the summary. \
+Call it once, and only after you have checked your work: Regatta runs its own checks afterwards, and a claim that they disprove counts as a failure.
 If only a person can help (access, a decision, missing facts), call the tool `stuck` and stop.";
 
 const BY_ANSWER: &str = "\
-When you are finished, the last line of your answer is `{\"verdict\":\"pass\",\"summary\":\"<one or two sentences>\"}`. \
-Say `warn` instead of `pass` if it holds with reservations, `block` if the task cannot be done as asked, and why in the summary.";
+When you are finished, end your answer with the line `{\"verdict\":\"pass\",\"summary\":\"<one or two sentences>\"}`. \
+Use `warn` instead of `pass` if you have reservations and `block` if the task cannot be done as asked, and say why in the summary.";
 
-const READ_ONLY: &str = "This task is read-only: look, run nothing that writes, change no file.";
+const READ_ONLY: &str =
+    "This task is read-only: read and search, but change no file and run nothing that writes.";
 
 /// How an agent reports its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +84,14 @@ pub(super) fn prompt(brief: &Brief<'_>, report: Report) -> String {
     let Some(guidance) = brief.guidance else { return cut_short(brief, report) };
     let finish = match (brief.reports, report) {
         (false, _) => "",
-        (true, Report::Command) => " When it holds, finish with `regatta done` as before.",
-        (true, Report::Tool) => " When it holds, finish with the tool `done` as before.",
-        (true, Report::Answer) => " When it holds, finish with the verdict as before.",
+        (true, Report::Command) => " When it is fixed, finish with `regatta done` as before.",
+        (true, Report::Tool) => " When it is fixed, finish with the tool `done` as before.",
+        (true, Report::Answer) => " When it is fixed, finish with the verdict as before.",
     };
     format!(
         "Your task ({}) is not finished: this is attempt {}.\n\n{}\n\n\
-         Your earlier changes are still in this directory. Fix what is named above, and check it the way it \
-         was checked.{finish}\n",
+         Your earlier changes are still in this directory. Fix the problem described above, and check \
+         it in the same way.{finish}\n",
         brief.task,
         brief.attempt,
         guidance.trim(),
@@ -103,16 +104,16 @@ fn cut_short(brief: &Brief<'_>, report: Report) -> String {
     let finish = match (brief.reports, report) {
         (false, _) => "",
         (true, Report::Command) => {
-            " Finish with `regatta done` as before, also if you had run it already: only what is said in this attempt counts."
+            " Finish with `regatta done` as before, even if you already ran it: only reports of this attempt count."
         }
         (true, Report::Tool) => {
-            " Finish with the tool `done` as before, also if you had called it already: only what is said in this attempt counts."
+            " Finish with the tool `done` as before, even if you already called it: only reports of this attempt count."
         }
-        (true, Report::Answer) => " Finish with the verdict as before, also if you had said it already.",
+        (true, Report::Answer) => " Finish with the verdict as before, even if you already gave it.",
     };
     format!(
-        "You were cut short, by no fault of yours; this is attempt {}, and what you did is still in this directory. \
-         Go on where you stopped, and do nothing twice.{finish}\n\nThe task is the same:\n\n{}",
+        "You were interrupted, through no fault of yours. This is attempt {}, and your work is still in this directory. \
+         Continue where you stopped, and do not repeat finished work.{finish}\n\nThe task is the same:\n\n{}",
         brief.attempt, brief.prompt,
     )
 }
@@ -131,8 +132,8 @@ fn said_since(brief: &Brief<'_>, follow_up: &str, report: Report) -> String {
     };
     let guidance = brief.guidance.map_or_else(String::new, headed);
     format!(
-        "{}{guidance}\n\n(This follows up on your task {}: attempt {}. This directory has its work, or, where that has \
-         landed, what is on the target branch now.{finish})\n",
+        "{}{guidance}\n\n(This is a follow-up to your task {}: attempt {}. This directory contains its work or, if that has \
+         landed, the target branch as it is now.{finish})\n",
         follow_up.trim_end(),
         brief.task,
         brief.attempt,

@@ -38,12 +38,12 @@ impl Context {
             Ok(retired) => {
                 left.remove(task);
                 if let Retired::Kept(why) = retired {
-                    self.say(format!("{task}: its lane stays: {why}"));
+                    self.say(format!("{task}: its lane is kept: {why}"));
                 }
             }
             // Reported once: it is retried repeatedly.
             Err(error) if left.insert(task.clone()) => {
-                self.say(format!("{task}: its lane stays for now: could not {error}"));
+                self.say(format!("{task}: its lane is kept for now: could not {error}"));
             }
             Err(_) => {}
         }
@@ -95,7 +95,7 @@ impl Context {
         let skipped = brought.await?.skipped;
         Ok(skipped
             .iter()
-            .map(|(path, why)| format!("{} was not brought in: {why}", path.display()))
+            .map(|(path, why)| format!("{} was not copied or linked into the lane: {why}", path.display()))
             .collect())
     }
 

@@ -110,7 +110,7 @@ impl Settings {
     pub fn agent(&self, name: &str) -> Result<&AgentProfile, WorkerError> {
         self.agents
             .get(name)
-            .ok_or_else(|| WorkerError::Impossible(format!("there is no agent {name:?} in regatta.yaml")))
+            .ok_or_else(|| WorkerError::Impossible(format!("agent {name:?} is not in regatta.yaml")))
     }
 
     /// The conversation for the next attempt, and whether it exists: the last one of this agent, if the agent can

@@ -162,8 +162,9 @@ impl Engine {
                 let attempts = until_answered(|| store.attempts(chain)).await?;
                 let made = attempts.iter().rev().find(|made| made.base.is_some() && made.head == *head);
                 let Some(made) = made else {
-                    self.ctx
-                        .say(format!("{chain}: nobody knows which attempt made {head:?}; it is not landed"));
+                    self.ctx.say(format!(
+                        "{chain}: the attempt that made {head:?} was not found, so it does not land"
+                    ));
                     return Ok(());
                 };
                 let operation = Operation::Land {
@@ -193,7 +194,7 @@ impl Engine {
     /// The follow-up to a builder, from the project's template.
     fn feedback(&self, found: &ChainRecord, link: Link, said: &str) -> String {
         let template = Text::Feedback.load(&self.ctx.repository.state_dir).unwrap_or_else(|fault| {
-            self.ctx.say(format!("{fault}; the builder gets the default text"));
+            self.ctx.say(format!("{fault}; the default text is sent to the builder"));
             Text::Feedback.standard()
         });
         template.render(|name| match name {

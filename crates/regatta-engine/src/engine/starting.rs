@@ -106,7 +106,7 @@ impl Engine {
     fn no_room(&self) -> Option<String> {
         let lines = &self.ctx.settings.config.limits;
         if self.standby.pause_left(lines.stagger).is_some_and(|left| !left.is_zero()) {
-            return Some("the last start was just now".to_owned());
+            return Some("waiting for `limits.stagger` since the last start".to_owned());
         }
         Reading::take(lines, self.ctx.repository.lanes.root()).crossed(lines)
     }

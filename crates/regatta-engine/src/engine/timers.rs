@@ -53,7 +53,7 @@ impl Engine {
             if let Some(by) = record.cancel_asked {
                 let _ = live.stop.send(Some(Stop::Cancel { by }));
             } else if let Some(by) = record.interrupt_asked {
-                let why = format!("interrupted: {by} sent it something new");
+                let why = format!("interrupted: {by} sent a new message");
                 let _ = live.stop.send(Some(Stop::Interrupt { why, now: false }));
             }
         }

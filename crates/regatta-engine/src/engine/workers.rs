@@ -71,7 +71,7 @@ impl Workers {
     pub(super) async fn next(&mut self) -> Option<(Id, Left)> {
         Some(match self.running.join_next_with_id().await? {
             Ok(ended) => ended,
-            Err(panicked) => (panicked.id(), Left::Unsettled(format!("a defect in Regatta: {panicked}"))),
+            Err(panicked) => (panicked.id(), Left::Unsettled(format!("a bug in Regatta: {panicked}"))),
         })
     }
 
@@ -151,9 +151,9 @@ impl Engine {
     /// few tries it is left: then the next engine finds it.
     pub(super) async fn give_up_unsettled(&mut self) -> Result<(), EngineError> {
         for (task, why) in std::mem::take(&mut self.workers.unsettled) {
-            self.ctx.say(format!("{task}: its worker ended before it was settled: {why}"));
+            self.ctx.say(format!("{task}: its worker ended before the task was settled: {why}"));
             if !self.workers.may_give_up(&task) {
-                self.ctx.say(format!("{task}: it stays claimed until Regatta is started again"));
+                self.ctx.say(format!("{task}: it stays claimed until Regatta is restarted"));
                 continue;
             }
             let services = &self.ctx.services;

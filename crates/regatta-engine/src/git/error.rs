@@ -64,7 +64,7 @@ pub enum GitError {
     #[error("make a lane at {}: {why}", .path.display())]
     LaneInTheWay { path: PathBuf, why: String },
     /// Another owner holds it by now.
-    #[error("touch {}: another process got it meanwhile", .path.display())]
+    #[error("use {}: another process took it first", .path.display())]
     Fenced { path: PathBuf },
     /// The task has no lane.
     #[error("find the lane of {task}")]

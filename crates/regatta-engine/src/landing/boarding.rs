@@ -84,6 +84,5 @@ fn unreadable(error: GitError) -> Result<String, GitError> {
 pub fn warning(large: &[(PathBuf, u64)]) -> Option<String> {
     let named = |(path, size): &(PathBuf, u64)| format!("{} ({} MB)", path.display(), size >> 20);
     let files: Vec<String> = large.iter().map(named).collect();
-    (!files.is_empty())
-        .then(|| format!("large files, which every clone carries from now on: {}", files.join(", ")))
+    (!files.is_empty()).then(|| format!("large files, which will be in every clone: {}", files.join(", ")))
 }

@@ -158,7 +158,7 @@ fn failure(what: &str, command: &str, candidate: &Oid, ran: &Ran) -> Option<Stri
     let tail = last.into_iter().rev().collect::<Vec<_>>().join("\n");
     let at = candidate.short();
     Some(format!(
-        "{what} `{command}` ended with {} on {at} (all it said: .regatta/gates/{at}): {tail}",
+        "{what} `{command}` ended with {} on {at} (full output: .regatta/gates/{at}): {tail}",
         ran.exit
     ))
 }

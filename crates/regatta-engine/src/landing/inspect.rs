@@ -53,7 +53,7 @@ fn inspect_in(work: &Work, known: &[&Oid], head: &Oid, dir: &Path) -> Result<Ins
     // The requested ids, and the ids computed from the content.
     let read = |path: &Path| fs::read(path).map_err(io("read", path));
     if read(&listed)? != read(&looked_up)? {
-        let why = "the content of one of its objects is not what the object's id says".to_owned();
+        let why = "the content of one of its objects does not match the object's id".to_owned();
         return Ok(Inspected::Unsound(why));
     }
     keep_borrowed(work, known, head, dir, &name)?;
@@ -106,7 +106,7 @@ fn cut_off(work: &Work, known: &[&Oid], head: &Oid) -> Result<Option<String>, Gi
     let cut = commits.iter().find(|commit| shallow.lines().any(|line| line.trim() == commit.oid.as_str()));
     Ok(cut.map(|commit| {
         format!(
-            "its commit {} is listed in .git/shallow, so what came before it cannot be seen",
+            "its commit {} is listed in .git/shallow, so its history is not available",
             commit.oid.short()
         )
     }))
@@ -165,7 +165,7 @@ impl Complaint {
             Some("") => self.entry(work, "")?.unwrap_or_else(|| "its top directory".to_owned()),
             Some(path) => self.entry(work, path)?.unwrap_or_else(|| path.to_owned()),
         };
-        Ok(format!("git's own rules forbid what it committed, in {place}: {} ({})", self.words, self.rule))
+        Ok(format!("git's own checks refuse what it committed, in {place}: {} ({})", self.words, self.rule))
     }
 
     /// The entry of a directory that is not allowed there.

@@ -73,13 +73,13 @@ impl Train {
                 failpoint::reach("ref-moved");
                 for file in kept {
                     let file = file.display();
-                    self.ctx.say(format!("{file} changed at the last moment: it stays as you have it"));
+                    self.ctx.say(format!("{file} changed at the last moment; your version is kept"));
                 }
                 self.is_on_the_target(&chain, &cars).await?;
             }
             // It is on the target; the checkout follows in the next round, and nothing lands before that.
             Published::HalfWay { why } => {
-                self.ctx.say(format!("a checkout has not followed yet: {}", self.ctx.settings.redact(&why)));
+                self.ctx.say(format!("a checkout is not up to date yet: {}", self.ctx.settings.redact(&why)));
                 self.is_on_the_target(&chain, &cars).await?;
             }
             Published::Unfinished { why } => {
@@ -181,7 +181,7 @@ impl Train {
                 let list: Vec<usize> = (0..cars.len()).collect();
                 let _ = ledger.chains.build(&ctx.repository.work, &base, &cars, &list, &[], clock::now())?;
             }
-            let what = format!("objects of {} are missing, and could not be made again", commit.short());
+            let what = format!("objects of {} are missing and could not be rebuilt", commit.short());
             Err(GitError::Unexpected { command: "git rev-list".to_owned(), what })
         });
         Ok(whole.await?)
@@ -297,13 +297,13 @@ pub(super) fn waiting_for(worktree: &Path, paths: &[PathBuf], why: &WaitingFor) 
             let more = paths.len().saturating_sub(3);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!(
-                "the checkout at {at} has changes of its own in {}{more}; commit or stash them",
+                "the checkout at {at} has uncommitted changes in {}{more}; commit or stash them",
                 some.join(", ")
             )
         }
         WaitingFor::Unfinished(operation) => {
             format!("the checkout at {at} is in the middle of a {operation}")
         }
-        WaitingFor::Locked => format!("git is at work in the checkout at {at}, or left its index.lock there"),
+        WaitingFor::Locked => format!("git is running in the checkout at {at}, or left its index.lock there"),
     }
 }

@@ -33,7 +33,8 @@ impl Train {
             Some(known) => known,
             None => {
                 let Some(name) = self.ctx.blocking(remote::name).await? else {
-                    let why = "land.push is on, and there is no remote: add one, or turn it off".to_owned();
+                    let why =
+                        "land.push is on, but there is no remote; add one, or turn land.push off".to_owned();
                     return self.nobody_moves(why).await.map(Err);
                 };
                 let remote = name.clone();
@@ -58,7 +59,7 @@ impl Train {
                 }
                 let target = &self.ctx.repository.target;
                 let why = format!(
-                    "{target} and {name}/{target} ({}) have gone different ways; bring them together: git pull --rebase {name} {target}",
+                    "{target} and {name}/{target} ({}) have diverged; bring them together: git pull --rebase {name} {target}",
                     remote.short()
                 );
                 self.nobody_moves(why).await.map(Err)
@@ -138,7 +139,7 @@ impl Train {
         match joined {
             Joined::As(commit) => {
                 self.ctx.say(format!(
-                    "{target} got the commit {} here while a landing was pushed; both are in {}",
+                    "{target} got the commit {} here while a landing was being pushed; {} contains both",
                     local.short(),
                     commit.short()
                 ));

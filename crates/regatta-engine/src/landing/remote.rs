@@ -149,7 +149,7 @@ pub(super) async fn push(
         }
         let why = why.join("; ");
         Ok(Pushed::Unknown(format!(
-            "the push of {} to {remote} did not come to an end: {why}",
+            "the push of {} to {remote} did not finish: {why}",
             ctx.repository.target
         )))
     })

@@ -100,7 +100,7 @@ pub(super) fn look(
             }
             let without = if lost.is_empty() { String::new() } else { format!(" without {}", some(&lost)) };
             let why = format!(
-                "{target} no longer has what landed on it: it was at {} and is at {}{without}; `regatta land resume` goes on from there, `git merge {}` brings it back",
+                "{target} no longer has what landed on it: it was at {} and is at {}{without}; `regatta land resume` continues from there, `git merge {}` brings it back",
                 last.short(),
                 tip.short(),
                 last.short()

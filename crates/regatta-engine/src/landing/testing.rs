@@ -151,12 +151,12 @@ impl Train {
     ) -> Result<(), LandError> {
         let (id, gate) = match ended {
             Ok(ended) => ended,
-            Err(error) => (error.id(), Ok(Gate::Trouble { why: format!("a defect in Regatta: {error}") })),
+            Err(error) => (error.id(), Ok(Gate::Trouble { why: format!("a bug in Regatta: {error}") })),
         };
         let Some(at) = self.tests.iter().position(|test| test.id == id) else { return Ok(()) };
         let test = self.tests.remove(at);
         if let Err(LandError::Git(error)) = self.hold(&test.commit, false).await {
-            self.ctx.say(format!("a candidate stays held: could not {error}"));
+            self.ctx.say(format!("the ref of a tested candidate is kept: could not {error}"));
         }
         let (outcome, note, failure) = match gate {
             Ok(Gate::Passed { note, flaky: false }) => (GateOutcome::Passed, note, None),

@@ -324,7 +324,7 @@ impl Train {
             let at = checkout.display();
             self.ctx.say(format!("the checkout at {at} follows {} again", self.ctx.repository.target));
             for file in kept {
-                self.ctx.say(format!("{} stays as you have it", checkout.join(file).display()));
+                self.ctx.say(format!("your version of {} is kept", checkout.join(file).display()));
             }
         }
         if let Some((_, why)) = looked.unfinished.into_iter().next() {
@@ -380,7 +380,7 @@ impl Train {
                 }
                 let state = match &record.state {
                     TaskState::Blocked { reason, .. } => format!("is blocked ({reason})"),
-                    TaskState::Landing { .. } => "waits in the train itself".to_owned(),
+                    TaskState::Landing { .. } => "is waiting in the train itself".to_owned(),
                     state => format!("is {}", state.name()),
                 };
                 waits.push((car.clone(), format!("it builds on {dep}, which {state}")));

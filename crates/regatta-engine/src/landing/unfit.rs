@@ -22,7 +22,7 @@ impl Train {
                 continue;
             }
             let detail = format!(
-                "its commits hold .regatta, which is Regatta's own state and never lands; its work is on {}",
+                "its commits contain .regatta, which is Regatta's own state and never lands; its work is on {}",
                 car.task.branch()
             );
             refused = true;

@@ -62,7 +62,7 @@ impl Lanes {
             let from = self.checkout_root().join(&path);
             match self.free_place(lane, &path, &tracked)? {
                 Err(why) => done.skipped.push((path, why)),
-                Ok(_) if !from.is_file() => done.skipped.push((path, "no regular file")),
+                Ok(_) if !from.is_file() => done.skipped.push((path, "not a regular file")),
                 Ok(to) => {
                     fs::copy(&from, &to).map_err(io("copy", &from))?;
                     done.copied.push(path);

@@ -15,7 +15,7 @@ use super::{Lane, Lanes, lane_head};
 use crate::git::{GitError, Oid, checkout_path, io};
 
 const GONE: &str = "its directory is gone";
-const UNKNOWN: &str = "git does not know it any more";
+const UNKNOWN: &str = "git no longer lists it";
 
 /// What is wrong with a lane, found without starting a process.
 pub(super) fn ailment(lane: &Lane, record: &LaneRecord) -> Option<&'static str> {
@@ -60,9 +60,7 @@ impl Lanes {
     pub fn harm(&self, lane: &Lane) -> Option<&'static str> {
         let is_dir = lane.path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         match lane_head::load(&self.repo, &lane.git_dir) {
-            _ if !is_dir => {
-                Some("its lane was gone when it ended: somebody or something removed the directory")
-            }
+            _ if !is_dir => Some("its lane was gone when it ended: the directory was removed"),
             Ok(None) => Some("it left its lane on a branch without a commit"),
             _ => None,
         }

@@ -45,7 +45,7 @@ impl Lanes {
         let by_hand = |why: &str| GitError::LaneInTheWay {
             path: self.root.clone(),
             why: format!(
-                "the project was moved, and its lanes are still in {0}: {why}; move them: mv {0} {1}",
+                "the project was moved, but its lanes are still in {0}: {why}; move them: mv {0} {1}",
                 old.display(),
                 self.root.display()
             ),

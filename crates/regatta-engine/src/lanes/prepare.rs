@@ -179,7 +179,7 @@ impl Lanes {
         let ours = self.repo.common_dir.join("worktrees");
         let git_dir = crate::git::git_dir_of(path)?.filter(|dir| dir.parent() == Some(ours.as_path()));
         let Some(admin) = git_dir.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) else {
-            let why = "a directory of that name exists and is no worktree of this repository".to_owned();
+            let why = "a directory of that name exists and is not a worktree of this repository".to_owned();
             return Err(GitError::LaneInTheWay { path: path.to_owned(), why });
         };
         let begun = LaneRecord::begun(base, None);

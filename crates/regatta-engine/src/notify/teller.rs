@@ -104,13 +104,13 @@ impl Teller {
                 Ok(()) => {}
                 Err(Stop::Cut(left)) => {
                     settings.ctx.say(format!(
-                        "notify: {left} not told to {} in time; the next run or daemon of this project tells them",
+                        "notify: {left} not sent to {} in time; the next run or daemon of this project sends them",
                         settings.shown()
                     ));
                     return;
                 }
                 Err(Stop::Io(error)) => settings.ctx.say(format!(
-                    "notify: {} is not told for now: {}: {error}",
+                    "notify: nothing can be sent to {} for now: {}: {error}",
                     settings.shown(),
                     settings.ctx.repository.state_dir.join("notify").display()
                 )),
@@ -156,8 +156,10 @@ impl Teller {
             read = seen;
         }
         if dropped > 0 {
-            let text =
-                format!("notify: {} is too far behind: {dropped} older ones are not told", settings.shown());
+            let text = format!(
+                "notify: {} is too far behind: {dropped} older notifications are not sent",
+                settings.shown()
+            );
             settings.ctx.say(text);
         }
         while let Some(mut told) = waiting.pop_front() {
@@ -257,11 +259,7 @@ impl Teller {
             Delivery::Cut => false,
             Delivery::GivenUp(why) => {
                 let about = told.task.as_ref().map_or_else(String::new, |task| format!("{task} "));
-                ctx.say(format!(
-                    "notify: {} was not told that {about}is {}: {why}",
-                    settings.shown(),
-                    told.kind
-                ));
+                ctx.say(format!("notify: {about}{} was not sent to {}: {why}", told.kind, settings.shown()));
                 true
             }
         }

@@ -109,11 +109,14 @@ pub(crate) fn describe(choice: &Choice, agent: &str) -> String {
         Choice::Unbound => format!("no profile is for {agent}"),
         Choice::Use(profile) => format!("profile {profile} can be used"),
         Choice::Wait { profile, until, why } => {
-            format!("every profile for {agent} cools down; {profile} is back at {}: {why}", until.in_utc())
+            format!(
+                "all profiles for {agent} are cooling down; {profile} is ready at {}: {why}",
+                until.in_utc()
+            )
         }
         Choice::SetAside { profile, why } => format!(
-            "every profile for {agent} is set aside, {profile} because: {why}; \
-             put it right, then `regatta profiles warm {profile}`"
+            "all profiles for {agent} are set aside; {profile}: {why}; \
+             fix the account, then `regatta profiles warm {profile}`"
         ),
     }
 }

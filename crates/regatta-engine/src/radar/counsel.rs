@@ -22,7 +22,7 @@ pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
                 format!("task {other}")
             }
             Other::Task(_) => continue,
-            Other::Target(branch) => format!("what is on {branch} by now"),
+            Other::Target(branch) => format!("what has landed on {branch}"),
         };
         let files: Vec<&str> = finding.files.iter().take(MOST_FILES).map(String::as_str).collect();
         let more = match finding.n_files - files.len() {
@@ -35,9 +35,9 @@ pub(crate) async fn counsel(ctx: &Context, task: &TaskId) -> Option<String> {
         return None;
     }
     Some(format!(
-        "What is in this working directory would conflict with other work that is under way:\n{lines}\
-         The task that lands second has to make the two fit. Change no more in those files than your task needs, and leave \
-         alone what you need not move or reformat.\n"
+        "The work in this directory would conflict with other work in progress:\n{lines}\
+         The task that lands second must resolve the conflict. In those files, change only what your task needs; do not \
+         move or reformat anything else.\n"
     ))
 }
 

@@ -29,7 +29,7 @@ pub enum RadarError {
     #[error("could not {0}")]
     Git(#[from] GitError),
     /// The target branch does not exist.
-    #[error("the target branch {0} is not there")]
+    #[error("the target branch {0} does not exist")]
     NoTarget(String),
     /// The result is no longer needed.
     #[error("given up")]

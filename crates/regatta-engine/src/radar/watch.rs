@@ -138,7 +138,7 @@ async fn look_and_tell(
         Err(RadarError::GivenUp | RadarError::NoTarget(_)) => {}
         // Reported once: the next scan may well fail in the same way.
         Err(error) => {
-            let text = format!("the conflict radar saw nothing: {error}");
+            let text = format!("the conflict radar could not look: {error}");
             if told.insert(text.clone()) {
                 ctx.say(text);
             }

@@ -53,7 +53,7 @@ impl Earlier {
             0 => {}
             more => named.push(format!("and {more} more")),
         }
-        (!named.is_empty()).then(|| format!("this has been run before: {}", named.join("; ")))
+        (!named.is_empty()).then(|| format!("these tasks have run before: {}", named.join("; ")))
     }
 }
 
@@ -66,7 +66,7 @@ fn why(record: &TaskRecord) -> Option<String> {
         (_, Some(_)) => format!("{id} is done"),
         (TaskState::Landing { .. }, None) => format!("{id} waits in the train to land"),
         (state, None) if state.is_claimed() => {
-            format!("{id} was at work when its run died, and its agent may still be")
+            format!("{id} was running when its run died, and its agent may still be running")
         }
         _ => return None,
     })

@@ -88,7 +88,7 @@ impl Args {
             if name == "--" {
                 break;
             }
-            let value = args.next().ok_or_else(|| format!("{name} wants a value"))?;
+            let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
             match name {
                 "--run-dir" => run_dir = Some(PathBuf::from(value)),
                 "--cwd" => cwd = Some(PathBuf::from(value)),
@@ -126,7 +126,7 @@ impl Args {
 }
 
 fn number(name: &str, value: OsString) -> Result<u64, String> {
-    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| format!("{name} wants a number"))
+    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| format!("{name} needs a number"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) fn sentence(event: &AgentEvent) -> Option<String> {
                 0 => String::new(),
                 ms => format!(" in {}", human(std::time::Duration::from_millis(*ms))),
             };
-            Some(format!("{}; it tries again{wait} ({attempt} of {max})", trouble(kind)))
+            Some(format!("{}; it retries{wait} ({attempt} of {max})", trouble(kind)))
         }
         AgentEvent::Limit { status, .. } if status == "allowed" => None,
         AgentEvent::Limit { status, resets_at, kind } => {
@@ -25,8 +25,7 @@ pub(super) fn sentence(event: &AgentEvent) -> Option<String> {
                 "allowed_warning" => "is nearly used up".to_owned(),
                 other => format!("is {}", other.replace('_', " ")),
             };
-            let until =
-                resets_at.map_or_else(String::new, |at| format!("; it is whole again at {}", at.in_utc()));
+            let until = resets_at.map_or_else(String::new, |at| format!("; it resets at {}", at.in_utc()));
             Some(format!("{quota} {state}{until}"))
         }
         _ => None,
@@ -36,7 +35,7 @@ pub(super) fn sentence(event: &AgentEvent) -> Option<String> {
 fn trouble(kind: &str) -> String {
     match kind {
         "overloaded" => "the API is overloaded".to_owned(),
-        "rate_limit" | "429" => "the API has had too many requests".to_owned(),
+        "rate_limit" | "429" => "the API received too many requests".to_owned(),
         "authentication_failed" => "the login was refused".to_owned(),
         "network" => "the API cannot be reached".to_owned(),
         "server_error" => "the API failed".to_owned(),

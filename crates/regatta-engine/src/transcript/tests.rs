@@ -144,10 +144,10 @@ fn retries_limits_and_refusals_are_sentences() {
         failed("1", "requires approval"),
     ];
     let expected = [
-        "◐ the API is overloaded; it tries again in 4.0s (2 of 10)",
-        "◐ the request failed (odd thing); it tries again (2 of 10)",
-        "◐ the five hour quota is nearly used up; it is whole again at 1970-01-01 00:00 UTC",
-        "◐ the five hour quota is used up; it is whole again at 1970-01-01 00:00 UTC",
+        "◐ the API is overloaded; it retries in 4.0s (2 of 10)",
+        "◐ the request failed (odd thing); it retries (2 of 10)",
+        "◐ the five hour quota is nearly used up; it resets at 1970-01-01 00:00 UTC",
+        "◐ the five hour quota is used up; it resets at 1970-01-01 00:00 UTC",
         "● Bash rm",
         "  ⚠ Bash was refused by the agent's own rules",
     ];

@@ -94,8 +94,8 @@ fn refusal(repo: &Repo, standing: &StateDirStanding) -> TrustError {
         },
         _ => TrustError::Refused {
             message: format!(
-                "{shown} was not made by your Regatta in this place: it came with a copy or an archive, or from a \
-                 version before this one"
+                "{shown} was not created here by your Regatta: it came with a copy or an archive, or from an \
+                 older version"
             ),
             hint: format!("`regatta trust` shows it and takes it over; or remove it: rm -r {shown}"),
         },
@@ -107,7 +107,7 @@ pub fn refuse_tracked(repo: &Repo) -> Result<(), TrustError> {
     match repo.tracked_state()? {
         None => Ok(()),
         Some(path) => Err(TrustError::Refused {
-            message: format!("git tracks {path}: Regatta's state never belongs into a repository"),
+            message: format!("git tracks {path}, but Regatta's state must never be committed"),
             hint: "look at it, then remove it from the repository: git rm -r --cached .regatta, commit, and delete \
                    .regatta"
                 .to_owned(),

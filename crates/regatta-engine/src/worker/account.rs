@@ -136,7 +136,7 @@ impl Worker {
 fn what_was_there((last, how): (&Attempt, &str)) -> String {
     let ended = if last.summary.is_empty() { String::new() } else { format!(" ({})", last.summary) };
     format!(
-        "Attempt {} at this task{ended} {how}. What it made is still in this working directory: look at it with \
+        "Attempt {} at this task{ended} {how}. Its work is still in this directory: look at it with \
          `git status`, `git diff` and `git log` first, keep what is good, and continue from there.\n",
         last.n
     )

@@ -129,8 +129,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
     let files =
         worker.git(&site, move |ctx, lane| ctx.repository.work.paths_between(&lane.base, &at)).await?;
     if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
-        let why =
-            format!("it committed {}, and Regatta's state never belongs into a repository", state.display());
+        let why = format!("it committed {}, but Regatta's state must never be committed", state.display());
         return Ok(Taken::Unfit(why));
     }
     if let Some(why) = worker.took_a_stash(&site, &head).await? {

@@ -166,10 +166,10 @@ fn how_to_bring_together(attempt: &Attempt) -> Option<String> {
     let (onto, files, theirs) = bounced(attempt)?;
     let short = &onto[..onto.len().min(12)];
     Some(format!(
-        "Your work of attempt {} was good, but something else has landed meanwhile, and the two conflict in: {}.\n\n\
-         This working directory is now at {short}, which has what landed, with your changes applied on top and not \
-         committed. Where both sides changed the same lines, the files have conflict marks (<<<<<<<, =======, >>>>>>>). \
-         Bring both sides together so that the purpose of each is kept, leave no marks behind, and finish the task.\n\n\
+        "Your work in attempt {} passed, but other work landed in the meantime, and the two conflict in: {}.\n\n\
+         This working directory is now at {short}, which contains what landed, with your changes applied on top, uncommitted. \
+         Where both sides changed the same lines, the files have conflict marks (<<<<<<<, =======, >>>>>>>). \
+         Merge both sides so that each keeps its purpose, leave no conflict marks, and finish the task.\n\n\
          What the other side did to these files:\n\n```diff\n{}\n```\n",
         attempt.n,
         files.join(", "),
@@ -199,7 +199,7 @@ pub(crate) fn guidance(history: &[Attempt]) -> Option<String> {
         }
     }
     text.push_str(
-        "\nWhat that attempt left is still in this working directory. Put it right and finish the task.\n",
+        "\nWhat that attempt left is still in this working directory. Fix it and finish the task.\n",
     );
     Some(text)
 }

@@ -179,7 +179,7 @@ impl Worker {
         let (used, most) = (chain::rounds(&prompts), self.ctx.settings.config.chain.rounds);
         let kind = self.ctx.settings.agent(&build.spec.agent)?.kind;
         let person = if matches!(kind, AgentKind::Command | AgentKind::Sim) {
-            Some(format!("{first}; {chain} has no conversation to go back to"))
+            Some(format!("{first}; {chain} has no conversation that could continue"))
         } else if used >= most {
             Some(format!(
                 "{first}; {chain} was sent back {}, which is as often as `chain.rounds` allows",

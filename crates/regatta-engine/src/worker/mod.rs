@@ -403,7 +403,7 @@ impl Worker {
     async fn end_tree(&self) {
         match find_settled(&self.ctx.repository.run_dir(&self.claim.task, self.claim.attempt)).await {
             Ok(FoundRun::Alive(shim)) => {
-                let request = StopRequest::Asked("nobody can go on with it".to_owned());
+                let request = StopRequest::Asked("its worker failed".to_owned());
                 let _ = shim.kill_now(&request);
                 if shim.wait_at_most(OVERDUE, request.into()).await == Exit::Lost {
                     sweep_all(shim.run_id().to_owned()).await;
@@ -427,12 +427,12 @@ impl Worker {
             Vacated::Free(n) => {
                 let ended = if n == 1 { "was ended" } else { "were ended" };
                 let n = counted_as(n, "process", "processes");
-                let text = format!("{n} of an earlier attempt still worked in its lane and {ended}");
+                let text = format!("{n} of an earlier attempt still ran in its lane and {ended}");
                 self.note(EventBody::Noted { text }).await;
                 Ok(())
             }
             Vacated::Held => Err(io(std::io::Error::other(
-                "processes that cannot be seen or ended from here work in its lane; it waits until they are gone",
+                "processes that Regatta cannot see or stop are running in its lane; it waits until they are gone",
             ))),
         }
     }
@@ -445,8 +445,8 @@ impl Worker {
             return self.release(why).await;
         }
         let detail = format!(
-            "{NEVER_BEGAN} engines in a row ended while they prepared it, last: {why}; `regatta doctor` looks at \
-             what is wrong here, then `regatta requeue {}`",
+            "{NEVER_BEGAN} engines in a row ended while they prepared it, last: {why}; run `regatta doctor` \
+             to find out why, then `regatta requeue {}`",
             self.claim.task
         );
         self.settled(Outcome::Block { reason: BlockReason::Policy, detail }).await

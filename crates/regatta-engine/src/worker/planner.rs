@@ -15,7 +15,7 @@ impl Worker {
     pub(super) async fn propose(&mut self, answer: &str) -> Result<Option<String>, WorkerError> {
         let Some(Part::Planner { chain }) = self.claim.spec.part else { return Ok(None) };
         let refused =
-            |wrong: &[String]| Ok(Some(format!("the answer is no plan that can be used:{}", listed(wrong))));
+            |wrong: &[String]| Ok(Some(format!("the answer is not a usable plan:{}", listed(wrong))));
         let proposal = match Proposal::read(answer) {
             Ok(proposal) => proposal,
             Err(wrong) => return refused(&wrong),
@@ -35,7 +35,7 @@ impl Worker {
             let wrong: Vec<String> = taken
                 .iter()
                 .map(|task| {
-                    format!("there is a task {} already, {}; choose another id", task.id, task.state.name())
+                    format!("task {} already exists, {}; choose another id", task.id, task.state.name())
                 })
                 .collect();
             return refused(&wrong);

@@ -131,7 +131,7 @@ impl Worker {
     /// Puts the lane on what has landed, with this task's work in its files and conflict markers where the two
     /// conflict.
     async fn bring_together(&self, task: &TaskId, bounced: Bounced) -> Result<Lane, WorkerError> {
-        const WHY: &str = "its work is to be brought together with what landed meanwhile";
+        const WHY: &str = "its work must be merged with what has landed since";
         let (task, at) = (task.clone(), clock::now());
         let fresh = self
             .blocking(move |ctx| {
@@ -148,7 +148,7 @@ impl Worker {
     /// Saves what an attempt left uncommitted before the next one overwrites it. Usually it is saved already, but the
     /// engine of that attempt may have died before it was settled.
     async fn keep_leavings(&self, lane: &Lane) -> Result<(), WorkerError> {
-        const WHY: &str = "the next attempt works on in its lane";
+        const WHY: &str = "the next attempt continues in its lane";
         let lane = lane.clone();
         let kept = self.blocking(move |ctx| {
             ctx.repository.lanes.clear_abandoned_locks(&lane);

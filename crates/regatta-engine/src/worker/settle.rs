@@ -73,11 +73,11 @@ impl Worker {
         };
         let mut judgement = judge::weigh(&facts).within_reason(clock::now());
         if *exit == Exit::Lost && self.lost_before().await? >= LOST_IN_A_ROW {
-            let why = "its supervisor was killed, as before: something it does ends it".to_owned();
+            let why = "its supervisor was killed again: something in the task kills it".to_owned();
             judgement = Judgement::Bad { verdict: Verdict::Block, by: "exit-code", why };
         }
         if matches!(heard.ending.end, AgentEnd::NoSession | AgentEnd::SessionExists) && !self.went_on() {
-            let why = "it says that it lacks a conversation which it was to begin".to_owned();
+            let why = "the agent did not start the new conversation that it was given".to_owned();
             judgement = Judgement::Environment(why);
         }
         if let Some(why) = self.sandbox_failed(site, &judgement, heard).await? {
@@ -120,7 +120,7 @@ impl Worker {
         {
             // What it committed there is already on the target, untested. It cannot be undone, only reported.
             let why = format!(
-                "it checked {} out in its lane: what it committed there is on that branch without having been tested",
+                "it checked out {} in its lane: its commits are on that branch, untested",
                 self.ctx.repository.target
             );
             judgement = Judgement::Bad { verdict: Verdict::Block, by, why };
@@ -153,7 +153,7 @@ impl Worker {
             }
         }
         if let Some(outcome) = self.not_content(&judgement, &heard.last_words).await? {
-            return self.put_away(site, outcome, "it wants something changed").await;
+            return self.put_away(site, outcome, "it asked for changes").await;
         }
         self.bad(site, &judgement).await
     }
@@ -273,8 +273,10 @@ impl Worker {
                 Boarded::Unfit(why) => return Ok(Proven::Unfit { why }),
                 Boarded::Fit { taken_out, large, .. } => {
                     if !taken_out.is_empty() {
-                        let text =
-                            format!("brought-in files it had committed, now out: {}", listed(&taken_out));
+                        let text = format!(
+                            "copied files that it had committed were removed from the commit: {}",
+                            listed(&taken_out)
+                        );
                         self.record.evidence.push(Evidence::Note { text });
                     }
                     if let Some(text) = boarding::warning(&large) {
@@ -293,7 +295,7 @@ impl Worker {
             .await?;
         if let Some(state) = files.iter().find(|path| crate::git::is_state(path)) {
             let why = format!(
-                "it committed {}: Regatta's state never belongs into a repository; take it out of the commits",
+                "it committed {}, but Regatta's state must never be committed; remove it from the commits",
                 state.display()
             );
             return Ok(Proven::Bad { why });
@@ -325,8 +327,8 @@ impl Worker {
             let text = match self.strays(site).await? {
                 places if places.is_empty() => "it changed nothing".to_owned(),
                 places => format!(
-                    "it changed nothing in its lane, and commits that were made meanwhile are elsewhere: {}; what is \
-                     its work there is not landed: `regatta send {} \"bring your commits into this directory\"`",
+                    "it changed nothing in its lane, but commits were made elsewhere in the meantime: {}; work \
+                     there does not land: `regatta send {} \"bring your commits into this directory\"`",
                     places.join(", "),
                     spec.id
                 ),
@@ -394,8 +396,10 @@ impl Worker {
             CommitOutcome::NothingToCommit => return Ok(None),
             CommitOutcome::Committed(committed) => {
                 if !committed.nested.is_empty() {
-                    let text =
-                        format!("repositories inside its lane, left out: {}", listed(&committed.nested));
+                    let text = format!(
+                        "repositories inside its lane are not committed: {}",
+                        listed(&committed.nested)
+                    );
                     self.record.evidence.push(Evidence::Note { text });
                 }
                 if !committed.unknown_hooks.is_empty() {

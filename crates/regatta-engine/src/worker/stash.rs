@@ -50,7 +50,7 @@ impl Worker {
             .await?;
         for (stash, name) in kept {
             let text = format!(
-                "the stash \"{}\" went while it was at work; it is kept: git stash apply {name}",
+                "the stash \"{}\" disappeared during the attempt; it is kept: git stash apply {name}",
                 self.redact(&stash.message)
             );
             self.note(EventBody::Noted { text }).await;
@@ -84,9 +84,9 @@ impl Worker {
             })
             .await?;
         Ok(taken.map(|(stash, is_gone)| {
-            let back = if is_gone { "; it is on the list again" } else { "" };
+            let back = if is_gone { "; the stash was restored" } else { "" };
             format!(
-                "its work holds a stash that was there before it began, \"{}\"{back}",
+                "its work contains a stash that is older than the attempt, \"{}\"{back}",
                 self.redact(&stash.message)
             )
         }))

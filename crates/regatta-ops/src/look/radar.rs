@@ -20,7 +20,7 @@ pub async fn look_now(store: &dyn Store, lanes: &Lanes, project: &Project) -> Re
         RadarError::Git(error) => error.into(),
         RadarError::Store(error) => error.into(),
         RadarError::NoTarget(branch) => {
-            Refusal::not_found(format!("the target branch {branch} is not there"))
+            Refusal::not_found(format!("the target branch {branch} does not exist"))
                 .hinted("name another: `target:` in regatta.yaml, or REGATTA_TARGET")
         }
         RadarError::GivenUp => Refusal::new(RefusalKind::Interrupted, "given up"),

@@ -74,7 +74,7 @@ fn what_would_conflict_with_work_under_way_starts_after_what_would_not() {
     until("it could start, if there were a worker", || {
         let status = world.regatta(["status", "again", "--json"]).exited(0).stdout;
         let status: Value = serde_json::from_str(&status).ok()?;
-        (text(&status["held"]) == "all workers are busy").then_some(())
+        (text(&status["held"]) == "`max_workers` agents are running").then_some(())
     });
     between.open();
     world.wait_state("again", "done");

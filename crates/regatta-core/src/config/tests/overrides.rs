@@ -48,7 +48,7 @@ fn a_variable_at_fault_is_named_and_changes_nothing() {
         $REGATTA_DEFAULT_AGENT: error: unknown agent \"cloude\"\n  hint: did you mean `claude`?\n\
         $REGATTA_TARGET: error: `target` \"a b\" contains white space\n\
         $REGATTA_LAND_STRATEGY: error: `strategy` must be one of rebase, squash, merge, found \"rebas\"\n  hint: did you mean `rebase`?\n\
-        $REGATTA_MAX_WORKER: warning: is no setting of Regatta, and is ignored\n  hint: did you mean $REGATTA_MAX_WORKERS?\n";
+        $REGATTA_MAX_WORKER: warning: is not a setting of Regatta, and is ignored\n  hint: did you mean $REGATTA_MAX_WORKERS?\n";
     assert_eq!(told(&found), expected);
     assert_eq!(config, Config::default());
 }
@@ -102,7 +102,7 @@ fn profiles_are_chosen_by_name_in_the_order_they_are_named() {
     assert_eq!(config.origin("profiles"), Origin::Flag);
     assert_eq!(config.apply_flag("--profiles", "profiles", "none"), []);
     assert_eq!(names(&config), [""; 0]);
-    for (wrong, why) in [("a,a", "twice"), ("../x", "is no name"), ("a,none", "no profile at all")] {
+    for (wrong, why) in [("a,a", "twice"), ("../x", "is not a valid name"), ("a,none", "no profile at all")] {
         let told = config.apply_flag("--profiles", "profiles", wrong);
         assert!(told.len() == 1 && told[0].to_string().contains(why), "{wrong}: {told:?}");
     }

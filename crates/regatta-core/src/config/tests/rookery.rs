@@ -10,7 +10,7 @@ fn a_file_of_rookerys_means_what_it_meant() {
                 auto_land_test_cmd: make test\nauto_land_timeout_s: 600\nauto_commit_on_pass: false\nverdict_adapter: chain\n\
                 claude_profile: null\nweather: fine\n";
     let (config, diagnostics) = parse_rookery("rookery.yaml", text);
-    let expected = "rookery.yaml:1:1: warning: rookery's `db_path`, `lease_ttl_s` mean nothing here\n  hint: docs/guide/coming-from-rookery.md says what to use instead of each\n\
+    let expected = "rookery.yaml:1:1: warning: rookery's `db_path`, `lease_ttl_s` have no effect\n  hint: docs/guide/coming-from-rookery.md says what to use instead\n\
         rookery.yaml:2:1: warning: `worktrees_root` is ignored: Regatta's lanes are beside the checkout, not in it\n  hint: agents that walk upwards must not find your files; `lanes_root` names another place\n\
         rookery.yaml:11:1: warning: unknown key `weather`, which is ignored\n  hint: known here: version, target, store, lanes_root, max_workers, agents, default_agent, defaults, lane, land, radar, watch, mcp, sandbox, limits, budget, profiles, models, roles, chain, notify\n";
     assert_eq!(told(&diagnostics), expected);
@@ -36,7 +36,7 @@ fn rookerys_keys_may_stand_in_our_file_and_two_names_for_one_thing_are_refused()
     let (_, diagnostics) = parse("regatta.yaml", "auto_land: true\nland: { auto: false }\n");
     assert_eq!(
         told(&diagnostics),
-        "regatta.yaml:1:1: error: `auto_land` says the same as `land.auto`; give one of them\n"
+        "regatta.yaml:1:1: error: `auto_land` means the same as `land.auto`; set only one of them\n"
     );
     let (_, diagnostics) = parse("regatta.yaml", "auto_land: perhaps\n");
     assert_eq!(

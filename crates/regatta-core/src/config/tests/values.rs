@@ -120,8 +120,8 @@ fn bounds_that_cannot_be_kept_are_told_with_their_place() {
     let (_, found) = parse("regatta.yaml", text);
     let told: Vec<String> = found.iter().map(|one| one.to_string()).collect();
     for expected in [
-        "2:36: error: Regatta cannot enforce rules for an agent of kind command to rules",
-        "\"a b\" is no name for a server",
+        "2:36: error: Regatta cannot enforce rules for an agent of kind command;",
+        "\"a b\" is not a valid name for a server",
         "server `c` has neither `command` nor `url`",
         "server `d` has no http address in `url`",
         "rule \"Bash(a,b)\" has a comma",

@@ -199,7 +199,7 @@ fn a_groups_limit_is_the_plans_else_the_configurations_else_one() {
     assert_eq!(loaded.concurrency_limits, expected);
     assert_eq!(
         told(&loaded),
-        "q.md:2:22: warning: the group `db` has the limit 2 in another plan; the smaller holds\n"
+        "q.md:2:22: warning: the group `db` has the limit 2 in another plan; the smaller limit applies\n"
     );
     assert!(!loaded.has_errors());
 }

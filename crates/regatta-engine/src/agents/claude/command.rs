@@ -67,7 +67,7 @@ pub(in crate::agents) fn invocation(
     } else {
         if OWN_LISTS.any_in(&profile.args) {
             return Err(Refusal(
-                "the agent's `args` in regatta.yaml have a list of tools of their own; put it into `permissions`".into(),
+                "the agent's `args` in regatta.yaml contain a list of tools; move it to `permissions`".into(),
             ));
         }
         let allowed = match &permissions.allow {

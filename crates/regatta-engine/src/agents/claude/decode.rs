@@ -282,10 +282,10 @@ impl ClaudeDecoder {
         self.not_the_end();
         let stranger = self.ledger.session.as_deref().zip(text(value, "session_id"));
         if stranger.is_some_and(|(known, said)| known != said) {
-            return self.ledger.doubt(format!("{FORGED} for another conversation: ignored"));
+            return self.ledger.doubt(format!("{FORGED} for another conversation; it is ignored"));
         }
         if self.terminal.is_some() {
-            return self.ledger.doubt(format!("{FORGED} although it had ended its turn already: ignored"));
+            return self.ledger.doubt(format!("{FORGED} although its turn had already ended; it is ignored"));
         }
         let claims_success = value.get("is_error").and_then(Value::as_bool) == Some(false);
         if claims_success && self.calls.has_own() {
@@ -298,7 +298,7 @@ impl ClaudeDecoder {
     /// The turn continues, so the held-back line was not its end.
     fn not_the_end(&mut self) {
         if self.held_back.take().is_some() {
-            self.ledger.doubt(format!("{FORGED} while a call of a tool was open: ignored"));
+            self.ledger.doubt(format!("{FORGED} while a tool was running; it is ignored"));
         }
     }
 

@@ -114,7 +114,7 @@ fn server_setting(
             for (variable, value) in env {
                 if handed.insert(variable.clone(), value.clone()).is_some_and(|other| other != *value) {
                     return Err(Refusal(format!(
-                        "codex hands its own variables to its MCP servers, and two of them want another {variable}; give them one value, or choose another agent"
+                        "codex passes its own environment to its MCP servers, and two of the servers set different values for {variable}; use one value, or choose another agent"
                     )));
                 }
             }

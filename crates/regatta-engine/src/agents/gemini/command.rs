@@ -34,7 +34,7 @@ pub(in crate::agents) fn invocation(
 ) -> Result<Invocation, Refusal> {
     if let Some(persona) = brief.persona {
         let why = format!(
-            "gemini has no personas, and the task asks for {persona:?}; take `persona` out or choose another agent"
+            "gemini has no personas, and the task asks for {persona:?}; remove `persona`, or choose another agent"
         );
         return Err(Refusal(why));
     }

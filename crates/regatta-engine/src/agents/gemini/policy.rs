@@ -16,7 +16,7 @@ const REPORTING: [&str; 3] = ["regatta done", "regatta progress", "regatta stuck
 pub(super) fn file(brief: &Brief<'_>) -> Result<(PathBuf, String), Refusal> {
     if has_system_policies() {
         return Err(Refusal(format!(
-            "gemini keeps to the rules in {SYSTEM_POLICIES} and to no others; put these there, or choose another agent"
+            "gemini follows only the rules in {SYSTEM_POLICIES}; add the task's rules there, or choose another agent"
         )));
     }
     let permissions = &brief.bounds.permissions;

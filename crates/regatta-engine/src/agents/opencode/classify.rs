@@ -55,9 +55,9 @@ pub(super) fn classify(
         Some(Terminal::Finished(reason)) => match (reason.as_str(), exit) {
             ("stop", _) => return AgentEnd::Success,
             // The next attempt, told that it was cut, writes less at once.
-            ("length", _) => return failed("the model's answer was cut at its longest"),
+            ("length", _) => return failed("the model's answer was cut off at the length limit"),
             ("content-filter", _) => {
-                return Cause::Refused.end("the provider's filter stopped it", now, &HINTS);
+                return Cause::Refused.end("the provider's content filter stopped the answer", now, &HINTS);
             }
             // A reason specific to a provider; only the exit code is left to decide.
             (_, Exit::Exited { code: 0 }) => return AgentEnd::Success,

@@ -188,15 +188,15 @@ fn say(commands: &mut Map<String, Value>, prefix: &str, decision: &str) {
 fn own_settings(profile: &AgentProfile, is_set: &dyn Fn(&str) -> bool) -> Result<Value, Refusal> {
     let cannot = |why: &str| {
         Refusal(format!(
-            "opencode cannot be given its rules: {why}; put {SETTINGS_VAR} into this agent's `env` in regatta.yaml, as a JSON object"
+            "Regatta cannot pass the rules to opencode: {why}; set {SETTINGS_VAR} in this agent's `env` in regatta.yaml, as a JSON object"
         ))
     };
     let settings = match profile.env.get(SETTINGS_VAR) {
         Some(text) => serde_json::from_str::<Value>(text)
             .ok()
             .filter(Value::is_object)
-            .ok_or_else(|| cannot("its settings cannot be read"))?,
-        None if is_set(SETTINGS_VAR) => return Err(cannot("the environment has settings for it")),
+            .ok_or_else(|| cannot("the variable is not a JSON object"))?,
+        None if is_set(SETTINGS_VAR) => return Err(cannot("the environment of Regatta sets the variable")),
         None => Value::Object(Map::new()),
     };
     Ok(settings)

@@ -104,7 +104,7 @@ impl Agent {
                     Some(serde_json::json!({ "verdict": verdict, "summary": summary }).to_string());
             }
             Step::FailUntil(n) if self.attempt < *n => {
-                let why = format!("this is attempt {}; the script wants {n}", self.attempt);
+                let why = format!("this is attempt {}; the script expects {n}", self.attempt);
                 return Err(Stop(self.give_up("work", &why, 1)));
             }
             Step::LimitUntil(seconds) => return Err(self.limit(*seconds)),

@@ -147,7 +147,7 @@ fn step(line: &str) -> Result<Step, String> {
         "spawn-orphan" => Step::SpawnOrphan(number(rest)?),
         "flood" => Step::Flood(number(rest)?),
         "lie" | "crash" | "hang" | "ignore-term" if !rest.is_empty() => {
-            return Err(format!("`{word}` takes nothing"));
+            return Err(format!("`{word}` takes no argument"));
         }
         "lie" => Step::Lie,
         "crash" => Step::Crash,
@@ -210,7 +210,7 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
                     }
                 }
             }
-            '\\' => word.get_or_insert_default().push(chars.next().ok_or("nothing behind the backslash")?),
+            '\\' => word.get_or_insert_default().push(chars.next().ok_or("nothing follows the backslash")?),
             c => word.get_or_insert_default().push(c),
         }
     }

@@ -114,7 +114,7 @@ fn a_retry_resumes_the_session_and_says_only_what_is_new() {
     `cargo test -p auth` failed:
         2 tests failed
 
-    Your earlier changes are still in this directory. Fix what is named above, and check it the way it was checked. When it holds, finish with `regatta done` as before.
+    Your earlier changes are still in this directory. Fix the problem described above, and check it in the same way. When it is fixed, finish with `regatta done` as before.
     ");
 
     let afresh = start(&profile(AgentKind::Claude), &Brief { session: SessionPlan::New(UUID), ..resumed });
@@ -125,7 +125,7 @@ fn a_retry_resumes_the_session_and_says_only_what_is_new() {
     );
 
     let cut_short = start(&profile(AgentKind::Claude), &Brief { guidance: None, ..resumed }).stdin;
-    assert!(cut_short.starts_with("You were cut short") && cut_short.ends_with(NASTY), "{cut_short}");
+    assert!(cut_short.starts_with("You were interrupted") && cut_short.ends_with(NASTY), "{cut_short}");
 }
 
 #[test]

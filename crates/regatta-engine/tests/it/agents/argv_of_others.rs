@@ -162,10 +162,15 @@ fn opencodes_own_settings_stay_beside_the_rules_of_a_read_only_attempt() {
     assert_eq!(merged["agent"]["reviewer"]["permission"]["bash"], "deny");
 
     opencode.env.insert("OPENCODE_CONFIG_CONTENT".into(), "{ // comment".into());
-    assert!(try_start(&opencode, &read_only).unwrap_err().to_string().contains("cannot be given its rules"));
+    assert!(
+        try_start(&opencode, &read_only)
+            .unwrap_err()
+            .to_string()
+            .contains("cannot pass the rules to opencode")
+    );
     // What the user's environment holds cannot be added to.
     let inherited = invocation_with(&profile(AgentKind::Opencode), &read_only, "OPENCODE_CONFIG_CONTENT");
-    assert!(inherited.unwrap_err().to_string().contains("cannot be given its rules"));
+    assert!(inherited.unwrap_err().to_string().contains("cannot pass the rules to opencode"));
 }
 
 fn invocation_with(profile: &AgentProfile, brief: &Brief<'_>, set: &str) -> Result<Invocation, Refusal> {

@@ -193,6 +193,6 @@ fn a_gate_gives_back_what_it_leased_and_an_old_lease_touches_nothing() {
     fs::write(&record, format!("{}9{}", &text[..at], &text[at..])).unwrap();
     let path = leased.path.clone();
     let refused = leased.give_back().unwrap_err();
-    assert!(refused.to_string().contains("another process got it meanwhile"), "{refused}");
+    assert!(refused.to_string().contains("another process took it first"), "{refused}");
     assert!(path.join("README.md").exists());
 }

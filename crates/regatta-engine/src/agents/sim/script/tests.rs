@@ -68,7 +68,7 @@ fn a_bad_line_in_a_fence_is_named_with_its_place() {
         ("run", "expected a program"),
         ("run 'x", "a quote is not closed"),
         ("cost -1", "expected dollars"),
-        ("lie twice", "`lie` takes nothing"),
+        ("lie twice", "`lie` takes no argument"),
     ] {
         let error = parse(&format!("# Task\n```sim\nsay hi\n{line}\n```")).unwrap_err();
         assert_eq!(error.to_string(), format!("line 4 of the prompt: {why}: `{line}`"));
