@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Edition;
 use crate::exit::Exit;
 use crate::failure::FailureClass;
+use crate::oid::Oid;
 use crate::time::Timestamp;
 use crate::verdict::{Statement, Verdict};
 
@@ -44,10 +45,10 @@ pub struct Attempt {
     pub log: Option<PathBuf>,
     /// The commit its lane started from.
     #[serde(default)]
-    pub base: Option<String>,
+    pub base: Option<Oid>,
     /// The commit it ended with.
     #[serde(default)]
-    pub head: Option<String>,
+    pub head: Option<Oid>,
     /// When the agent was started.
     #[serde(default)]
     pub started_at: Option<Timestamp>,
@@ -177,7 +178,7 @@ pub enum Evidence {
         /// How it ended.
         exit: Exit,
         /// The tree it ran on.
-        tree: String,
+        tree: Oid,
         /// How long it took.
         millis: u64,
         /// The end of its output.
@@ -195,9 +196,9 @@ pub enum Evidence {
         /// Number of changed files.
         files: usize,
         /// The head commit.
-        head: String,
+        head: Oid,
         /// The tree of the head commit.
-        tree: String,
+        tree: Oid,
     },
     /// A note for the user.
     Note {
@@ -216,7 +217,7 @@ pub enum Evidence {
     /// The work did not merge with what had landed meanwhile; its agent is asked to resolve the conflict.
     Bounced {
         /// The target commit that it did not merge with.
-        onto: String,
+        onto: Oid,
         /// The files in conflict.
         files: Vec<String>,
         /// What the target's commits did to those files.

@@ -13,6 +13,7 @@ mod expand;
 
 use serde::{Deserialize, Serialize};
 
+use crate::oid::Oid;
 use crate::part::Link;
 use crate::prompt::{Prompt, PromptState};
 
@@ -25,14 +26,14 @@ pub const SPEAKER: &str = "chain";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edition {
     /// The commit; `None` if the build changed nothing.
-    pub head: Option<String>,
+    pub head: Option<Oid>,
     /// How many follow-ups the builder had received.
     pub told: u32,
 }
 
 impl Edition {
     /// The edition of a finished build with this commit.
-    pub fn of(head: Option<String>, prompts: &[Prompt]) -> Self {
+    pub fn of(head: Option<Oid>, prompts: &[Prompt]) -> Self {
         let told = prompts.iter().filter(|prompt| prompt.state == PromptState::Told).count();
         Self { head, told: u32::try_from(told).unwrap_or(u32::MAX) }
     }

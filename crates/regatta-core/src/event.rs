@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::failure::FailureClass;
 use crate::id::TaskId;
+use crate::oid::Oid;
 use crate::radar::Other;
 use crate::state::{BlockReason, ParkReason};
 use crate::suspicion::Sign;
@@ -49,7 +50,8 @@ pub enum EventBody {
         /// The lane's path.
         lane: String,
         /// The commit it starts from.
-        base: String,
+        #[serde(with = "crate::oid::or_empty")]
+        base: Option<Oid>,
     },
     /// The agent runs.
     Started {
@@ -117,13 +119,13 @@ pub enum EventBody {
     /// Good work joined the train.
     Approved {
         /// The commit to land.
-        head: String,
+        head: Oid,
     },
     /// Good work that is not meant to land, or an attempt with nothing to land.
     Done {
         /// The commit, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        head: Option<String>,
+        head: Option<Oid>,
     },
     /// The lander took a step.
     Landing {
@@ -223,7 +225,7 @@ pub enum EventBody {
         /// The attempt that landed.
         made_by: u32,
         /// The commit on the target.
-        commit: String,
+        commit: Oid,
         /// The target branch; missing in older events.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,

@@ -19,6 +19,7 @@ pub mod failure;
 pub mod graph;
 pub mod id;
 pub mod notify;
+pub mod oid;
 pub mod part;
 pub mod plain;
 pub mod profiles;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
+use crate::oid::Oid;
 use crate::state::{BlockReason, StateName};
 use crate::time::Timestamp;
 use crate::train::LandStep;
@@ -104,7 +105,7 @@ pub struct Notification {
     /// The repository's name.
     pub project: String,
     /// The commit on the target, or the one that holds finished work.
-    pub commit: Option<String>,
+    pub commit: Option<Oid>,
     /// The branch it landed on.
     pub target: Option<String>,
     /// The number of tasks in each state, for [`NotifyKind::Idle`].
@@ -223,7 +224,7 @@ impl Notification {
             text.push_str(&format!(" on {target}"));
         }
         if let Some(commit) = &self.commit {
-            text.push_str(&format!(" as {}", commit.get(..12).unwrap_or(commit)));
+            text.push_str(&format!(" as {}", commit.short()));
         }
         let reason = self.reason.as_deref().unwrap_or_default();
         let reason = match self.kind {
@@ -273,7 +274,7 @@ impl Notification {
             ("REGATTA_NOTIFY_REASON", text(&self.reason)),
             ("REGATTA_NOTIFY_AT", self.at.to_string()),
             ("REGATTA_NOTIFY_PROJECT", self.project.clone()),
-            ("REGATTA_NOTIFY_COMMIT", text(&self.commit)),
+            ("REGATTA_NOTIFY_COMMIT", self.commit.as_ref().map_or_else(String::new, Oid::to_string)),
             ("REGATTA_NOTIFY_TEXT", self.text()),
         ]
     }

@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
+use crate::oid::Oid;
 use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 use crate::writes::WritePath;
@@ -187,7 +188,7 @@ pub struct Sighting {
     /// The branch work lands on.
     pub target: String,
     /// The tip of that branch.
-    pub tip: String,
+    pub tip: Oid,
     /// Tasks whose work was examined.
     pub tasks: Vec<TaskId>,
     /// Tasks whose uncommitted work could not be examined, and why.

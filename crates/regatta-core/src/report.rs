@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::{Attempt, Evidence};
 use crate::event::{Event, EventBody};
 use crate::id::TaskId;
+use crate::oid::Oid;
 use crate::plain::{fenced, last_lines, markdown};
 use crate::state::{StateName, TaskState};
 use crate::time::{Timestamp, human};
@@ -64,7 +65,7 @@ pub struct TaskReport {
     /// The dependencies that are not met.
     pub waiting_on: Vec<TaskId>,
     /// The commit on the target.
-    pub landed_commit: Option<String>,
+    pub landed_commit: Option<Oid>,
     /// Every landing of its work, oldest first, including those before it was run again.
     #[serde(default)]
     pub landings: Vec<Landing>,
@@ -79,7 +80,7 @@ pub struct TaskReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landing {
     /// The commit on the target.
-    pub commit: String,
+    pub commit: Oid,
     /// The target branch; missing in older events.
     pub target: Option<String>,
     /// The attempt that made the work.
@@ -109,7 +110,7 @@ impl Landing {
     /// The landing in one line.
     pub fn describe(&self) -> String {
         let by = self.attempt.map_or_else(String::new, |n| format!(" (attempt {n})"));
-        format!("{}{by}", landed_as(self.target.as_deref(), &self.commit))
+        format!("{}{by}", landed_as(self.target.as_deref(), self.commit.as_str()))
     }
 }
 
@@ -198,7 +199,7 @@ impl Report {
             let last = task.attempts.last();
             let verdict = last.and_then(|attempt| attempt.verdict).map_or("", |verdict| verdict.as_str());
             let cost = task.cost_usd;
-            let commit = task.landed_commit.as_deref().map_or("", |commit| &commit[..commit.len().min(12)]);
+            let commit = task.landed_commit.as_ref().map_or("", Oid::short);
             let reason = task.reason.clone().unwrap_or_else(|| waiting(&task.waiting_on));
             let _ = writeln!(
                 text,
@@ -223,7 +224,7 @@ impl Report {
 
 impl TaskReport {
     /// The commit of a landed state.
-    pub fn landed_commit(state: &TaskState) -> Option<String> {
+    pub fn landed_commit(state: &TaskState) -> Option<Oid> {
         match state {
             TaskState::Landed { commit, .. } => Some(commit.clone()),
             _ => None,

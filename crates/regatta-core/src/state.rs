@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 use crate::id::TaskId;
+use crate::oid::Oid;
 use crate::time::Timestamp;
 
 pub use name::{StateName, UnknownState};
@@ -49,7 +50,7 @@ pub enum TaskState {
         /// The attempt that made the work.
         attempt: u32,
         /// The commit to land.
-        head: String,
+        head: Oid,
         /// What it waits for, if it cannot land now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waiting: Option<String>,
@@ -60,14 +61,14 @@ pub enum TaskState {
         attempt: u32,
         /// The commit that holds the work, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        head: Option<String>,
+        head: Option<Oid>,
     },
     /// Landed on the target branch.
     Landed {
         /// The attempt that made the work.
         attempt: u32,
         /// The commit on the target.
-        commit: String,
+        commit: Oid,
         /// The branch it landed on; missing in states of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
@@ -283,28 +284,28 @@ pub enum Change {
     /// It joins the train.
     Approve {
         /// The commit to land.
-        head: String,
+        head: Oid,
     },
     /// Work that was not meant to land, or was blocked on its way, joins the train after all.
     Board {
         /// The attempt that made the work.
         attempt: u32,
         /// The commit to land.
-        head: String,
+        head: Oid,
     },
     /// A user accepts work whose verdict was not good: it joins the train.
     Accept {
         /// The attempt that made the work.
         attempt: u32,
         /// The commit to land.
-        head: String,
+        head: Oid,
     },
     /// It leaves the train and goes back to its agent.
     Bounce,
     /// Good work with nothing to land.
     Finish {
         /// The commit that holds the work, if there is one.
-        head: Option<String>,
+        head: Option<Oid>,
     },
     /// It fails for good.
     Fail {
@@ -339,7 +340,7 @@ pub enum Change {
     /// The target ref was moved.
     Land {
         /// The commit on the target.
-        commit: String,
+        commit: Oid,
         /// The target branch.
         target: Option<String>,
     },
@@ -364,7 +365,7 @@ pub enum Change {
         /// The attempt that landed.
         attempt: u32,
         /// The commit on the target.
-        commit: String,
+        commit: Oid,
         /// The target branch.
         target: Option<String>,
     },

@@ -37,11 +37,11 @@ pub(crate) async fn let_go(ctx: &Arc<Context>, task: &TaskId) {
 
 /// `attempts` are those up to the one that landed. Work of an earlier one that is not in it goes to a salvage ref.
 fn let_go_of(ctx: &Context, task: &TaskId, attempts: &[Attempt], target: &str) -> Result<(), GitError> {
-    let heads = |attempt: &Attempt| attempt.head.as_deref().map(Oid::parse).transpose();
-    let Some(landed) = attempts.last().map(heads).transpose()?.flatten() else { return Ok(()) };
+    let heads = |attempt: &Attempt| attempt.head.clone();
+    let Some(landed) = attempts.last().and_then(heads) else { return Ok(()) };
     let mut saved = vec![landed.clone()];
     for attempt in attempts {
-        let Some(head) = heads(attempt)?.filter(|head| !saved.contains(head)) else { continue };
+        let Some(head) = heads(attempt).filter(|head| !saved.contains(head)) else { continue };
         let is_held = ctx.repository.repo.keeps(task, &head)?;
         if is_held && !ctx.repository.work.is_ancestor(&head, &landed)? {
             save_commit(&ctx.repository.repo, task, &head)?;
@@ -135,8 +135,8 @@ fn forget_landed(ctx: &Context, task: &TaskId, held: &[Oid], target: &str) -> Re
 }
 
 fn commits_of<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Vec<Oid> {
-    let texts = attempts.flat_map(|attempt| [&attempt.head, &attempt.base]).flatten();
-    let mut commits: Vec<Oid> = texts.filter_map(|oid| Oid::parse(oid).ok()).collect();
+    let commits = attempts.flat_map(|attempt| [&attempt.head, &attempt.base]).flatten();
+    let mut commits: Vec<Oid> = commits.cloned().collect();
     commits.sort();
     commits.dedup();
     commits

@@ -19,6 +19,7 @@ use regatta_core::diagnostic::Diagnostic;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::radar::{Finding, Kind, Other, Sighting};
 use regatta_core::report::{Landing, Report, TaskReport};
@@ -114,7 +115,7 @@ pub struct StatusDocument {
     /// When its state last changed.
     pub updated_at: Timestamp,
     /// The landed commit on the target.
-    pub landed_commit: Option<String>,
+    pub landed_commit: Option<Oid>,
     /// Every landing of its work, oldest first.
     pub landings: Vec<Landing>,
     /// The lane of the last attempt, if it exists.
@@ -178,7 +179,7 @@ pub struct RadarDocument {
     /// The branch work lands on.
     pub target: String,
     /// The tip of that branch.
-    pub tip: String,
+    pub tip: Oid,
     /// Tasks whose work was scanned.
     pub tasks: Vec<TaskId>,
     /// The findings, worst first.
@@ -326,9 +327,9 @@ pub struct AttemptDocument {
     /// Tokens written.
     pub tokens_out: u64,
     /// The commit it started from.
-    pub base: Option<String>,
+    pub base: Option<Oid>,
     /// The commit it ended with.
-    pub head: Option<String>,
+    pub head: Option<Oid>,
     /// Its lane.
     pub lane: Option<PathBuf>,
     /// The file with its output.
@@ -384,7 +385,7 @@ pub struct SalvageDocument {
     #[serde(rename = "ref")]
     pub reference: String,
     /// The commit.
-    pub commit: String,
+    pub commit: Oid,
     /// Why it was saved.
     pub why: String,
 }
@@ -598,7 +599,7 @@ mod tests {
     fn record() -> TaskRecord {
         TaskRecord {
             spec: TaskSpec::plain(TaskId::parse("a").unwrap(), "claude", "do it"),
-            state: TaskState::Landed { attempt: 1, commit: "c0ffee".into(), target: Some("main".into()) },
+            state: TaskState::Landed { attempt: 1, commit: Oid::sample("c"), target: Some("main".into()) },
             seq: 1,
             queue: "q".into(),
             attempts: 1,

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::state::StateName;
@@ -250,11 +251,11 @@ impl<S: Store> Store for Faulty<S> {
         lossy!(self, self.inner.land_all(lander, steps, at))
     }
 
-    async fn passes(&self, gate: &str) -> Result<Vec<String>> {
+    async fn passes(&self, gate: &str) -> Result<Vec<Oid>> {
         lossy!(self, self.inner.passes(gate))
     }
 
-    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+    async fn record_pass(&self, gate: &str, tree: &Oid, at: Timestamp) -> Result<()> {
         lossy!(self, self.inner.record_pass(gate, tree, at))
     }
 

@@ -30,6 +30,7 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::state::StateName;
@@ -239,10 +240,10 @@ pub trait Store: Crew {
     async fn land_all(&self, lander: &Lander, steps: &[(TaskId, LandStep)], at: Timestamp) -> Result<()>;
 
     /// Trees that passed this gate, newest first; only a limited number of the newest is kept.
-    async fn passes(&self, gate: &str) -> Result<Vec<String>>;
+    async fn passes(&self, gate: &str) -> Result<Vec<Oid>>;
 
     /// Records that this tree passed. Repeating it changes nothing.
-    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()>;
+    async fn record_pass(&self, gate: &str, tree: &Oid, at: Timestamp) -> Result<()>;
 
     // ── Profiles: whose turn it is, and their limits ────────────────────────────────────────────────────────
 

@@ -7,6 +7,7 @@ use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::part::Part;
 use regatta_core::profiles::{Cooling, Standing};
 use regatta_core::prompt::Prompt;
@@ -238,7 +239,7 @@ pub enum Outcome {
     /// Done, with nothing to land.
     Done {
         /// The commit with the work, if there is one.
-        head: Option<String>,
+        head: Option<Oid>,
     },
     /// Try again, not before the given time.
     Retry {

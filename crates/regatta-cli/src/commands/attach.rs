@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_engine::agents::{AgentProfile, by_hand, find_program};
-use regatta_engine::git::Oid;
 use regatta_engine::lanes::Lane;
 use regatta_engine::profiles::with_home;
 use regatta_ops::documents::AttachDocument;
@@ -152,8 +151,8 @@ async fn lane(
     if let Some(lane) = attempt.lane.as_ref().filter(|lane| lane.is_dir()) {
         return Ok(lane.clone());
     }
-    let head = attempt.head.as_deref().or(attempt.base.as_deref());
-    let (Some(lanes), Some(base), Some(head)) = (queue.lanes()?, attempt.base.as_deref(), head) else {
+    let head = attempt.head.as_ref().or(attempt.base.as_ref());
+    let (Some(lanes), Some(base), Some(head)) = (queue.lanes()?, attempt.base.as_ref(), head) else {
         return Err(Refusal::refused(format!("{id} has no lane any more"))
             .hinted(format!("`regatta send {id} \"…\"` has it go on in a new one")));
     };
@@ -161,7 +160,7 @@ async fn lane(
         return Err(Refusal::refused(format!("the lane of {id} is gone, and its conversation belongs to that directory"))
             .hinted(format!(
                 "`regatta attach --restore {id}` makes it again at {}; `regatta send {id} \"…\"` has its agent go on",
-                &head[..head.len().min(12)]
+                head.short()
             )));
     }
     let _alone = queue.alone(id).await?;
@@ -171,7 +170,7 @@ async fn lane(
             .hinted(format!("`regatta wait {id}` waits for its end")));
     }
     let id = id.clone();
-    let (base, head) = (Oid::parse(base)?, Oid::parse(head)?);
+    let (base, head) = (base.clone(), head.clone());
     let made = tokio::task::spawn_blocking(move || lanes.again(&id, &base, &head));
     let lane: Lane = made.await.expect("making a lane does not panic")?;
     Ok(lane.path)

@@ -136,10 +136,7 @@ fn sides(
         let base = since(work, named, &lane.head()?, || lane.base.clone())?;
         return Ok(Sides { base, work: Ok(lane) });
     }
-    let committed = attempts.iter().rev().find_map(|attempt| {
-        let (base, head) = (attempt.base.as_deref()?, attempt.head.as_deref()?);
-        Some((Oid::parse(base).ok()?, Oid::parse(head).ok()?))
-    });
+    let committed = attempts.iter().rev().find_map(|attempt| attempt.base.clone().zip(attempt.head.clone()));
     if let Some((base, head)) = committed
         && work.has_commit(&head)?
         && work.has_commit(&base)?
@@ -147,7 +144,7 @@ fn sides(
         return Ok(Sides { base: since(work, named, &head, || base)?, work: Err(head) });
     }
     // Git has pruned the lane's own commits; the landed one stays on the target.
-    if let Some(commit) = TaskReport::landed_commit(&task.state).and_then(|commit| Oid::parse(&commit).ok()) {
+    if let Some(commit) = TaskReport::landed_commit(&task.state) {
         let parent = work.parent_of(&commit)?.unwrap_or_else(|| commit.clone());
         return Ok(Sides { base: since(work, named, &commit, || parent)?, work: Err(commit) });
     }

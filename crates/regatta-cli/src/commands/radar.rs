@@ -174,7 +174,7 @@ fn remarks(sighting: &Sighting) -> Vec<String> {
         (n, _) => format!("{n} pairs would conflict"),
     };
     let n = sighting.tasks.len();
-    let tip = sighting.tip.get(..12).unwrap_or(&sighting.tip);
+    let tip = sighting.tip.short();
     let when = match ago(sighting.at, regatta_engine::clock::now()).as_str() {
         "now" => "just now".to_owned(),
         ago => ago.to_owned(),

@@ -482,8 +482,8 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
             // Without colour: the drawing removes every control character.
             let (glyph, _) = mark(state);
             let commit = task
-                .and_then(|task| task.landed_commit.as_deref())
-                .map_or_else(String::new, |commit| format!(" {}", &commit[..commit.len().min(8)]));
+                .and_then(|task| task.landed_commit.as_ref())
+                .map_or_else(String::new, |commit| format!(" {}", &commit.as_str()[..8]));
             format!("{glyph} {id} {state}{commit}")
         };
         ui.out(&graph::render(&loaded.tasks, label));

@@ -149,7 +149,7 @@ fn headline(task: &TaskRecord, attempts: &[Attempt], has_branch: bool, ui: &Ui) 
     if let Some(TaskState::Landed { commit, target, .. }) = task.met() {
         add(
             "commit",
-            target.as_ref().map_or_else(|| commit.clone(), |target| format!("{commit} on {target}")),
+            target.as_ref().map_or_else(|| commit.to_string(), |target| format!("{commit} on {target}")),
         );
     }
     lines.join("\n") + "\n"
@@ -199,7 +199,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
         text.push_str(&format!("          - its last words: {}\n", shown(&attempt.last_words)));
     }
     if let Some(head) = &attempt.head {
-        text.push_str(&format!("          - commit {}\n", shown(head)));
+        text.push_str(&format!("          - commit {}\n", head));
     }
     text
 }

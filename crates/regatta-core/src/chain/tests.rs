@@ -4,7 +4,7 @@ use super::*;
 use crate::time::Timestamp;
 
 fn edition(head: &str, told: u32) -> Edition {
-    Edition { head: Some(head.to_owned()), told }
+    Edition { head: Some(Oid::sample(head)), told }
 }
 
 fn seen(link: Link, at: At, judged: Option<Edition>) -> LinkStatus {
@@ -103,7 +103,7 @@ enum Chance {
 
 impl World {
     fn edition(&self) -> Edition {
-        Edition::of(Some(format!("h{}", self.head)), &self.told)
+        Edition::of(Some(Oid::sample(&format!("h{}", self.head))), &self.told)
     }
 
     fn say(&mut self, by: &str) {

@@ -18,7 +18,7 @@ fn blocked(reason: BlockReason) -> EventBody {
 #[test]
 fn each_event_is_one_kind_of_notification_or_none() {
     let at = Timestamp::from_millis(1_763_190_000_000);
-    let commit = "0123456789abcdef".to_owned();
+    let commit = Oid::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
     let reject =
         LandStep::Reject { reason: BlockReason::Conflict, detail: "x".into(), files: vec!["a".into()] };
     let parked = EventBody::Parked { until: at, why: ParkReason::RateLimited, detail: "429".into() };
@@ -29,7 +29,7 @@ fn each_event_is_one_kind_of_notification_or_none() {
             "shop: bake landed on main as 0123456789ab",
         ),
         (EventBody::Done { head: None }, "shop: bake done"),
-        (EventBody::Done { head: Some("abc".into()) }, "shop: bake done as abc"),
+        (EventBody::Done { head: Some(Oid::sample("abc")) }, "shop: bake done as 616263000000"),
         (EventBody::Failed { why: "exit 1\nthe oven".into() }, "shop: bake failed: exit 1 the oven"),
         (parked, "shop: bake parked: rate-limited: 429 (until 2025-11-15 07:00 UTC)"),
         (blocked(BlockReason::NeedsInput), "shop: bake needs input: which colour?"),

@@ -2,6 +2,7 @@
 
 use crate::attempt::Evidence;
 use crate::event::{EventBody, describe_unknown};
+use crate::oid::Oid;
 use crate::train::LandStep;
 
 /// Text on one line.
@@ -23,15 +24,15 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
             }
         }
         Evidence::Check { command, tree, passed_in: Some(n), .. } => {
-            let tree = &tree[..tree.len().min(12)];
+            let tree = tree.short();
             format!("check `{command}`: not run again, it passed in attempt {n} on the same tree {tree}")
         }
         Evidence::Check { command, exit, millis, tree, .. } => {
-            format!("check `{command}`: {exit} in {millis} ms on tree {}", &tree[..tree.len().min(12)])
+            format!("check `{command}`: {exit} in {millis} ms on tree {}", tree.short())
         }
         Evidence::Diff { files, tree, .. } => {
             let plural = if *files == 1 { "" } else { "s" };
-            format!("{files} file{plural} changed, tree {}", &tree[..tree.len().min(12)])
+            format!("{files} file{plural} changed, tree {}", tree.short())
         }
         Evidence::Note { text } => line(text),
         Evidence::CommitRefused { by, salvage, .. } => {
@@ -39,7 +40,7 @@ pub fn describe_evidence(evidence: &Evidence) -> String {
             format!("the commit was refused by {by}{kept}")
         }
         Evidence::Bounced { onto, files, .. } => {
-            format!("it conflicts with {} in {}", &onto[..onto.len().min(12)], line(&files.join(", ")))
+            format!("it conflicts with {} in {}", onto.short(), line(&files.join(", ")))
         }
     }
 }
@@ -54,11 +55,12 @@ pub fn landed_as(target: Option<&str>, commit: &str) -> String {
 
 /// An event in one line.
 pub fn describe(body: &EventBody) -> String {
-    let short = |id: &str| id[..id.len().min(12)].to_owned();
     match body {
         EventBody::Enqueued { .. } => "enqueued".to_owned(),
         EventBody::Claimed { node } => format!("claimed by {node}"),
-        EventBody::LaneReady { lane, base } => format!("lane {lane} at {}", short(base)),
+        EventBody::LaneReady { lane, base } => {
+            format!("lane {lane} at {}", base.as_ref().map_or("no commit", Oid::short))
+        }
         EventBody::Started { pid } => format!("agent started, process {pid}"),
         EventBody::Exited { exit } => format!("agent ended: {exit}"),
         EventBody::Progressed { label, detail, .. } => match detail {
@@ -77,12 +79,12 @@ pub fn describe(body: &EventBody) -> String {
             format!("parked until {}: {}", until.in_utc(), line(detail))
         }
         EventBody::Due => "due again".to_owned(),
-        EventBody::Approved { head } => format!("approved, joins the train with {}", short(head)),
+        EventBody::Approved { head } => format!("approved, joins the train with {}", head.short()),
         EventBody::Done { .. } => "done".to_owned(),
         EventBody::Landing { landing, target } => match landing {
             LandStep::Intend { intent } => match (&intent.onto, target) {
-                (Some(onto), Some(target)) => format!("landing on {target} at {}", short(onto)),
-                (Some(onto), None) => format!("landing on {}", short(onto)),
+                (Some(onto), Some(target)) => format!("landing on {target} at {}", onto.short()),
+                (Some(onto), None) => format!("landing on {}", onto.short()),
                 (None, Some(target)) => format!("landing on {target}, a new branch"),
                 (None, None) => "landing on a new branch".to_owned(),
             },
@@ -90,16 +92,16 @@ pub fn describe(body: &EventBody) -> String {
                 "gate {} in {} on {} ({}){}",
                 outcome.as_str(),
                 crate::time::human(std::time::Duration::from_millis(*millis)),
-                short(candidate),
+                candidate.short(),
                 if cars.len() == 1 { "alone".to_owned() } else { format!("{} cars", cars.len()) },
                 if note.is_empty() { String::new() } else { format!(": {}", line(note)) },
             ),
             LandStep::Bounce { detail, .. } => format!("back to its agent: {}", line(detail)),
-            LandStep::Gate { candidate, note } => format!("candidate {}: {}", short(candidate), line(note)),
+            LandStep::Gate { candidate, note } => format!("candidate {}: {}", candidate.short(), line(note)),
             LandStep::Wait { why } => format!("waits to land: {}", line(why)),
-            LandStep::Landed { commit } => landed_as(target.as_deref(), &short(commit)),
+            LandStep::Landed { commit } => landed_as(target.as_deref(), commit.short()),
             LandStep::AlreadyIn { commit } => {
-                format!("nothing left to land: {} already has it", short(commit))
+                format!("nothing left to land: {} already has it", commit.short())
             }
             LandStep::Reject { reason, detail, .. } => {
                 format!("refused by the train ({reason}): {}", line(detail))
@@ -129,7 +131,7 @@ pub fn describe(body: &EventBody) -> String {
         EventBody::FollowingUp { after } => {
             format!("continues with a follow-up; its own result: {}", line(after))
         }
-        EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", short(commit)),
+        EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", commit.short()),
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
         EventBody::Unknown(fields) => line(&describe_unknown(fields)),

@@ -14,7 +14,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Exit { exit: Exit::Lost }),
         prop_oneof![Just(None), Just(Some(at(9)))].prop_map(|not_before| Change::Retry { not_before }),
         Just(Change::Release),
-        Just(Change::Approve { head: "h".into() }),
+        Just(Change::Approve { head: Oid::sample("h") }),
         Just(Change::Finish { head: None }),
         Just(Change::Fail { why: "w".into() }),
         Just(Change::Park { until: at(9), why: ParkReason::RateLimited, detail: String::new() }),
@@ -22,13 +22,13 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Due),
         Just(Change::Wait { why: "dirty".into() }),
         Just(Change::Proceed),
-        Just(Change::Land { commit: "c".into(), target: None }),
+        Just(Change::Land { commit: Oid::sample("c"), target: None }),
         Just(Change::Skip { dependency: TaskId::parse("d").unwrap() }),
         Just(Change::Rearm),
         Just(Change::Cancel { by: "me".into() }),
         Just(Change::Requeue),
         Just(Change::FollowUp),
-        Just(Change::Stand { attempt: 1, commit: "c".into(), target: None }),
+        Just(Change::Stand { attempt: 1, commit: Oid::sample("c"), target: None }),
     ]
 }
 
@@ -38,20 +38,20 @@ fn the_ordinary_way_leads_from_pending_to_landed() {
         Change::Claim { attempt: 1 },
         Change::Start { at: at(5) },
         Change::Exit { exit: Exit::Exited { code: 0 } },
-        Change::Approve { head: "h".into() },
+        Change::Approve { head: Oid::sample("h") },
         Change::Wait { why: "your checkout has changes in a.txt".into() },
-        Change::Land { commit: "c".into(), target: None },
+        Change::Land { commit: Oid::sample("c"), target: None },
     ];
     let mut state = TaskState::pending();
     for step in &steps {
         state = apply(&state, step).unwrap();
     }
-    assert_eq!(state, TaskState::Landed { attempt: 1, commit: "c".into(), target: None });
+    assert_eq!(state, TaskState::Landed { attempt: 1, commit: Oid::sample("c"), target: None });
 }
 
 #[test]
 fn a_refusal_names_the_state_and_what_was_tried() {
-    let landed = TaskState::Landed { attempt: 1, commit: "c".into(), target: None };
+    let landed = TaskState::Landed { attempt: 1, commit: Oid::sample("c"), target: None };
     let refused = apply(&landed, &Change::Cancel { by: "me".into() }).unwrap_err();
     assert_eq!(refused.to_string(), "a landed task cannot be cancelled");
     let held = TaskState::Pending { not_before: Some(at(5)) };

@@ -48,7 +48,7 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
             EventBody::Approved { head } => {
                 close(&mut phases);
                 approved = Some(event.at);
-                phases.push(begin("queued", String::new(), format!("work {}", short(head))));
+                phases.push(begin("queued", String::new(), format!("work {}", head.short())));
                 open = Some(phases.len() - 1);
             }
             EventBody::Landing { landing, .. } => match landing {
@@ -61,7 +61,7 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                     } else {
                         String::new()
                     };
-                    let detail = format!("{}{with}: {note}", short(candidate));
+                    let detail = format!("{}{with}: {note}", candidate.short());
                     let mut phase = begin("gate", outcome.as_str().to_owned(), detail);
                     phase.at =
                         Timestamp::from_millis(event.at.millis() - i64::try_from(*millis).unwrap_or(0));
@@ -75,16 +75,28 @@ pub fn history(events: &[Event]) -> Vec<Phase> {
                 }
                 LandStep::Gate { candidate, note } => {
                     close(&mut phases);
-                    phases.push(begin("moving", short(candidate), note.clone()));
+                    phases.push(begin("moving", candidate.short().to_owned(), note.clone()));
                     open = Some(phases.len() - 1);
                 }
                 LandStep::Landed { commit } => {
                     close(&mut phases);
-                    phases.push(end("landed", event, approved.take(), short(commit), String::new()));
+                    phases.push(end(
+                        "landed",
+                        event,
+                        approved.take(),
+                        commit.short().to_owned(),
+                        String::new(),
+                    ));
                 }
                 LandStep::AlreadyIn { commit } => {
                     close(&mut phases);
-                    phases.push(end("already-in", event, approved.take(), short(commit), String::new()));
+                    phases.push(end(
+                        "already-in",
+                        event,
+                        approved.take(),
+                        commit.short().to_owned(),
+                        String::new(),
+                    ));
                 }
                 LandStep::Bounce { detail, .. } => {
                     close(&mut phases);
@@ -126,13 +138,10 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX)
 }
 
-fn short(id: &str) -> String {
-    id[..id.len().min(12)].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oid::Oid;
     use crate::train::{GateOutcome, Intent};
 
     #[test]
@@ -143,9 +152,9 @@ mod tests {
             Event { seq, at: Timestamp::from_millis(millis), task: None, attempt: Some(1), body }
         };
         let mut landing = |millis, landing| event(millis, EventBody::Landing { landing, target: None });
-        let intent = Intent { onto: Some("m".repeat(40)), at: Timestamp::from_millis(0) };
+        let intent = Intent { onto: Some(Oid::sample("m")), at: Timestamp::from_millis(0) };
         let tested = |outcome, millis| LandStep::Tested {
-            candidate: "c".repeat(40),
+            candidate: Oid::sample("c"),
             cars: Vec::new(),
             outcome,
             millis,
@@ -156,10 +165,10 @@ mod tests {
             landing(3_500, tested(GateOutcome::Flaky, 2_000)),
             landing(3_600, LandStep::Wait { why: "dirty".into() }),
             landing(5_600, LandStep::Intend { intent }),
-            landing(5_600, LandStep::Gate { candidate: "c".repeat(40), note: "ok".into() }),
-            landing(5_650, LandStep::Landed { commit: "c".repeat(40) }),
+            landing(5_600, LandStep::Gate { candidate: Oid::sample("c"), note: "ok".into() }),
+            landing(5_650, LandStep::Landed { commit: Oid::sample("c") }),
         ];
-        let mut events = vec![event(1_000, EventBody::Approved { head: "h".repeat(40) })];
+        let mut events = vec![event(1_000, EventBody::Approved { head: Oid::sample("h") })];
         events.extend(steps);
         let told: Vec<(&str, Option<u64>, String)> =
             history(&events).into_iter().map(|phase| (phase.phase, phase.millis, phase.outcome)).collect();
@@ -167,8 +176,8 @@ mod tests {
             ("queued", Some(500), ""),
             ("gate", Some(2_000), "flaky"),
             ("waiting", Some(2_000), ""),
-            ("moving", Some(50), "cccccccccccc"),
-            ("landed", Some(4_650), "cccccccccccc"),
+            ("moving", Some(50), "630000000000"),
+            ("landed", Some(4_650), "630000000000"),
         ];
         assert_eq!(told, expected.map(|(phase, millis, outcome)| (phase, millis, outcome.to_owned())));
     }

@@ -8,7 +8,11 @@ pub mod history;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::Attempt;
+use crate::commit_message::commit_message;
 use crate::id::TaskId;
+use crate::oid::Oid;
+use crate::spec::TaskSpec;
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
@@ -44,9 +48,9 @@ pub struct LandRequest {
     /// How to land it.
     pub strategy: Strategy,
     /// The commit the lane started from.
-    pub base: String,
+    pub base: Oid,
     /// The commit to land.
-    pub head: String,
+    pub head: Oid,
     /// Subject and body for strategies that make a commit of their own.
     pub message: String,
     /// The verdict on the work, for the commit's trailer.
@@ -58,6 +62,28 @@ pub struct LandRequest {
     /// Who accepted it although its verdict was not good, for the commit's trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_by: Option<String>,
+}
+
+impl LandRequest {
+    /// A request for the commits from `base` to `head` that the attempt `made`.
+    pub fn new(
+        spec: &TaskSpec,
+        made: &Attempt,
+        (base, head): (Oid, Oid),
+        target: String,
+        strategy: Strategy,
+    ) -> Self {
+        Self {
+            target,
+            strategy,
+            base,
+            head,
+            message: commit_message(spec, made.n, &made.summary),
+            verdict: made.verdict,
+            checked: !spec.checks.is_empty(),
+            accepted_by: None,
+        }
+    }
 }
 
 /// One task's place in a train.
@@ -93,7 +119,7 @@ pub enum CarStep {
         /// The facts it was built from.
         intent: Intent,
         /// The commit that was tested and will land.
-        candidate: String,
+        candidate: Oid,
     },
 }
 
@@ -101,7 +127,7 @@ pub enum CarStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
     /// The target's tip; `None` while the branch does not exist yet.
-    pub onto: Option<String>,
+    pub onto: Option<Oid>,
     /// The committer date, fixed so that the commit is the same every time.
     pub at: Timestamp,
 }
@@ -118,7 +144,7 @@ pub enum LandStep {
     /// A gate ran on a candidate that contains this car. Recorded only; the car keeps its step.
     Tested {
         /// The commit that was tested.
-        candidate: String,
+        candidate: Oid,
         /// The cars in it, in order, including this one.
         cars: Vec<TaskId>,
         /// The result of the gate.
@@ -131,7 +157,7 @@ pub enum LandStep {
     /// Intended becomes Gated.
     Gate {
         /// The commit that passed.
-        candidate: String,
+        candidate: Oid,
         /// The gate's result in words, for the event log.
         note: String,
     },
@@ -143,17 +169,17 @@ pub enum LandStep {
     /// The ref was moved: the task has landed, the car leaves.
     Landed {
         /// The commit on the target.
-        commit: String,
+        commit: Oid,
     },
     /// Nothing was left to land: the target already contains it. The task has landed, the car leaves.
     AlreadyIn {
         /// The target's tip that contains it.
-        commit: String,
+        commit: Oid,
     },
     /// The task goes back to its agent, with a description of the conflict; the car leaves.
     Bounce {
         /// The target commit that it does not merge with.
-        onto: String,
+        onto: Oid,
         /// A description in words.
         detail: String,
         /// The files in conflict.

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::chain::{self, Action, At, Build, Edition, LinkStatus, Picture, SPEAKER};
-use regatta_core::commit_message::commit_message;
 use regatta_core::event::Event;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::part::{Link, Part};
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::LandRequest;
@@ -129,7 +129,7 @@ impl Engine {
         let (chain, at) = (&found.build.spec.id, clock::now());
         let Edition { head, told } = &found.edition;
         let request = |what: &str| {
-            RequestId(format!("chain-{what}-{chain}-{told}-{}", head.as_deref().unwrap_or("nothing")))
+            RequestId(format!("chain-{what}-{chain}-{told}-{}", head.as_ref().map_or("nothing", Oid::as_str)))
         };
         let store = &self.ctx.services.store;
         match action {
@@ -160,34 +160,29 @@ impl Engine {
             }
             Action::Land => {
                 let attempts = until_answered(|| store.attempts(chain)).await?;
-                let made = attempts.iter().rev().find(|made| made.base.is_some() && made.head == *head);
-                let Some(made) = made else {
+                let work = |made: &Attempt| made.base.clone().zip(made.head.clone());
+                let mut made = attempts.iter().rev().filter(|made| made.head == *head);
+                let Some((made, work)) = made.find_map(|made| Some((made, work(made)?))) else {
+                    let head = head.as_ref().map_or("nothing", Oid::as_str);
                     self.ctx.say(format!(
-                        "{chain}: the attempt that made {head:?} was not found, so it does not land"
+                        "{chain}: the attempt that made {head} was not found, so it does not land"
                     ));
                     return Ok(());
                 };
                 let operation = Operation::Land {
                     by: SPEAKER.to_owned(),
                     attempt: made.n,
-                    request: self.land_request(&found.build, made),
+                    request: LandRequest::new(
+                        &found.build.spec,
+                        made,
+                        work,
+                        self.ctx.repository.target.clone(),
+                        self.ctx.settings.config.land.strategy,
+                    ),
                 };
                 let request = request("land");
                 Ok(until_answered(|| store.operate(chain, &operation, &request, at)).await?)
             }
-        }
-    }
-
-    fn land_request(&self, build: &TaskRecord, made: &Attempt) -> LandRequest {
-        LandRequest {
-            target: self.ctx.repository.target.clone(),
-            strategy: self.ctx.settings.config.land.strategy,
-            base: made.base.clone().unwrap_or_default(),
-            head: made.head.clone().unwrap_or_default(),
-            message: commit_message(&build.spec, made.n, &made.summary),
-            verdict: made.verdict,
-            checked: !build.spec.checks.is_empty(),
-            accepted_by: None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use regatta_core::oid::{Oid, OidError};
+
 use super::version::{GitVersion, MIN_GIT};
 
 /// Why a git operation failed.
@@ -46,8 +48,8 @@ pub enum GitError {
         source: std::io::Error,
     },
     /// Not 40 or 64 lower-case hex digits.
-    #[error("read {0:?} as an object id")]
-    BadOid(String),
+    #[error(transparent)]
+    BadOid(#[from] OidError),
     /// A branch name that git would refuse or that could be an option.
     #[error("use {0:?} as a branch name")]
     BadBranch(String),
@@ -73,8 +75,6 @@ pub enum GitError {
     #[error("bring in {}: {why}", .path.display())]
     Escapes { path: PathBuf, why: &'static str },
 }
-
-use super::oid::Oid;
 
 impl GitError {
     /// The error for a remaining lock: its file, and what to do about it.

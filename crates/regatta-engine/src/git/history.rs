@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use super::{GitError, Oid, Work};
+use super::{GitError, Oid, Work, oid_line};
 
 /// A commit as it is replayed or shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Work {
         let ran = self.bare().args(["cat-file", "commit"]).arg(commit).run()?;
         let line = ran.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let tree = line.strip_prefix(b"tree ").filter(|_| ran.code == Some(0));
-        tree.map(|tree| Oid::parse(&String::from_utf8_lossy(tree))).transpose()
+        tree.map(oid_line).transpose()
     }
 
     /// Paths that differ between two commits or trees.

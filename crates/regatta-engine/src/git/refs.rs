@@ -230,7 +230,7 @@ pub(crate) fn read_head_in(git_dir: &Path) -> Result<Option<Oid>, GitError> {
             check_ref_name(name.trim())?;
             read_files_ref(git_dir, name.trim(), 0)
         }
-        None => Oid::parse(&text).map(Some),
+        None => Ok(Some(Oid::parse(&text)?)),
     }
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn symbolic_target(repo: &Repo, git_dir: &Path, name: &str) -> Result
 }
 
 pub(crate) fn oid_line(bytes: &[u8]) -> Result<Oid, GitError> {
-    Oid::parse(&String::from_utf8_lossy(bytes))
+    Ok(Oid::parse(&String::from_utf8_lossy(bytes))?)
 }
 
 fn read_files_ref(common_dir: &Path, name: &str, depth: u8) -> Result<Option<Oid>, GitError> {
@@ -263,7 +263,7 @@ fn read_files_ref(common_dir: &Path, name: &str, depth: u8) -> Result<Option<Oid
                 check_ref_name(target.trim())?;
                 read_files_ref(common_dir, target.trim(), depth + 1)
             }
-            _ => Oid::parse(text).map(Some),
+            _ => Ok(Some(Oid::parse(text)?)),
         },
         None => read_packed_ref(common_dir, name),
     }

@@ -152,7 +152,7 @@ impl Chains {
             self.links.clear();
             self.surveys.clear();
         }
-        let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
+        let (base, head) = (car.request.base.clone(), car.request.head.clone());
         let survey = match self.surveys.get(&key.1) {
             Some(survey) => survey.clone(),
             None => Arc::new(candidate::survey(work, &base, &head)?),

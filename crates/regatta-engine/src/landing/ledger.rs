@@ -105,13 +105,13 @@ pub(super) struct Decision {
 
 impl Ledger {
     /// Takes in the passes that the store remembers.
-    pub(super) fn load(&mut self, gate: String, passed: Vec<String>) {
+    pub(super) fn load(&mut self, gate: String, passed: Vec<Oid>) {
         if self.gate.as_ref() != Some(&gate) {
             // Another gate: the results of the old one do not count.
             *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
         }
         self.gate = Some(gate);
-        self.green.extend(passed.iter().filter_map(|tree| Oid::parse(tree).ok()));
+        self.green.extend(passed);
     }
 
     /// True for the first call only.

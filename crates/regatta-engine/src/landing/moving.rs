@@ -128,9 +128,9 @@ impl Train {
         let mut steps = Vec::new();
         for (n, commit) in &chain.links {
             let car = &self.cars[*n];
-            let intent = Intent { onto: tip.map(Oid::to_string), at: ledger.chains.date(car, clock::now()) };
+            let intent = Intent { onto: tip.cloned(), at: ledger.chains.date(car, clock::now()) };
             steps.push((car.task.clone(), LandStep::Intend { intent }));
-            let gate = LandStep::Gate { candidate: commit.to_string(), note: note.clone() };
+            let gate = LandStep::Gate { candidate: commit.clone(), note: note.clone() };
             steps.push((car.task.clone(), gate));
         }
         steps
@@ -139,7 +139,7 @@ impl Train {
     async fn landed(&mut self, cars: Vec<(Car, Oid)>) -> Result<(), LandError> {
         let steps: Vec<_> = cars
             .iter()
-            .map(|(car, commit)| (car.task.clone(), LandStep::Landed { commit: commit.to_string() }))
+            .map(|(car, commit)| (car.task.clone(), LandStep::Landed { commit: commit.clone() }))
             .collect();
         self.take_steps(&steps).await?;
         failpoint::reach("landed");
@@ -195,7 +195,7 @@ impl Train {
             .iter()
             .filter_map(|car| match &car.step {
                 CarStep::Gated { intent, candidate } => {
-                    Oid::parse(candidate).ok().map(|commit| (car.clone(), intent.clone(), commit))
+                    Some((car.clone(), intent.clone(), candidate.clone()))
                 }
                 _ => None,
             })
@@ -221,7 +221,7 @@ impl Train {
             }
         }
         let Some((_, intent, _)) = landed.first() else { return Ok(Went::Nowhere) };
-        if let Some(old) = intent.onto.as_deref().map(Oid::parse).transpose()? {
+        if let Some(old) = intent.onto.clone() {
             let cars: Vec<Car> = landed.iter().map(|(car, ..)| car.clone()).collect();
             self.make_whole(&old, &tip, &cars).await?;
             let (target, tip) = (self.ctx.repository.target.clone(), tip.clone());

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::time::Timestamp;
 use regatta_store::SessionId;
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestNow {
     /// The commit.
-    pub candidate: String,
+    pub candidate: Oid,
     /// The commit of the target it was put on.
-    pub onto: String,
+    pub onto: Oid,
     /// The tasks whose work is in it, in order. If empty, the target itself is tested.
     pub cars: Vec<TaskId>,
     /// When the test started.

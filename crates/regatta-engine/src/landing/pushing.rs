@@ -79,7 +79,7 @@ impl Train {
             .begun
             .iter()
             .filter_map(|car| match &car.step {
-                CarStep::Gated { candidate, .. } => Oid::parse(candidate).ok(),
+                CarStep::Gated { candidate, .. } => Some(candidate.clone()),
                 _ => None,
             })
             .collect();

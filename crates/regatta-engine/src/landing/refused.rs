@@ -36,7 +36,7 @@ impl Train {
             return self.reject(car, BlockReason::Conflict, detail, files).await;
         }
         self.keep_branch(car).await?;
-        let (base, to, paths) = (Oid::parse(&car.request.base)?, tip.clone(), paths.to_vec());
+        let (base, to, paths) = (car.request.base.clone(), tip.clone(), paths.to_vec());
         let theirs = self.ctx.blocking(move |ctx| ctx.repository.work.diff_of(&base, &to, &paths)).await?;
         let mut theirs = self.ctx.settings.redact(&String::from_utf8_lossy(&theirs));
         if theirs.len() > MAX_DIFF {
@@ -44,12 +44,8 @@ impl Train {
             theirs.truncate(end);
             theirs.push_str("\n[… the rest is left out; see `git diff`]\n");
         }
-        let step = LandStep::Bounce {
-            onto: tip.to_string(),
-            detail: self.ctx.settings.redact(&detail),
-            files,
-            theirs,
-        };
+        let step =
+            LandStep::Bounce { onto: tip.clone(), detail: self.ctx.settings.redact(&detail), files, theirs };
         self.take_steps(&[(car.task.clone(), step)]).await
     }
 
@@ -77,7 +73,7 @@ impl Train {
     }
 
     async fn keep_branch(&self, car: &Car) -> Result<(), LandError> {
-        let (task, head) = (car.task.clone(), Oid::parse(&car.request.head)?);
+        let (task, head) = (car.task.clone(), car.request.head.clone());
         let kept = self.ctx.blocking(move |ctx| match reopen(ctx, &task)? {
             Some(lane) => ctx.repository.lanes.set_branch(&lane).map(|_| ()),
             // Its lane is gone; the commit still exists and must be kept.
@@ -114,7 +110,7 @@ mod tests {
     #[test]
     fn a_bounce_counts_when_an_attempt_has_answered_it() {
         let mut attempts: Vec<Attempt> = (1..=3).map(|n| Attempt::new(n, "claude")).collect();
-        let (onto, files, theirs) = (String::new(), Vec::new(), String::new());
+        let (onto, files, theirs) = (Oid::sample("m"), Vec::new(), String::new());
         attempts[0].verdict = Some(Verdict::Pass);
         attempts[0].evidence.push(Evidence::Bounced { onto, files, theirs });
         // The attempts that were to answer it never ran.

@@ -4,19 +4,20 @@
 //! record may be older than the truth (after a crash right after a landing), never ahead of it.
 
 use std::collections::BTreeSet;
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use regatta_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, replace_file};
+use crate::git::{Expect, GitError, Oid, RefEdit, RefOutcome, Repo, Work, absent_is_none, io, replace_file};
 
 /// What is remembered about a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TargetRecord {
     /// Its tip after the last landing.
-    tip: String,
+    tip: Oid,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
 }
@@ -50,25 +51,32 @@ fn path(state_dir: &Path, target: &str) -> PathBuf {
     state_dir.join("targets").join(format!("{}.json", target.replace('%', "%25").replace('/', "%2F")))
 }
 
-fn load(state_dir: &Path, target: &str) -> Option<TargetRecord> {
-    serde_json::from_slice(&std::fs::read(path(state_dir, target)).ok()?).ok()
+/// The record of a target, if there is one. One that cannot be read is an error: without it, lost work would go unnoticed.
+fn load(state_dir: &Path, target: &str) -> Result<Option<TargetRecord>, GitError> {
+    let path = path(state_dir, target);
+    let read = absent_is_none(std::fs::read(&path)).map_err(io("read", &path))?;
+    let Some(bytes) = read else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        let why = format!("{error}; `regatta land resume` accepts {target} as it is and writes it again");
+        io("read", &path)(Error::new(ErrorKind::InvalidData, why))
+    })
 }
 
 fn save(state_dir: &Path, target: &str, memory: &TargetRecord) -> Result<(), GitError> {
     let path = path(state_dir, target);
     let dir = path.parent().unwrap_or(state_dir);
-    std::fs::create_dir_all(dir).map_err(crate::git::io("create", dir))?;
+    std::fs::create_dir_all(dir).map_err(io("create", dir))?;
     replace_file(&path, &serde_json::to_vec(memory).expect("our own values serialise"))
 }
 
 /// Why the train of a target is stopped, if it is.
 pub fn stopped(state_dir: &Path, target: &str) -> Option<Stopped> {
-    load(state_dir, target)?.stopped
+    load(state_dir, target).ok().flatten()?.stopped
 }
 
 /// Records the target's tip after a landing.
 pub(super) fn remember(repo: &Repo, target: &str, tip: &Oid) -> Result<(), GitError> {
-    save(&repo.state_dir, target, &TargetRecord { tip: tip.to_string(), stopped: None })
+    save(&repo.state_dir, target, &TargetRecord { tip: tip.clone(), stopped: None })
 }
 
 /// Checks whether the target, which is at `local`, still contains what landed on it.
@@ -78,8 +86,8 @@ pub(super) fn look(
     target: &str,
     local: Option<&Oid>,
 ) -> Result<TargetStanding, GitError> {
-    let Some(memory) = load(&repo.state_dir, target) else { return Ok(TargetStanding::Sound) };
-    let last = Oid::parse(&memory.tip)?;
+    let Some(memory) = load(&repo.state_dir, target)? else { return Ok(TargetStanding::Sound) };
+    let last = memory.tip.clone();
     if local == Some(&last) && memory.stopped.is_none() {
         return Ok(TargetStanding::Sound);
     }
@@ -176,26 +184,26 @@ fn some(tasks: &[String]) -> String {
 pub fn resume(repo: &Repo, target: &str) -> Result<Option<(Option<Stopped>, Oid)>, GitError> {
     let Some(tip) = repo.read_ref(&format!("refs/heads/{target}"))? else { return Ok(None) };
     let stopped = stopped(&repo.state_dir, target);
-    if load(&repo.state_dir, target).is_some() {
+    // A record that cannot be read is replaced, too.
+    if path(&repo.state_dir, target).exists() {
         remember(repo, target, &tip)?;
     }
     Ok(Some((stopped, tip)))
 }
 
 /// Whether a commit that landed on the target is no longer there.
-pub fn is_taken_back(repo: &Repo, target: &str, commit: &str) -> bool {
+pub fn is_taken_back(repo: &Repo, target: &str, commit: &Oid) -> bool {
     let found = || -> Result<bool, GitError> {
-        let commit = Oid::parse(commit)?;
         let contains = |tip: &Oid| -> Result<bool, GitError> {
-            let asked = repo.real().args(["merge-base", "--is-ancestor"]).arg(&commit).arg(tip).run()?;
+            let asked = repo.real().args(["merge-base", "--is-ancestor"]).arg(commit).arg(tip).run()?;
             Ok(asked.code == Some(0))
         };
         let tip = repo.read_ref(&format!("refs/heads/{target}"))?;
-        if tip.as_ref().is_some_and(|tip| *tip == commit) || tip.as_ref().map_or(Ok(false), contains)? {
+        if tip.as_ref().is_some_and(|tip| tip == commit) || tip.as_ref().map_or(Ok(false), contains)? {
             return Ok(false);
         }
         // Other work landed elsewhere.
-        let last = load(&repo.state_dir, target).and_then(|memory| Oid::parse(&memory.tip).ok());
+        let last = load(&repo.state_dir, target)?.map(|memory| memory.tip);
         for once in [last, repo.read_ref(&keeper(target))?].into_iter().flatten() {
             if contains(&once)? {
                 return Ok(true);

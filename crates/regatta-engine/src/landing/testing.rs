@@ -138,7 +138,7 @@ impl Train {
             .filter(|car| matches!(car.step, CarStep::Queued))
             .map(|car| {
                 let at = ledger.chains.date(car, clock::now());
-                let intent = Intent { onto: tip.map(Oid::to_string), at };
+                let intent = Intent { onto: tip.cloned(), at };
                 (car.task.clone(), LandStep::Intend { intent })
             })
             .collect()
@@ -179,14 +179,13 @@ impl Train {
         if failure.is_none()
             && let Some(gate) = gate::fingerprint(&self.ctx)
         {
-            until_answered(|| self.ctx.services.store.record_pass(&gate, test.tree.as_str(), clock::now()))
-                .await?;
+            until_answered(|| self.ctx.services.store.record_pass(&gate, &test.tree, clock::now())).await?;
         }
         let here = test.cars.iter().filter(|(_, seq)| self.cars.iter().any(|car| car.seq == *seq));
         let told: Vec<(TaskId, LandStep)> = here
             .map(|(task, _)| {
                 let step = LandStep::Tested {
-                    candidate: test.commit.to_string(),
+                    candidate: test.commit.clone(),
                     cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
                     outcome,
                     millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),

@@ -286,12 +286,12 @@ impl Train {
             return Ok(false);
         }
         let needed = self.cars.iter().flat_map(|car| [&car.request.base, &car.request.head]);
-        let needed: Vec<Oid> = needed.filter_map(|oid| Oid::parse(oid).ok()).collect();
+        let needed: Vec<Oid> = needed.cloned().collect();
         let gone = match self.ctx.blocking(move |ctx| ctx.repository.work.missing(&needed)).await {
             Ok(gone) => gone,
             Err(_) => return Ok(false),
         };
-        let is_gone = |oid: &str| gone.iter().any(|gone| gone.as_str() == oid);
+        let is_gone = |oid: &Oid| gone.contains(oid);
         let lost: Vec<Car> = self
             .cars
             .iter()
@@ -302,7 +302,7 @@ impl Train {
             let which = if is_gone(&car.request.head) { &car.request.head } else { &car.request.base };
             let detail = format!(
                 "its commit {} is gone from the repository; `regatta retry {}` does the work again",
-                &which[..which.len().min(12)],
+                which.short(),
                 car.task
             );
             let step = LandStep::Reject { reason: BlockReason::Policy, detail, files: Vec::new() };
@@ -426,7 +426,7 @@ impl Train {
         };
         let base = match &ground.tip {
             Some(tip) => tip.clone(),
-            None => Oid::parse(&self.cars[0].request.base)?,
+            None => self.cars[0].request.base.clone(),
         };
         let situation = Situation {
             tip: base.clone(),
@@ -503,7 +503,7 @@ impl Train {
         let car = self.cars[n].clone();
         let result = match refusal {
             Refusal::AlreadyIn => {
-                let step = LandStep::AlreadyIn { commit: tip.to_string() };
+                let step = LandStep::AlreadyIn { commit: tip.clone() };
                 let taken = self.take_steps(&[(car.task.clone(), step)]).await;
                 if taken.is_ok() {
                     self.retire(&car).await;
@@ -578,8 +578,8 @@ impl Train {
     /// Writes the current activity for `land status`.
     fn draw(&mut self) {
         let tests = self.tests.iter().map(|test| TestNow {
-            candidate: test.commit.to_string(),
-            onto: test.base.to_string(),
+            candidate: test.commit.clone(),
+            onto: test.base.clone(),
             cars: test.cars.iter().map(|(task, _)| task.clone()).collect(),
             since: test.since_at,
         });

@@ -27,8 +27,8 @@ pub struct Move {
     git_dir: PathBuf,
     /// The full name of the branch that moved.
     branch: String,
-    from: String,
-    to: String,
+    from: Oid,
+    to: Oid,
 }
 
 /// The result of finishing moves.
@@ -46,8 +46,8 @@ impl Move {
             checkout: checkout.path.clone(),
             git_dir: checkout.git_dir.clone(),
             branch: branch.to_owned(),
-            from: from.to_string(),
-            to: to.to_string(),
+            from: from.clone(),
+            to: to.clone(),
         }
     }
 
@@ -79,7 +79,7 @@ pub(super) fn alone(repo: &Repo) -> Result<FileLock, GitError> {
     FileLock::wait(directory(&repo.state_dir).join("lock"))
 }
 
-/// Every unfinished move.
+/// Every unfinished move. A record that cannot be read is an error: its checkout may be incomplete.
 pub fn unfinished(state_dir: &Path) -> Result<Vec<Move>, GitError> {
     let dir = directory(state_dir);
     let Some(entries) = absent_is_none(fs::read_dir(&dir)).map_err(io("list", &dir))? else {
@@ -87,7 +87,13 @@ pub fn unfinished(state_dir: &Path) -> Result<Vec<Move>, GitError> {
     };
     let files = entries.flatten().map(|entry| entry.path());
     let files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
-    Ok(files.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect())
+    files.filter_map(|path| read_move(&path).transpose()).collect()
+}
+
+/// The move that a file records; `None` if it has ended meanwhile.
+fn read_move(path: &Path) -> Result<Option<Move>, GitError> {
+    let Some(bytes) = absent_is_none(fs::read(path)).map_err(io("read", path))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| io("read", path)(error.into()))
 }
 
 /// Whether there is any.
@@ -140,7 +146,7 @@ fn finish_one(repo: &Repo, work: &Work, one: &Move) -> Result<Result<Vec<PathBuf
     if let Some(operation) = Operation::under_way(&checkout.git_dir) {
         return Ok(Err(format!("it is in the middle of a {operation}")));
     }
-    let (from, to) = (Oid::parse(&one.from)?, Oid::parse(&one.to)?);
+    let Move { from, to, .. } = one;
     let on_branch = checkout.on.as_deref() == Some(one.branch.as_str());
     let (Some(tip), true, true) =
         (repo.read_ref(&one.branch)?, on_branch, checkout.git_dir.join("index").exists())
@@ -148,15 +154,15 @@ fn finish_one(repo: &Repo, work: &Work, one: &Move) -> Result<Result<Vec<PathBuf
         return done;
     };
     // The branch never moved, or the user has moved it elsewhere since.
-    if !work.exists(&to)? || !work.exists(&from)? || !work.is_ancestor(&to, &tip)? {
+    if !work.exists(to)? || !work.exists(from)? || !work.is_ancestor(to, &tip)? {
         return done;
     }
     // What the user has committed on top is theirs.
-    let skip: BTreeSet<PathBuf> = work.paths_between(&to, &tip)?.into_iter().collect();
+    let skip: BTreeSet<PathBuf> = work.paths_between(to, &tip)?.into_iter().collect();
     let Some(mut follower) = lock_patiently(repo, work, &checkout)? else {
         return Ok(Err("git is running in it, or left its index.lock there".to_owned()));
     };
-    follower.settle(&from, &to, &skip).map(Ok)
+    follower.settle(from, to, &skip).map(Ok)
 }
 
 fn short(branch: &str) -> &str {

@@ -6,7 +6,6 @@ use regatta_store::StoreError;
 
 use super::chain::approval;
 use super::train::{LandError, Train};
-use crate::git::Oid;
 
 impl Train {
     /// Refuses every car that contains a `.regatta`: in a checkout it would become live state. Each is checked once.
@@ -36,7 +35,7 @@ impl Train {
     }
 
     async fn brings_state(&self, car: &Car) -> Result<bool, LandError> {
-        let (base, head) = (Oid::parse(&car.request.base)?, Oid::parse(&car.request.head)?);
+        let (base, head) = (car.request.base.clone(), car.request.head.clone());
         let brings = move |ctx: &crate::context::Context| {
             // A missing commit is handled by another step.
             if !ctx.repository.work.exists(&head)? || !ctx.repository.work.holds_state(&head)? {

@@ -69,7 +69,9 @@ impl Lanes {
     pub fn sweep(&self, at: Timestamp) -> Result<(), GitError> {
         for info in self.list()? {
             let task = info.task;
-            let is_shared = |task| Ok(self.load_record(task)?.filter(|record| record.reader.is_some()));
+            let is_shared = |task| -> Result<_, GitError> {
+                Ok(self.load_record(task)?.filter(|record| record.reader.is_some()))
+            };
             if is_shared(&task)?.is_none() {
                 continue;
             }

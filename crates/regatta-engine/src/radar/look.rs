@@ -117,7 +117,7 @@ impl Looking {
         let sighting = Sighting {
             at: self.at,
             target: self.target,
-            tip: self.tip.to_string(),
+            tip: self.tip.clone(),
             tasks,
             unread,
             left_out: self.left_out,

@@ -70,7 +70,7 @@ pub(super) async fn gather(
     mut traces: Traces,
 ) -> Result<(Vec<Subject>, usize), RadarError> {
     let cars = until_answered(|| store.cars(target)).await?;
-    let bases: BTreeMap<TaskId, String> = cars.into_iter().map(|car| (car.task, car.request.base)).collect();
+    let bases: BTreeMap<TaskId, Oid> = cars.into_iter().map(|car| (car.task, car.request.base)).collect();
     let names: BTreeSet<TaskId> =
         traces.lanes.keys().chain(traces.branches.keys()).chain(bases.keys()).cloned().collect();
     let mut found = Vec::new();
@@ -81,7 +81,7 @@ pub(super) async fn gather(
             Err(StoreError::NotFound(_)) => continue,
             Err(error) => return Err(error.into()),
         };
-        let base = bases.get(&name).and_then(|base| Oid::parse(base).ok());
+        let base = bases.get(&name).cloned();
         if let Some((rank, source)) = source(&record, &mut traces, base) {
             let subject = Subject {
                 task: record.spec.id,
@@ -112,7 +112,7 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
         TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. } => {
             (0, in_lane(traces))
         }
-        TaskState::Landing { head, .. } => (1, Oid::parse(head).ok().and_then(|head| commit(head, base))),
+        TaskState::Landing { head, .. } => (1, commit(head.clone(), base)),
         // It continues in its lane with the existing work.
         TaskState::Pending { .. } | TaskState::Parked { .. } => (2, in_lane(traces)),
         TaskState::Blocked { .. } => {
@@ -124,7 +124,7 @@ fn source(record: &TaskRecord, traces: &mut Traces, base: Option<Oid>) -> Option
         // Left for a user to land.
         TaskState::Done { head: Some(head), .. } => {
             let is_there = traces.branches.contains_key(&record.spec.id);
-            (3, Oid::parse(head).ok().filter(|_| is_there).and_then(|head| commit(head, None)))
+            (3, if is_there { commit(head.clone(), None) } else { None })
         }
         TaskState::Done { head: None, .. }
         | TaskState::Landed { .. }

@@ -61,7 +61,7 @@ fn why(record: &TaskRecord) -> Option<String> {
     let id = &record.spec.id;
     Some(match (&record.state, record.met()) {
         (_, Some(TaskState::Landed { commit, target, .. })) => {
-            format!("{id} {}", landed_as(target.as_deref(), &commit[..commit.len().min(12)]))
+            format!("{id} {}", landed_as(target.as_deref(), commit.short()))
         }
         (_, Some(_)) => format!("{id} is done"),
         (TaskState::Landing { .. }, None) => format!("{id} waits in the train to land"),

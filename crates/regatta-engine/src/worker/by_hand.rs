@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::exit::Exit;
+use regatta_core::oid::Oid;
 use regatta_core::verdict::Statement;
 use regatta_store::{Claim, TaskRecord};
 use tokio::sync::{Notify, watch};
@@ -70,9 +71,9 @@ pub enum Taken {
     /// Its commits.
     Work {
         /// The commit the lane started from.
-        base: String,
+        base: Oid,
         /// The commit that may land.
-        head: String,
+        head: Oid,
     },
     /// The lane has nothing to land.
     Nothing,
@@ -148,7 +149,7 @@ pub async fn take(ctx: Arc<Context>, task: &TaskRecord, record: Attempt) -> Resu
             ctx.repository.repo.keep(&lane.task, &kept)
         })
         .await?;
-    Ok(Taken::Work { base: site.lane.base.to_string(), head: head.to_string() })
+    Ok(Taken::Work { base: site.lane.base, head })
 }
 
 /// A member's usage is not counted.

@@ -27,7 +27,7 @@ impl Worker {
         &mut self,
         site: &Site,
         head: &Oid,
-        tree: &str,
+        tree: &Oid,
     ) -> Result<Option<String>, WorkerError> {
         let limit = self.claim.spec.limits.total.unwrap_or(CHECK_LIMIT);
         let before = match self.claim.spec.checks.is_empty() {
@@ -61,7 +61,7 @@ impl Worker {
             let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let failed = !ran.exit.success();
             let why = format!("the check `{command}` ended with {}", ran.exit);
-            let tree = tree.to_owned();
+            let tree = tree.clone();
             let output = last_lines(&tail, CHECK_LINES).join("\n");
             self.record.evidence.push(Evidence::Check {
                 command,
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// A check that passed in an earlier attempt on the same tree, in the same environment, would pass again.
-    fn passed_before(&self, before: &[Attempt], wanted: &str, on: &str, there: &str) -> Option<Evidence> {
+    fn passed_before(&self, before: &[Attempt], wanted: &str, on: &Oid, there: &str) -> Option<Evidence> {
         let earlier = before.iter().filter(|attempt| attempt.n < self.claim.attempt);
         earlier.flat_map(|attempt| attempt.evidence.iter().map(|one| (attempt.n, one))).find_map(
             |(n, evidence)| match evidence {

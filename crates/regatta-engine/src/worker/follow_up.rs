@@ -67,7 +67,7 @@ impl Worker {
             Some((base, head))
         });
         let Some((base, head)) = last else { return Ok(None) };
-        Ok(Some(Unlanded { base: Oid::parse(base)?, head: Oid::parse(head)? }))
+        Ok(Some(Unlanded { base: base.clone(), head: head.clone() }))
     }
 
     /// A lane with that work in it again; `None` if git no longer has it.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use regatta_core::attempt::{Attempt, Evidence};
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::oid::Oid;
 
 use super::{Worker, WorkerError};
 use crate::agents::{self, AgentEvent, Ending};
@@ -141,7 +142,7 @@ pub(crate) fn marker(lane: &Path, task: &str) -> Option<String> {
 
 /// The last attempt whose work did not merge, and what it did not merge with; unless a later attempt has ended by
 /// itself.
-pub(crate) fn bounce(history: &[Attempt]) -> Option<(&Attempt, &str)> {
+pub(crate) fn bounce(history: &[Attempt]) -> Option<(&Attempt, &Oid)> {
     history
         .iter()
         .rev()
@@ -154,9 +155,9 @@ pub(crate) fn files_of_bounces(history: &[Attempt]) -> Vec<String> {
     history.iter().filter_map(bounced).flat_map(|(_, files, _)| files.to_vec()).collect()
 }
 
-fn bounced(attempt: &Attempt) -> Option<(&str, &[String], &str)> {
+fn bounced(attempt: &Attempt) -> Option<(&Oid, &[String], &str)> {
     attempt.evidence.iter().rev().find_map(|evidence| match evidence {
-        Evidence::Bounced { onto, files, theirs } => Some((onto.as_str(), files.as_slice(), theirs.as_str())),
+        Evidence::Bounced { onto, files, theirs } => Some((onto, files.as_slice(), theirs.as_str())),
         _ => None,
     })
 }
@@ -164,7 +165,7 @@ fn bounced(attempt: &Attempt) -> Option<(&str, &[String], &str)> {
 /// What an agent has to know to merge its work with what landed meanwhile.
 fn how_to_bring_together(attempt: &Attempt) -> Option<String> {
     let (onto, files, theirs) = bounced(attempt)?;
-    let short = &onto[..onto.len().min(12)];
+    let short = onto.short();
     Some(format!(
         "Your work in attempt {} passed, but other work landed in the meantime, and the two conflict in: {}.\n\n\
          This working directory is now at {short}, which contains what landed, with your changes applied on top, uncommitted. \

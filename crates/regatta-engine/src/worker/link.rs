@@ -92,9 +92,8 @@ impl Worker {
         let attempts = until_answered(|| self.ctx.services.store.attempts(chain)).await?;
         let head = self.record.judged.as_ref().and_then(|edition| edition.head.clone());
         let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.head == head);
-        let patch = match made.and_then(|made| made.base.as_deref().zip(made.head.as_deref())) {
+        let patch = match made.and_then(|made| made.base.clone().zip(made.head.clone())) {
             Some((base, head)) => {
-                let (base, head) = (Oid::parse(base)?, Oid::parse(head)?);
                 let bytes = self.blocking(move |ctx| ctx.repository.work.diff(&base, &head)).await?;
                 self.redact(&String::from_utf8_lossy(&bytes))
             }
@@ -115,8 +114,8 @@ impl Worker {
             "chain" => chain.to_string(),
             "title" => build.spec.title.clone(),
             "prompt" => build.spec.prompt.clone(),
-            "base" => made.and_then(|made| made.base.clone()).unwrap_or_default(),
-            "head" => head.clone().unwrap_or_else(|| "(it changed nothing)".to_owned()),
+            "base" => made.and_then(|made| made.base.as_ref()).map_or_else(String::new, Oid::to_string),
+            "head" => head.as_ref().map_or_else(|| "(it changed nothing)".to_owned(), Oid::to_string),
             "diff" => file.display().to_string(),
             "changes" => shown.trim_end().to_owned(),
             "checks" => checks.clone(),
@@ -196,7 +195,7 @@ impl Worker {
 }
 
 /// The commit of a build whose work is available.
-fn head_of(build: &TaskRecord) -> Option<String> {
+fn head_of(build: &TaskRecord) -> Option<Oid> {
     match build.met() {
         Some(TaskState::Done { head, .. }) => head.clone(),
         Some(TaskState::Landed { commit, .. }) => Some(commit.clone()),

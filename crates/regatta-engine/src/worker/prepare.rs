@@ -116,7 +116,7 @@ impl Worker {
         }
         self.record.lane = Some(lane.path.clone());
         self.record.log = Some(stdout);
-        self.record.base = Some(lane.base.to_string());
+        self.record.base = Some(lane.base.clone());
         self.advance(Step::LaneReady(self.record.clone())).await?;
         Ok(Site { lane, run_dir })
     }
@@ -125,7 +125,7 @@ impl Worker {
     fn bounced(&self) -> Result<Option<Bounced>, WorkerError> {
         let Some((attempt, onto)) = gather::bounce(&self.history) else { return Ok(None) };
         let (Some(base), Some(head)) = (&attempt.base, &attempt.head) else { return Ok(None) };
-        Ok(Some(Bounced { onto: Oid::parse(onto)?, base: Oid::parse(base)?, head: Oid::parse(head)? }))
+        Ok(Some(Bounced { onto: onto.clone(), base: base.clone(), head: head.clone() }))
     }
 
     /// Puts the lane on what has landed, with this task's work in its files and conflict markers where the two
@@ -210,7 +210,7 @@ impl Worker {
             if let Some(TaskState::Done { head: Some(commit), .. } | TaskState::Landed { commit, .. }) =
                 record.met()
             {
-                commits.push(Oid::parse(commit)?);
+                commits.push(commit.clone());
             }
         }
         Ok(commits)
@@ -218,8 +218,7 @@ impl Worker {
 
     /// For an adopted attempt: the site according to its record.
     pub(crate) async fn site_of_record(&mut self, run_dir: PathBuf) -> Result<Option<Site>, WorkerError> {
-        let Some(base) = &self.record.base else { return Ok(None) };
-        let base = Oid::parse(base)?;
+        let Some(base) = self.record.base.clone() else { return Ok(None) };
         let task = self.claim.task.clone();
         let read_only = self.claim.spec.read_only;
         let lane = self
@@ -245,7 +244,7 @@ impl Worker {
         for dependency in &self.claim.spec.deps {
             let record = until_answered(|| self.ctx.services.store.task(dependency)).await?;
             if let Some(TaskState::Done { head: Some(head), .. }) = record.met() {
-                heads.push(Oid::parse(head)?);
+                heads.push(head.clone());
             }
         }
         if heads.is_empty() {

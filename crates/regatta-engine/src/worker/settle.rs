@@ -32,7 +32,7 @@ const LOST_IN_A_ROW: usize = 2;
 /// What committing and checking showed about a good statement.
 pub(super) enum Proven {
     /// It holds. Contains the verdict, and the commit if there is one.
-    Good { verdict: Verdict, head: Option<String> },
+    Good { verdict: Verdict, head: Option<Oid> },
     /// It does not hold.
     Bad { why: String },
     /// The work must not land, whatever it does.
@@ -313,11 +313,11 @@ impl Worker {
         }
         let changed = head != site.lane.base && !files.is_empty();
         if changed {
-            self.record.head = Some(head.to_string());
+            self.record.head = Some(head.clone());
             self.record.evidence.push(Evidence::Diff {
                 files: files.len(),
-                head: head.to_string(),
-                tree: tree.to_string(),
+                head: head.clone(),
+                tree: tree.clone(),
             });
         } else if !spec.read_only {
             // An answer to a question needs no change.
@@ -338,11 +338,11 @@ impl Worker {
         if !spec.read_only && !spec.checks.is_empty() {
             self.restore(site, &head).await?;
         }
-        if let Some(why) = self.run_checks(site, &head, tree.as_str()).await? {
+        if let Some(why) = self.run_checks(site, &head, &tree).await? {
             return Ok(Proven::Bad { why });
         }
         failpoint::reach("checked");
-        Ok(Proven::Good { verdict, head: changed.then(|| head.to_string()) })
+        Ok(Proven::Good { verdict, head: changed.then_some(head) })
     }
 
     /// Moves the lane's HEAD to the commit of its work that may land.
@@ -444,27 +444,23 @@ impl Worker {
         site: &Site,
         verdict: Verdict,
         statement: &Statement,
-        head: Option<String>,
+        head: Option<Oid>,
     ) -> Result<(), WorkerError> {
         let spec = self.claim.spec.clone();
         self.record.verdict = Some(verdict);
         self.record.summary = self.redact(&statement.summary);
         let outcome = match &head {
-            Some(head) if spec.land => Outcome::Approve(LandRequest {
-                target: self.ctx.repository.target.clone(),
-                strategy: self.ctx.settings.config.land.strategy,
-                base: site.lane.base.to_string(),
-                head: head.clone(),
-                message: commit_message(&spec, self.claim.attempt, &self.record.summary),
-                verdict: Some(verdict),
-                checked: !spec.checks.is_empty(),
-                accepted_by: None,
-            }),
+            Some(head) if spec.land => Outcome::Approve(LandRequest::new(
+                &spec,
+                &self.record,
+                (site.lane.base.clone(), head.clone()),
+                self.ctx.repository.target.clone(),
+                self.ctx.settings.config.land.strategy,
+            )),
             _ => Outcome::Done { head: head.clone() },
         };
         let landing = matches!(outcome, Outcome::Approve(_));
-        if let Some(head) = &head {
-            let head = Oid::parse(head)?;
+        if let Some(head) = head.clone() {
             self.git(site, move |ctx, lane| {
                 let mut held = vec![head.clone()];
                 if !ctx.repository.work.is_ancestor(&lane.base, &head)? {

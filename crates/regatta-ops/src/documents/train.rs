@@ -1,6 +1,7 @@
 //! The train as a JSON document.
 
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::time::Timestamp;
 use regatta_core::train::Strategy;
 use regatta_engine::landing::picture::TestNow;
@@ -27,7 +28,7 @@ pub struct TrainDocument {
     /// The tests in progress.
     pub tests: Vec<TestNow>,
     /// The tip of the target.
-    pub tip: Option<String>,
+    pub tip: Option<Oid>,
 }
 
 /// One task in the train.
@@ -36,11 +37,11 @@ pub struct CarDocument {
     /// The attempt whose work lands.
     pub attempt: u32,
     /// The tested commit that will land, once there is one.
-    pub candidate: Option<String>,
+    pub candidate: Option<Oid>,
     /// Whether its checks passed.
     pub checked: bool,
     /// The last commit of its work.
-    pub head: String,
+    pub head: Oid,
     /// The id of its task.
     pub id: TaskId,
     /// Higher numbers land first.
@@ -48,7 +49,7 @@ pub struct CarDocument {
     /// `queued`, `intended` or `gated`.
     pub step: &'static str,
     /// Candidates under test that contain its work.
-    pub under_test: Vec<String>,
+    pub under_test: Vec<Oid>,
     /// Why it does not land by itself.
     pub waiting: Option<String>,
 }
@@ -59,7 +60,7 @@ pub struct LandedDocument {
     /// When it landed.
     pub at: Timestamp,
     /// The commit on the target.
-    pub commit: Option<String>,
+    pub commit: Option<Oid>,
     /// The task's id.
     pub id: TaskId,
 }

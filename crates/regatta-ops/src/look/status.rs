@@ -141,7 +141,7 @@ async fn taken_back(
     let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;
     let since = events.iter().rev().find_map(noted);
     let since = since.map_or_else(String::new, |at| format!(" (seen {})", ago(at, clock::now())));
-    let commit = &commit[..commit.len().min(12)];
+    let commit = commit.short();
     Ok(Some(format!(
         "taken back: its commit is no longer on {target}{since}; `git cherry-pick {commit}` brings it back"
     )))
@@ -179,7 +179,7 @@ async fn forget_what_is_over(
 fn salvage_document(salvage: &Salvage) -> SalvageDocument {
     SalvageDocument {
         reference: salvage.name.clone(),
-        commit: salvage.oid.to_string(),
+        commit: salvage.oid.clone(),
         why: salvage.subject.clone(),
     }
 }

@@ -1,5 +1,6 @@
 //! The current state of the train.
 
+use regatta_core::oid::Oid;
 use regatta_core::state::{StateName, TaskState};
 use regatta_core::train::{Car, CarStep};
 use regatta_engine::landing::order::{Deps, in_order};
@@ -29,7 +30,7 @@ pub struct Picture {
     /// The branch it lands on.
     pub target: String,
     /// The tip of that branch.
-    pub tip: Option<String>,
+    pub tip: Option<Oid>,
     /// The cars, in order.
     pub cars: Vec<Shown>,
     /// The tests in progress.
@@ -58,7 +59,7 @@ pub async fn picture(project: &Project) -> Result<Picture, Refusal> {
         landed.sort_by_key(|task| std::cmp::Reverse(task.updated_at));
         landed.truncate(RECENT);
     }
-    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().to_string());
+    let tip = project.repo.branch_tip(&target)?.map(|tip| tip.oid().clone());
     let stopped = target::stopped(&project.repo.state_dir, &target);
     Ok(Picture { target, tip, cars, tests, landed, stopped })
 }

@@ -106,7 +106,7 @@ fn refused(task: &TaskRecord) -> Refusal {
     };
     match &task.state {
         TaskState::Landed { commit, .. } => {
-            refused("").hinted(format!("undo it with: git revert {}", &commit[..commit.len().min(12)]))
+            refused("").hinted(format!("undo it with: git revert {}", commit.short()))
         }
         TaskState::Landing { waiting: Some(why), .. } => {
             refused(&format!(": it passed its gate and waits to land, because {}", clean_line(why)))

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use regatta_core::attempt::Attempt;
 use regatta_core::causes::with_causes;
-use regatta_core::commit_message::commit_message;
 use regatta_core::id::TaskId;
 use regatta_core::part::Part;
 use regatta_core::report::landed_as;
@@ -128,10 +127,10 @@ async fn not_landed(project: &Project, operator: &Operator, again: bool) -> Resu
     let all = operator.store.tasks(&TaskQuery::default()).await?;
     let tip = project.repo.branch_tip(&project.target()?)?.map(|tip| tip.oid().clone());
     let work = project.work()?;
-    let is_there = |head: &str| -> Result<bool, Refusal> {
-        let (head, Some(tip)) = (Oid::parse(head)?, &tip) else { return Ok(false) };
+    let is_there = |head: &Oid| -> Result<bool, Refusal> {
+        let Some(tip) = &tip else { return Ok(false) };
         // A commit that git has pruned is reported by the landing.
-        Ok(work.has_commit(&head)? && work.is_ancestor(&head, tip)?)
+        Ok(work.has_commit(head)? && work.is_ancestor(head, tip)?)
     };
     let mut found = Vec::new();
     for task in &all {
@@ -180,12 +179,13 @@ async fn send(project: &Project, operator: &Operator, task: &TaskRecord, why: Wh
         return Err(unfit(task, verb));
     }
     let attempts = operator.store.attempts(id).await?;
-    let made = attempts.iter().rev().find(|attempt| attempt.head.is_some() && attempt.base.is_some());
-    let Some(made) = made else {
+    let work = |made: &Attempt| made.base.clone().zip(made.head.clone());
+    let made = attempts.iter().rev().find_map(|attempt| Some((attempt, work(attempt)?)));
+    let Some((made, (base, head))) = made else {
         return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land")));
     };
-    let head = boarded(project, task, made)?;
-    let request = LandRequest { head, ..request(project, task, made)? };
+    let head = boarded(project, task, made, (&base, head))?;
+    let request = request(project, task, made, (base, head))?;
     let operation = Operation::Land { by: operator.by.clone(), attempt: made.n, request };
     match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         Ok(()) => Ok(()),
@@ -216,7 +216,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     let (notices, _) = notices();
     let ctx = assemble(project, operator.store.clone(), session, Purpose::Start, notices).await?;
     let taken = by_hand::take(ctx, task, made.clone()).await;
-    let (base, head) = match taken.map_err(|error| Refusal::new(RefusalKind::Git, with_causes(&error)))? {
+    let work = match taken.map_err(|error| Refusal::new(RefusalKind::Git, with_causes(&error)))? {
         Taken::Work { base, head } => (base, head),
         Taken::Nothing => {
             return Err(Refusal::refused(format!("{id}: it changed nothing, so there is nothing to land"))
@@ -231,7 +231,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
     };
     let accepted_by = Some(operator.by.clone());
     let attempt = made.n;
-    let request = LandRequest { base, head, checked: false, accepted_by, ..request(project, task, &made)? };
+    let request = LandRequest { checked: false, accepted_by, ..request(project, task, &made, work)? };
     let operation = Operation::Accept { by: operator.by.clone(), attempt, request };
     match operator.store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         Ok(()) => Ok(()),
@@ -241,40 +241,38 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
 }
 
 /// The commit of an attempt's work that may land, by the same rules as when an attempt ends.
-fn boarded(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<String, Refusal> {
-    let (base, head) = (made.base.clone().unwrap_or_default(), made.head.clone().unwrap_or_default());
+fn boarded(
+    project: &Project,
+    task: &TaskRecord,
+    made: &Attempt,
+    (base, head): (&Oid, Oid),
+) -> Result<Oid, Refusal> {
     let Some(lanes) = project.lanes()? else { return Ok(head) };
-    let (base, head, target) = (Oid::parse(&base)?, Oid::parse(&head)?, project.target()?);
+    let target = project.target()?;
     let id = &task.spec.id;
-    let passenger = Passenger { task: id, attempt: made.n, base: &base, head: &head, target: &target };
+    let passenger = Passenger { task: id, attempt: made.n, base, head: &head, target: &target };
     let redactor = redactor(&project.config);
     match boarding::board(&lanes, &passenger, &|text| redactor.redact(text).into_owned())? {
-        Boarded::Fit { head, .. } => Ok(head.to_string()),
+        Boarded::Fit { head, .. } => Ok(head),
         Boarded::Unfit(why) => Err(Refusal::refused(format!("{id}: {why}")).hinted(format!(
             "`regatta diff {id}` shows what it made; `regatta send {id} TEXT` asks for other work"
         ))),
     }
 }
 
-fn request(project: &Project, task: &TaskRecord, made: &Attempt) -> Result<LandRequest, Refusal> {
-    Ok(LandRequest {
-        target: project.decide_target()?,
-        strategy: project.config.land.strategy,
-        base: made.base.clone().unwrap_or_default(),
-        head: made.head.clone().unwrap_or_default(),
-        message: commit_message(&task.spec, made.n, &made.summary),
-        verdict: made.verdict,
-        checked: !task.spec.checks.is_empty(),
-        accepted_by: None,
-    })
+fn request(
+    project: &Project,
+    task: &TaskRecord,
+    made: &Attempt,
+    work: (Oid, Oid),
+) -> Result<LandRequest, Refusal> {
+    Ok(LandRequest::new(&task.spec, made, work, project.decide_target()?, project.config.land.strategy))
 }
 
 /// The result, to follow the task's id in a sentence.
 fn became(task: &TaskRecord) -> String {
     match &task.state {
-        TaskState::Landed { commit, target, .. } => {
-            landed_as(target.as_deref(), &commit[..commit.len().min(12)])
-        }
+        TaskState::Landed { commit, target, .. } => landed_as(target.as_deref(), commit.short()),
         TaskState::Landing { waiting: Some(why), .. } => format!("waits in the train: {why}"),
         TaskState::Landing { .. } => "is in the train".to_owned(),
         TaskState::Blocked { reason, detail } => format!("is blocked ({reason}): {detail}"),

@@ -4,6 +4,7 @@ use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::exit::Exit;
 use regatta_core::failure::FailureClass;
+use regatta_core::oid::Oid;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_core::verdict::Verdict;
 
@@ -17,7 +18,7 @@ pub async fn the_ordinary_way_writes_state_record_and_events(fixture: &dyn Fixtu
     let claim = node.claim("t").await;
     let mut attempt = record(&claim);
     attempt.lane = Some("/lanes/t".into());
-    attempt.base = Some("b0".into());
+    attempt.base = Some(Oid::sample("b0"));
     node.step(&claim, Step::LaneReady(attempt.clone())).await.unwrap();
     assert_eq!(node.state("t").await.name(), "claimed");
     attempt.started_at = Some(at(3));
@@ -34,18 +35,21 @@ pub async fn the_ordinary_way_writes_state_record_and_events(fixture: &dyn Fixtu
     attempt.summary = "good".into();
     let outcome = Outcome::Approve(landing("h1"));
     node.step(&claim, Step::Settled { attempt: attempt.clone(), outcome }).await.unwrap();
-    assert_eq!(node.state("t").await, TaskState::Landing { attempt: 1, head: "h1".into(), waiting: None });
+    assert_eq!(
+        node.state("t").await,
+        TaskState::Landing { attempt: 1, head: Oid::sample("h1"), waiting: None }
+    );
     assert_eq!(node.store.attempts(&id("t")).await.unwrap(), [attempt]);
     assert_eq!(
         node.events("t").await,
         [
             EventBody::Enqueued { queue: "main".into() },
             EventBody::Claimed { node: "a".into() },
-            EventBody::LaneReady { lane: "/lanes/t".into(), base: "b0".into() },
+            EventBody::LaneReady { lane: "/lanes/t".into(), base: Some(Oid::sample("b0")) },
             EventBody::Started { pid: 42 },
             EventBody::Exited { exit },
             EventBody::Judged { verdict: Verdict::Pass, summary: "good".into() },
-            EventBody::Approved { head: "h1".into() },
+            EventBody::Approved { head: Oid::sample("h1") },
         ]
     );
 }
@@ -124,7 +128,7 @@ pub async fn every_outcome_leads_where_it_says_from_every_claimed_state(fixture:
     let block = Outcome::Block { reason: BlockReason::NeedsInput, detail: "which?".into() };
     let outcomes = [
         (Outcome::Approve(landing("h")), "landing"),
-        (Outcome::Done { head: Some("h".into()) }, "done"),
+        (Outcome::Done { head: Some(Oid::sample("h")) }, "done"),
         (retry, "pending"),
         (Outcome::Release { why: "drain".into() }, "pending"),
         (park, "parked"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::session::SessionKind;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::TaskState;
@@ -70,8 +71,8 @@ pub fn landing(head: &str) -> LandRequest {
     LandRequest {
         target: "main".into(),
         strategy: Strategy::Rebase,
-        base: "base".into(),
-        head: head.into(),
+        base: Oid::sample("base"),
+        head: Oid::sample(head),
         message: "m".into(),
         verdict: None,
         checked: false,

@@ -3,6 +3,7 @@
 use regatta_core::attempt::Attempt;
 use regatta_core::event::EventBody;
 use regatta_core::failure::FailureClass;
+use regatta_core::oid::Oid;
 use regatta_core::prompt::{MAX_PROMPT, PromptState};
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_core::train::{Intent, LandStep};
@@ -47,8 +48,8 @@ impl Node {
         let lander = self.store.elect("train:main", &self.session).await.unwrap().expect("nobody lands");
         for step in [
             LandStep::Intend { intent: Intent { onto: None, at: at(1) } },
-            LandStep::Gate { candidate: commit.into(), note: String::new() },
-            LandStep::Landed { commit: commit.into() },
+            LandStep::Gate { candidate: Oid::sample(commit), note: String::new() },
+            LandStep::Landed { commit: Oid::sample(commit) },
         ] {
             self.store.land(&lander, &id(name), &step, at(6)).await.expect("a car lands");
         }
@@ -184,7 +185,7 @@ pub async fn what_cannot_be_told_is_refused_and_changes_nothing(fixture: &dyn Fi
 pub async fn a_task_that_has_ended_starts_again_uncharged(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     let outcomes = [
-        ("done", Outcome::Done { head: Some("h".into()) }),
+        ("done", Outcome::Done { head: Some(Oid::sample("h")) }),
         ("failed", Outcome::Fail { why: "no".into() }),
         ("blocked", Outcome::Block { reason: BlockReason::Policy, detail: "key".into() }),
     ];
@@ -272,7 +273,7 @@ pub async fn no_end_is_the_end_while_something_waits_to_be_told(fixture: &dyn Fi
     let block = |reason| Outcome::Block { reason, detail: "?".into() };
     let ends = [
         Outcome::Approve(landing("h")),
-        Outcome::Done { head: Some("h".into()) },
+        Outcome::Done { head: Some(Oid::sample("h")) },
         Outcome::Fail { why: "no".into() },
         block(BlockReason::Verdict),
         block(BlockReason::NeedsInput),
@@ -313,7 +314,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     node.send("t", "x").await.unwrap();
     assert_eq!(node.state("t").await.name(), "landing");
     node.land("t", "c1").await;
-    let landed = TaskState::Landed { attempt: 1, commit: "c1".into(), target: Some("main".into()) };
+    let landed = TaskState::Landed { attempt: 1, commit: Oid::sample("c1"), target: Some("main".into()) };
     let record = node.store.task(&id("t")).await.unwrap();
     assert_eq!((record.state.clone(), record.met()), (TaskState::pending(), Some(&landed)));
     assert_eq!(node.ready().await, ["t", "child"], "its dependents have what landed");
@@ -337,7 +338,7 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     node.land("t", "c2").await;
     assert_eq!(
         node.state("t").await,
-        TaskState::Landed { attempt: 4, commit: "c2".into(), target: Some("main".into()) }
+        TaskState::Landed { attempt: 4, commit: Oid::sample("c2"), target: Some("main".into()) }
     );
     // Only a requeue removes it.
     node.operate("t", Operation::Requeue { by: "me".into() }).await.unwrap();
@@ -347,9 +348,9 @@ pub async fn what_landed_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
 pub async fn what_was_done_stands_while_it_is_followed_up(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     node.add(&[task("t"), task("child").after(&["t"])]).await;
-    node.bring("t", Outcome::Done { head: Some("h1".into()) }).await;
+    node.bring("t", Outcome::Done { head: Some(Oid::sample("h1")) }).await;
     node.send("t", "x").await.unwrap();
-    let done = TaskState::Done { attempt: 1, head: Some("h1".into()) };
+    let done = TaskState::Done { attempt: 1, head: Some(Oid::sample("h1")) };
     assert_eq!(node.store.task(&id("t")).await.unwrap().met(), Some(&done));
     assert_eq!(node.ready().await, ["t", "child"]);
     // A resumed run does not change it.
@@ -357,7 +358,7 @@ pub async fn what_was_done_stands_while_it_is_followed_up(fixture: &dyn Fixture)
     assert_eq!(node.store.task(&id("t")).await.unwrap().met(), Some(&done));
     let claim = node.claim("t").await;
     node.settle_started(&claim, Outcome::Done { head: None }).await;
-    assert_eq!(node.state("t").await, TaskState::Done { attempt: 2, head: Some("h1".into()) });
+    assert_eq!(node.state("t").await, TaskState::Done { attempt: 2, head: Some(Oid::sample("h1")) });
     node.send("t", "y").await.unwrap();
     let claim = node.claim("t").await;
     node.settle_started(&claim, Outcome::Cancel { by: "me".into() }).await;
@@ -385,11 +386,11 @@ pub async fn a_car_that_is_refused_goes_on_with_what_was_said(fixture: &dyn Fixt
     node.store.resign(&lander).await.unwrap();
     node.land("u", "c1").await;
     let lander = node.store.elect("train:main", &node.session).await.unwrap().unwrap();
-    let landed = LandStep::Landed { commit: "c1".into() };
+    let landed = LandStep::Landed { commit: Oid::sample("c1") };
     node.store.land(&lander, &id("u"), &landed, at(6)).await.unwrap();
     node.claim("u").await;
     node.store.land(&lander, &id("u"), &landed, at(6)).await.unwrap();
-    let other = LandStep::Landed { commit: "c2".into() };
+    let other = LandStep::Landed { commit: Oid::sample("c2") };
     assert!(matches!(node.store.land(&lander, &id("u"), &other, at(6)).await, Err(StoreError::Conflict(_))));
 }
 

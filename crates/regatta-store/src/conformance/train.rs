@@ -2,6 +2,7 @@
 
 use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
+use regatta_core::oid::Oid;
 use regatta_core::state::{BlockReason, TaskState};
 use regatta_core::train::{CarStep, Intent, LandStep};
 
@@ -12,7 +13,7 @@ use crate::{Lander, Operation, Outcome, Result, StoreError};
 const ROLE: &str = "train:main";
 
 fn intent(onto: &str) -> Intent {
-    Intent { onto: Some(onto.into()), at: at(100) }
+    Intent { onto: Some(Oid::sample(onto)), at: at(100) }
 }
 
 fn intend(onto: &str) -> LandStep {
@@ -20,15 +21,15 @@ fn intend(onto: &str) -> LandStep {
 }
 
 fn gate(candidate: &str) -> LandStep {
-    LandStep::Gate { candidate: candidate.into(), note: "green".into() }
+    LandStep::Gate { candidate: Oid::sample(candidate), note: "green".into() }
 }
 
 fn landed(commit: &str) -> LandStep {
-    LandStep::Landed { commit: commit.into() }
+    LandStep::Landed { commit: Oid::sample(commit) }
 }
 
 fn on_main(attempt: u32, commit: &str) -> TaskState {
-    TaskState::Landed { attempt, commit: commit.into(), target: Some("main".into()) }
+    TaskState::Landed { attempt, commit: Oid::sample(commit), target: Some("main".into()) }
 }
 
 fn wait(why: &str) -> LandStep {
@@ -96,7 +97,7 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
     }
     for _ in 0..2 {
         land(&node, &lander, "t", gate("c1")).await.unwrap();
-        assert_eq!(step().await, CarStep::Gated { intent: intent("m0"), candidate: "c1".into() });
+        assert_eq!(step().await, CarStep::Gated { intent: intent("m0"), candidate: Oid::sample("c1") });
     }
     land(&node, &lander, "t", wait("somebody moved main")).await.unwrap();
     land(&node, &lander, "t", intend("m1")).await.unwrap();
@@ -169,7 +170,7 @@ pub async fn work_that_is_in_already_counts_as_landed(fixture: &dyn Fixture) {
     node.approve("t").await;
     let lander = elect(&node).await;
     for _ in 0..2 {
-        land(&node, &lander, "t", LandStep::AlreadyIn { commit: "m9".into() }).await.unwrap();
+        land(&node, &lander, "t", LandStep::AlreadyIn { commit: Oid::sample("m9") }).await.unwrap();
     }
     assert_eq!(node.state("t").await, on_main(1, "m9"));
     assert!(node.store.cars("main").await.unwrap().is_empty());
@@ -279,7 +280,7 @@ pub async fn a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with(fi
     node.approve("t").await;
     let lander = elect(&node).await;
     let bounce = LandStep::Bounce {
-        onto: "m1".into(),
+        onto: Oid::sample("m1"),
         detail: "it conflicts".into(),
         files: vec!["a.txt".into()],
         theirs: "+theirs".into(),
@@ -291,7 +292,7 @@ pub async fn a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with(fi
     assert!(node.store.cars("main").await.unwrap().is_empty());
     let attempts = node.store.attempts(&id("t")).await.unwrap();
     let bounced =
-        Evidence::Bounced { onto: "m1".into(), files: vec!["a.txt".into()], theirs: "+theirs".into() };
+        Evidence::Bounced { onto: Oid::sample("m1"), files: vec!["a.txt".into()], theirs: "+theirs".into() };
     assert_eq!(attempts[0].evidence.last(), Some(&bounced));
     node.approve("t").await;
     assert_eq!(node.store.cars("main").await.unwrap()[0].attempt, 2);
@@ -300,7 +301,7 @@ pub async fn a_bounced_car_goes_back_to_its_agent_with_what_it_conflicts_with(fi
 pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     node.add(&[task("done"), task("blocked"), task("fresh"), task("child").after(&["blocked"])]).await;
-    node.bring("done", Outcome::Done { head: Some("h".into()) }).await;
+    node.bring("done", Outcome::Done { head: Some(Oid::sample("h")) }).await;
     node.approve("blocked").await;
     let lander = elect(&node).await;
     land(&node, &lander, "blocked", reject()).await.unwrap();
@@ -323,7 +324,7 @@ pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixt
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     node.operate("doubted", accept()).await.unwrap();
     assert_eq!(node.states(["doubted"]).await, ["landing"]);
-    assert_eq!(node.store.attempts(&id("doubted")).await.unwrap()[0].head.as_deref(), Some("h2"));
+    assert_eq!(node.store.attempts(&id("doubted")).await.unwrap()[0].head, Some(Oid::sample("h2")));
     let refused = node.operate("fresh", send()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(node.states(["done", "blocked", "fresh"]).await, ["landing", "landing", "pending"]);
@@ -338,9 +339,9 @@ pub async fn what_is_done_or_was_blocked_on_its_way_can_be_landed_after_all(fixt
 pub async fn a_tree_that_passed_is_remembered_for_its_gate(fixture: &dyn Fixture) {
     let node = Node::join(fixture, "a").await;
     for tree in ["t1", "t2", "t1"] {
-        node.store.record_pass("gate", tree, at(1)).await.unwrap();
+        node.store.record_pass("gate", &Oid::sample(tree), at(1)).await.unwrap();
     }
-    node.store.record_pass("other", "t3", at(1)).await.unwrap();
-    assert_eq!(node.store.passes("gate").await.unwrap(), ["t2", "t1"]);
+    node.store.record_pass("other", &Oid::sample("t3"), at(1)).await.unwrap();
+    assert_eq!(node.store.passes("gate").await.unwrap(), ["t2", "t1"].map(Oid::sample));
     assert!(node.store.passes("nothing").await.unwrap().is_empty());
 }

@@ -112,7 +112,7 @@ pub(super) fn advance(tx: &Tx, claim: &Claim, step: &Step, request: &RequestId, 
                 )));
             }
             let lane = attempt.lane.as_ref().map(|lane| lane.display().to_string()).unwrap_or_default();
-            let event = EventBody::LaneReady { lane, base: attempt.base.clone().unwrap_or_default() };
+            let event = EventBody::LaneReady { lane, base: attempt.base.clone() };
             events::append(tx, Some(row.seq), Some(claim.attempt), &event, at)
         }
         Step::Started { pid, .. } => {

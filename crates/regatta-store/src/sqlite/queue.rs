@@ -106,7 +106,7 @@ pub(super) fn operate(
             tx.prepare_cached(
                 "update attempt set body = json_set(body, '$.base', ?3, '$.head', ?4) where task = ?1 and n = ?2",
             )?
-            .execute(params![row.seq, attempt, request.base, request.head])?;
+            .execute(params![row.seq, attempt, request.base.as_str(), request.head.as_str()])?;
             train::join(tx, &row, *attempt, request)?;
             let event =
                 EventBody::Noted { text: format!("accepted by {by}, who takes it in spite of its verdict") };

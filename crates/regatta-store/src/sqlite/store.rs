@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use regatta_core::attempt::Attempt;
 use regatta_core::event::{Event, EventBody};
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::profiles::Cooling;
 use regatta_core::prompt::Prompt;
 use regatta_core::state::StateName;
@@ -227,12 +228,12 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| train::land_all(tx, &lander, &steps, at)).await
     }
 
-    async fn passes(&self, gate: &str) -> Result<Vec<String>> {
+    async fn passes(&self, gate: &str) -> Result<Vec<Oid>> {
         let gate = gate.to_owned();
         self.readers.call(move |db| train::passes(db, &gate)).await
     }
 
-    async fn record_pass(&self, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+    async fn record_pass(&self, gate: &str, tree: &Oid, at: Timestamp) -> Result<()> {
         let (gate, tree) = (gate.to_owned(), tree.to_owned());
         self.writer.call(move |tx| train::record_pass(tx, &gate, &tree, at)).await
     }

@@ -6,6 +6,7 @@
 use regatta_core::attempt::Evidence;
 use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::state::{Change, TaskState};
 use regatta_core::time::Timestamp;
 use regatta_core::train::{Car, CarStep, LandRequest, LandStep};
@@ -77,8 +78,8 @@ pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
             .and_then(|request| Ok((request, from_json("a car's step", &step)?)));
         let (request, step) = match read {
             Ok(read) => read,
-            // Only a newer version can read it, so that version has to move it.
-            Err(_) if is_json(&request) && is_json(&step) => continue,
+            // Only a newer version can read it, so that version has to move it. No version writes an id that is not one.
+            Err(_) if has_valid_ids(&request) && has_valid_ids(&step) => continue,
             Err(error) => return Err(error),
         };
         cars.push(Car {
@@ -93,8 +94,11 @@ pub(super) fn cars(db: &Connection, target: &str) -> Result<Vec<Car>> {
     Ok(cars)
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+/// True for JSON in which every commit of a car is the id of one, as far as this version knows the fields.
+fn has_valid_ids(text: &str) -> bool {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
+    let ids = ["/base", "/head", "/candidate", "/intent/onto"].map(|field| value.pointer(field));
+    ids.into_iter().flatten().filter_map(|id| id.as_str()).all(|id| Oid::parse(id).is_ok())
 }
 
 /// A new car at the end of its train.
@@ -241,13 +245,13 @@ fn was_followed_up(tx: &Tx, row: &Row, step: &LandStep) -> Result<bool> {
 fn landed(
     tx: &Tx,
     row: &mut Row,
-    commit: &str,
+    commit: &Oid,
     target: String,
     event: &EventBody,
     at: Timestamp,
 ) -> Result<()> {
     leave(tx, row)?;
-    row.change(tx, &Change::Land { commit: commit.to_owned(), target: Some(target) }, event, at)?;
+    row.change(tx, &Change::Land { commit: commit.clone(), target: Some(target) }, event, at)?;
     match prompts::waiting(tx, row)? {
         0 => Ok(()),
         _ => prompts::follow_up(tx, row, "landed".to_owned(), at),
@@ -264,18 +268,20 @@ fn contradicts(row: &Row, step: &LandStep, why: &str) -> StoreError {
 }
 
 /// Trees that passed a gate, newest first.
-pub(super) fn passes(db: &Connection, gate: &str) -> Result<Vec<String>> {
+pub(super) fn passes(db: &Connection, gate: &str) -> Result<Vec<Oid>> {
     let mut query = db.prepare_cached("select tree from pass where gate = ?1 order by seq desc limit ?2")?;
     let rows = query.query_map(params![gate, MOST_PASSES], |row| row.get::<_, String>(0))?;
-    Ok(rows.collect::<std::result::Result<_, _>>()?)
+    let trees = rows.collect::<std::result::Result<Vec<_>, _>>()?;
+    // A row that names no tree only costs another run of the gate.
+    Ok(trees.iter().filter_map(|tree| Oid::parse(tree).ok()).collect())
 }
 
 /// Records one more tree that passed; the oldest are dropped.
-pub(super) fn record_pass(tx: &Tx, gate: &str, tree: &str, at: Timestamp) -> Result<()> {
+pub(super) fn record_pass(tx: &Tx, gate: &str, tree: &Oid, at: Timestamp) -> Result<()> {
     tx.prepare_cached(
         "insert into pass(gate, tree, at) values(?1, ?2, ?3) on conflict(gate, tree) do nothing",
     )?
-    .execute(params![gate, tree, at.millis()])?;
+    .execute(params![gate, tree.as_str(), at.millis()])?;
     tx.prepare_cached("delete from pass where seq <= (select max(seq) from pass) - ?1")?
         .execute([MOST_PASSES])?;
     Ok(())

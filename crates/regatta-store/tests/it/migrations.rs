@@ -3,10 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use regatta_core::event::EventBody;
 use regatta_core::id::TaskId;
-use regatta_store::conformance::node::{Node, at, id, task};
+use regatta_store::conformance::node::{Node, at, id, landing, task};
 use regatta_store::sqlite::SqliteStore;
-use regatta_store::{RequestId, Store, StoreError, TaskBrief, TaskQuery};
+use regatta_store::{Outcome, RequestId, Store, StoreError, TaskBrief, TaskQuery};
 use rusqlite::Connection;
 
 use crate::child;
@@ -166,10 +167,33 @@ async fn what_a_newer_program_has_written_is_shown_and_stops_nothing() {
     let update = "update task set name = 'dreaming', state = ?1 where id = 'odd'";
     db.execute(update, [r#"{"state":"dreaming","of":"sheep"}"#]).unwrap();
     let events = node.events("old").await;
-    assert!(matches!(events.last(), Some(regatta_core::event::EventBody::Unknown(_))), "{events:?}");
+    assert!(matches!(events.last(), Some(EventBody::Unknown(_))), "{events:?}");
     let odd = node.state("odd").await;
     assert!(format!("{odd:?}").contains("dreaming"), "{odd:?}");
     assert_eq!(node.store.briefs(&TaskQuery::default()).await.unwrap().len(), 2);
     assert!(node.try_claim("odd").await.unwrap().is_none());
     node.finish("old").await;
+}
+
+#[tokio::test]
+async fn an_id_of_a_commit_that_is_not_one_is_an_error_for_the_train_and_stays_visible_in_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("regatta.db");
+    let node = Node::over(std::sync::Arc::new(SqliteStore::open(&path).unwrap()), "n").await;
+    node.add(&[task("t")]).await;
+    node.bring("t", Outcome::Approve(landing("h"))).await;
+    let db = Connection::open(&path).unwrap();
+    // What a newer version adds is that version's to land.
+    db.execute("update car set step = ?1", [r#"{"step":"shunted"}"#]).unwrap();
+    assert_eq!(node.store.cars("main").await.unwrap(), []);
+    db.execute("update car set step = ?1", [r#"{"step":"gated","candidate":"--all"}"#]).unwrap();
+    let error = node.store.cars("main").await.unwrap_err();
+    let insert = "insert into event(at, task, attempt, body) values(1, 1, 1, ?1)";
+    db.execute(insert, [r#"{"kind":"approved","head":"main"}"#]).unwrap();
+    db.execute(insert, [r#"{"kind":"lane-ready","lane":"/l","base":""}"#]).unwrap();
+    let events = node.events("t").await;
+    let [.., approved, ready] = events.as_slice() else { panic!("{events:?}") };
+    assert!(matches!(approved, EventBody::Unknown(_)), "{approved:?}");
+    assert_eq!(*ready, EventBody::LaneReady { lane: "/l".into(), base: None });
+    assert!(format!("{error:?}").contains("a car's step"), "{error:?}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use regatta_core::oid::Oid;
 use regatta_core::report::landed_as;
 use regatta_core::state::TaskState;
 use regatta_core::time::{Timestamp, counted, human};
@@ -67,7 +68,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         || "no gate".to_owned(),
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
-    let at = tip.as_deref().map_or("which is not there yet", |tip| &tip[..12.min(tip.len())]);
+    let at = tip.as_ref().map_or("which is not there yet", Oid::short);
     let length = counted(cars.len(), "car");
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     if let Some(stopped) = &stopped {
@@ -88,7 +89,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         ui.line("");
         for task in &landed {
             if let TaskState::Landed { commit, target, .. } = &task.state {
-                let landed = landed_as(target.as_deref(), &commit[..commit.len().min(12)]);
+                let landed = landed_as(target.as_deref(), commit.short());
                 ui.line(format!("✓ {} {landed} {}", task.id, ago(task.updated_at, now)));
             }
         }
@@ -111,11 +112,15 @@ pub(crate) fn what_it_does(
             let more = if others > 0 { format!(", and in {others} more") } else { String::new() };
             (
                 "◐",
-                format!("under test for {} in {}{more}", human(now.since(test.since)), &test.candidate[..12]),
+                format!(
+                    "under test for {} in {}{more}",
+                    human(now.since(test.since)),
+                    test.candidate.short()
+                ),
             )
         }
         (None, CarStep::Gated { candidate, .. }, None) => {
-            ("●", format!("about to land as {}", &candidate[..12]))
+            ("●", format!("about to land as {}", candidate.short()))
         }
         (None, CarStep::Intended { .. }, None) => ("○", "has been tested, or is about to be".to_owned()),
         (None, CarStep::Queued, None) => ("○", "waits for its turn".to_owned()),
@@ -139,5 +144,5 @@ fn test_row(test: &TestNow, target: &str, now: Timestamp) -> Vec<String> {
         [] => format!("{target} itself"),
         cars => format!("{target} + {}", cars.join(" + ")),
     };
-    vec![test.candidate[..12].to_owned(), human(now.since(test.since)), content]
+    vec![test.candidate.short().to_owned(), human(now.since(test.since)), content]
 }

@@ -9,6 +9,7 @@ use regatta_core::crew::{MemberName, Role, Wanted};
 use regatta_core::event::{Event, EventBody};
 use regatta_core::exit::Exit;
 use regatta_core::id::TaskId;
+use regatta_core::oid::Oid;
 use regatta_core::report::describe;
 use regatta_core::state::{BlockReason, ParkReason, TaskState};
 use regatta_core::suspicion::Sign;
@@ -72,7 +73,7 @@ fn attempt(n: u32, agent: &str, usd: f64, over: bool) -> Attempt {
 
 /// One task in every state, a train with a test, two processes.
 fn model() -> Model {
-    let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
+    let commit = Oid::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
     let mut model = Model { name: "shop".to_owned(), target: "main".to_owned(), ..Model::default() };
     let running = |attempt| TaskState::Running { attempt, since: at(100) };
     let landing = |waiting: Option<&str>| TaskState::Landing {
@@ -178,7 +179,7 @@ fn model() -> Model {
         });
     }
     model.tests.push(TestNow {
-        candidate: "fedcba9876543210fedcba9876543210fedcba98".to_owned(),
+        candidate: Oid::parse("fedcba9876543210fedcba9876543210fedcba98").unwrap(),
         onto: commit,
         cars: vec![id("car-one")],
         since: at(260),

@@ -1,6 +1,7 @@
 //! The train: cars in order, candidates under test, and the last landed tasks.
 
 use ratatui::layout::Rect;
+use regatta_core::oid::Oid;
 use regatta_core::state::TaskState;
 use regatta_core::time::Timestamp;
 
@@ -55,15 +56,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
             [] => format!("{} itself", model.target),
             cars => format!("{} + {}", model.target, cars.join(" + ")),
         };
-        let candidate = &test.candidate[..test.candidate.len().min(12)];
+        let candidate = test.candidate.short();
         let text = format!("  ◐ {candidate}  {}  {content}", pad(&lasting(now.since(test.since)), 8));
         line(pen, &[(Style::Wait, &text)], false);
     }
-    let mut landed: Vec<(&Row, &str)> = model
+    let mut landed: Vec<(&Row, &Oid)> = model
         .rows
         .values()
         .filter_map(|found| match &found.state {
-            TaskState::Landed { commit, .. } => Some((found, commit.as_str())),
+            TaskState::Landed { commit, .. } => Some((found, commit)),
             _ => None,
         })
         .collect();
@@ -74,7 +75,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     }
     rule(pen, row(area, used + 1), &format!("landed on {}", model.target), false);
     for (m, (found, commit)) in landed.iter().take(RECENT).enumerate() {
-        let text = format!("  ✓ {}  {}  ", &commit[..commit.len().min(12)], pad(&ago(found.since, now), 8));
+        let text = format!("  ✓ {}  {}  ", commit.short(), pad(&ago(found.since, now), 8));
         let rest = format!("{}: {}", found.id, found.title);
         pen.text(row(area, used + 2 + m), &[(Style::Good, &text), (Style::Dim, &rest)]);
     }

@@ -16,7 +16,7 @@ CREATE TABLE car(
   request text not null,           -- JSON
   step    text not null            -- JSON
 ) strict;
-INSERT INTO "car" VALUES(1,5,'main',1,'{"target":"main","strategy":"rebase","base":"base","head":"head of landing","message":"m"}','{"step":"queued"}');
+INSERT INTO "car" VALUES(1,5,'main',1,'{"target":"main","strategy":"rebase","base":"6261736500000000000000000000000000000000","head":"68656164206f66206c616e64696e670000000000","message":"m"}','{"step":"queued"}');
 CREATE TABLE dependency(child integer not null, parent integer not null, primary key(child, parent)) without rowid, strict;
 INSERT INTO "dependency" VALUES(10,8);
 CREATE TABLE event(
@@ -47,16 +47,16 @@ INSERT INTO "event" VALUES(18,3,4,1,'{"kind":"started","pid":7}');
 INSERT INTO "event" VALUES(19,3,4,1,'{"kind":"exited","exit":{"kind":"exited","code":0}}');
 INSERT INTO "event" VALUES(20,2,5,1,'{"kind":"claimed","node":"old"}');
 INSERT INTO "event" VALUES(21,3,5,1,'{"kind":"exited","exit":{"kind":"lost"}}');
-INSERT INTO "event" VALUES(22,3,5,1,'{"kind":"approved","head":"head of landing"}');
+INSERT INTO "event" VALUES(22,3,5,1,'{"kind":"approved","head":"68656164206f66206c616e64696e670000000000"}');
 INSERT INTO "event" VALUES(23,2,6,1,'{"kind":"claimed","node":"old"}');
 INSERT INTO "event" VALUES(24,3,6,1,'{"kind":"exited","exit":{"kind":"lost"}}');
 INSERT INTO "event" VALUES(25,3,6,1,'{"kind":"done"}');
 INSERT INTO "event" VALUES(26,2,7,1,'{"kind":"claimed","node":"old"}');
 INSERT INTO "event" VALUES(27,3,7,1,'{"kind":"exited","exit":{"kind":"lost"}}');
-INSERT INTO "event" VALUES(28,3,7,1,'{"kind":"approved","head":"head of landed"}');
+INSERT INTO "event" VALUES(28,3,7,1,'{"kind":"approved","head":"68656164206f66206c616e646564000000000000"}');
 INSERT INTO "event" VALUES(29,7,7,1,'{"kind":"landing","landing":{"kind":"intend","intent":{"onto":null,"at":"1970-01-01T00:00:00.005Z"}}}');
-INSERT INTO "event" VALUES(30,7,7,1,'{"kind":"landing","landing":{"kind":"gate","candidate":"c","note":"ok"}}');
-INSERT INTO "event" VALUES(31,7,7,1,'{"kind":"landing","landing":{"kind":"landed","commit":"c"}}');
+INSERT INTO "event" VALUES(30,7,7,1,'{"kind":"landing","landing":{"kind":"gate","candidate":"6300000000000000000000000000000000000000","note":"ok"}}');
+INSERT INTO "event" VALUES(31,7,7,1,'{"kind":"landing","landing":{"kind":"landed","commit":"6300000000000000000000000000000000000000"}}');
 INSERT INTO "event" VALUES(32,2,8,1,'{"kind":"claimed","node":"old"}');
 INSERT INTO "event" VALUES(33,3,8,1,'{"kind":"failed","why":"no"}');
 INSERT INTO "event" VALUES(34,3,10,NULL,'{"kind":"skipped","dependency":"failed"}');
@@ -145,9 +145,9 @@ INSERT INTO "task" VALUES(1,'pending','pending','main',0,'pending','{"state":"pe
 INSERT INTO "task" VALUES(2,'claimed','claimed','main',0,'claimed','{"state":"claimed","attempt":1}',0,NULL,0,1,0,0,1,'old-f873321dd5fb13266dbf813a8255ea62','f90d97df30f14f16672f62dec719740b','token of claimed',NULL,1,2);
 INSERT INTO "task" VALUES(3,'running','running','main',0,'running','{"state":"running","attempt":1,"since":"1970-01-01T00:00:00.003Z"}',0,NULL,0,1,0,0,1,'old-f873321dd5fb13266dbf813a8255ea62','a09ac7d526a3d506ee62ba62d570699c','token of running',NULL,1,3);
 INSERT INTO "task" VALUES(4,'judging','judging','main',0,'judging','{"state":"judging","attempt":1,"exit":{"kind":"exited","code":0}}',0,NULL,0,1,0,0,1,'old-f873321dd5fb13266dbf813a8255ea62','6ca6bc641f654b44f81c02ef292eabc6','token of judging',NULL,1,3);
-INSERT INTO "task" VALUES(5,'landing','landing','main',0,'landing','{"state":"landing","attempt":1,"head":"head of landing"}',0,NULL,0,1,0,0,1,NULL,'910ef06a784d322091bb07c48e0d4cb9',NULL,NULL,1,3);
+INSERT INTO "task" VALUES(5,'landing','landing','main',0,'landing','{"state":"landing","attempt":1,"head":"68656164206f66206c616e64696e670000000000"}',0,NULL,0,1,0,0,1,NULL,'910ef06a784d322091bb07c48e0d4cb9',NULL,NULL,1,3);
 INSERT INTO "task" VALUES(6,'done','done','main',0,'done','{"state":"done","attempt":1}',1,NULL,0,1,0,0,1,NULL,'f8348334ae4b521b2570255bcaf727b6',NULL,NULL,1,3);
-INSERT INTO "task" VALUES(7,'landed','landed','main',0,'landed','{"state":"landed","attempt":1,"commit":"c"}',1,NULL,0,1,0,0,1,NULL,'aaef08681d0a3700e9b2be8eb91c2860',NULL,NULL,1,7);
+INSERT INTO "task" VALUES(7,'landed','landed','main',0,'landed','{"state":"landed","attempt":1,"commit":"6300000000000000000000000000000000000000"}',1,NULL,0,1,0,0,1,NULL,'aaef08681d0a3700e9b2be8eb91c2860',NULL,NULL,1,7);
 INSERT INTO "task" VALUES(8,'failed','failed','main',0,'failed','{"state":"failed","why":"no"}',2,NULL,0,1,0,0,1,NULL,'c431b678e0f7de066055058dfe498d69',NULL,NULL,1,3);
 INSERT INTO "task" VALUES(9,'cancelled','cancelled','main',0,'cancelled','{"state":"cancelled","by":"me"}',2,NULL,0,0,0,0,0,NULL,NULL,NULL,NULL,1,4);
 INSERT INTO "task" VALUES(10,'skipped','skipped','main',0,'skipped','{"state":"skipped","dependency":"failed"}',2,NULL,1,0,0,0,0,NULL,NULL,NULL,NULL,1,3);

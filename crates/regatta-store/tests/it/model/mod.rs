@@ -6,6 +6,7 @@ mod rules;
 
 use proptest::prelude::*;
 use regatta_core::failure::FailureClass;
+use regatta_core::oid::Oid;
 use regatta_core::spec::TaskSpec;
 use regatta_core::state::{BlockReason, ParkReason};
 use regatta_core::train::{GateOutcome, Intent, LandStep};
@@ -205,7 +206,7 @@ fn an_operation(n: usize) -> Operation {
 }
 
 fn a_land_step(n: usize) -> LandStep {
-    let commit = "c".to_owned();
+    let commit = Oid::sample("c");
     match n {
         0 => LandStep::Intend { intent: Intent { onto: None, at: at(1) } },
         1 => LandStep::Gate { candidate: commit, note: "ok".into() },
