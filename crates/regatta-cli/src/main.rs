@@ -1,5 +1,5 @@
-//! `regatta`: the only binary. Two hidden commands are handled before everything else, because they have to be small
-//! and fast: the shim that supervises one attempt, and the simulated agent.
+//! `regatta`: the only binary. Three hidden commands are handled before everything else, because they have to be small
+//! and fast: the shim that supervises one attempt, the sandbox around its agent, and the simulated agent.
 
 mod authority;
 mod cli;
@@ -23,6 +23,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(|word| word.to_str()) {
+        Some("confine") => exit_code(regatta_engine::confine::main(args)),
         Some("shim") => exit_code(regatta_engine::shim::main(args)),
         Some("sim-agent") => exit_code(regatta_engine::agents::sim::main(&args.collect::<Vec<_>>())),
         _ => cli::main(),

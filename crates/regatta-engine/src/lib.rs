@@ -7,6 +7,7 @@ mod alarms;
 mod budget;
 pub mod clock;
 mod commands;
+pub mod confine;
 pub mod context;
 pub mod crew;
 pub mod daemon;

@@ -44,11 +44,20 @@ pub fn find(run_dir: &Path) -> io::Result<FoundRun> {
         return Ok(ended(record));
     }
     let Some(lock) = load_lock(run_dir)? else { return Ok(FoundRun::NeverStarted) };
-    let agent = record::load::<ShimRecord>(run_dir, record::SHIM)?.map(|record| record.agent);
+    let started = record::load::<ShimRecord>(run_dir, record::SHIM)?;
+    let (agent, confined) = started.map(|record| (record.agent, record.confined)).unzip();
+    let confined = confined.flatten();
     if lock.shim.is_alive()
         && let Ok(pidfd) = tree::pidfd(lock.shim.pid, lock.shim.starttime)
     {
-        return Ok(FoundRun::Alive(Shim::new(pidfd, run_dir, &lock.run_id, lock.shim, agent, false)));
+        return Ok(FoundRun::Alive(Shim::new(
+            pidfd,
+            run_dir,
+            &lock.run_id,
+            lock.shim,
+            (agent, confined),
+            false,
+        )));
     }
     // It may have written its record and ended between the two reads.
     if let Some(record) = record::load::<ExitRecord>(run_dir, record::EXIT)? {

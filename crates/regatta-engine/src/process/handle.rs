@@ -18,6 +18,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::record::{self, ExitRecord};
 use super::{Identity, StopRequest, tree};
+use crate::confine::Confined;
 
 /// A living shim, or one that has just ended.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub struct Shim {
     run_id: String,
     identity: Identity,
     agent: Option<Identity>,
+    confined: Option<Confined>,
     is_our_child: bool,
 }
 
@@ -36,7 +38,7 @@ impl Shim {
         run_dir: &Path,
         run_id: &str,
         identity: Identity,
-        agent: Option<Identity>,
+        (agent, confined): (Option<Identity>, Option<Confined>),
         is_our_child: bool,
     ) -> Self {
         let (run_dir, run_id) = (run_dir.to_owned(), run_id.to_owned());
@@ -45,7 +47,7 @@ impl Shim {
         known.retain(|shim| shim.strong_count() > 0);
         known.push(Arc::downgrade(&pidfd));
         drop(known);
-        Self { pidfd, run_dir, run_id, identity, agent, is_our_child }
+        Self { pidfd, run_dir, run_id, identity, agent, confined, is_our_child }
     }
 
     /// The identity of the shim.
@@ -63,9 +65,14 @@ impl Shim {
         &self.run_id
     }
 
-    /// The agent's pid; `None` if it never started, or had not yet when the shim was adopted.
+    /// The agent's pid, or that of the process that keeps it confined; `None` if it never started, or had not yet when the shim was adopted.
     pub fn agent_pid(&self) -> Option<u32> {
         self.agent.as_ref().map(|agent| agent.pid)
+    }
+
+    /// What was applied to the agent; `None` if it is not confined.
+    pub fn confined(&self) -> Option<&Confined> {
+        self.confined.as_ref()
     }
 
     /// Waits until the whole tree has ended and returns how.

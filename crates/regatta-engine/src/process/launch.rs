@@ -149,8 +149,10 @@ impl Supervisor {
             Shim::new(pidfd, &launch.run_dir, &launch.run_id, shim, agent, true)
         };
         match ack {
-            Ok(Ack::Started { shim, agent }) => Ok(adopt(&mut starting, shim, Some(agent))),
-            Ok(Ack::Ended { shim }) => Ok(adopt(&mut starting, shim, None)),
+            Ok(Ack::Started { shim, agent, confined }) => {
+                Ok(adopt(&mut starting, shim, (Some(agent), confined)))
+            }
+            Ok(Ack::Ended { shim }) => Ok(adopt(&mut starting, shim, (None, None))),
             Ok(Ack::Refused { error }) => Err(LaunchError::Refused { path, error }),
             Err(_) => {
                 // If it was killed right after starting the agent, the agent is still alive.

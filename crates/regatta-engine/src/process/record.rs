@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Identity;
+use crate::confine::Confined;
 
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const SHIM_LOG: &str = "shim.log";
@@ -35,6 +36,9 @@ pub(crate) struct ShimRecord {
     pub(crate) agent: Identity,
     pub(crate) run_id: String,
     pub(crate) started_at: Timestamp,
+    /// What was applied to the agent; `None` if it is not confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) confined: Option<Confined>,
 }
 
 /// In `exit.json`: the tree has ended.
@@ -78,7 +82,12 @@ impl From<StopRequest> for Exit {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Ack {
     /// The agent runs.
-    Started { shim: Identity, agent: Identity },
+    Started {
+        shim: Identity,
+        agent: Identity,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confined: Option<Confined>,
+    },
     /// There will be no agent, and `exit.json` says why.
     Ended { shim: Identity },
     /// The shim touched nothing: the directory belongs to another shim, or is unusable.

@@ -164,6 +164,14 @@ pub fn sweep(run_id: &str) -> usize {
     killed.len()
 }
 
+/// The oldest living child of a process.
+pub(crate) fn eldest_child(parent: u32) -> Option<u32> {
+    match has_children_file() {
+        true => children(parent).first().copied(),
+        false => all_parents().into_iter().find(|pair| pair.1 == parent).map(|pair| pair.0),
+    }
+}
+
 fn children(parent: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {

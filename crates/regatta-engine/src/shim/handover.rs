@@ -66,6 +66,17 @@ pub(crate) fn in_memory(name: &str, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// The content of a file, in memory. What is no regular file stays as it is.
+pub(super) fn copied(mut file: File) -> io::Result<File> {
+    if !file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    let mut copy = in_memory("input", b"")?;
+    io::copy(&mut file, &mut copy)?;
+    copy.rewind()?;
+    Ok(copy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

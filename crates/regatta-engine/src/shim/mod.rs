@@ -15,6 +15,7 @@ mod supervise;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -25,13 +26,15 @@ use regatta_core::exit::Exit;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
+use crate::confine::start::{self, Begun, Start, Watch};
+use crate::confine::{Confined, limits};
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
-use crate::process::{Identity, MARKER, Stdin, hold};
+use crate::process::{Identity, MARKER, Stdin, hold, tree};
 use args::Args;
 use handover::Handover;
 use recorder::{Pipes, Recorder};
 use signals::Signals;
-use supervise::{Ending, Tree};
+use supervise::{Ending, Inside, Tree};
 
 /// The hidden command. `args` is what follows `regatta shim`; the result is the process's exit status.
 ///
@@ -57,7 +60,7 @@ struct Ready {
     /// Held, by the open file, while the shim lives.
     _lock: File,
     /// Held while any process of the tree lives, since all inherit it.
-    _hold: Option<File>,
+    hold: Option<File>,
 }
 
 fn prepare(args: &Args) -> Result<Ready, String> {
@@ -80,7 +83,7 @@ fn prepare(args: &Args) -> Result<Ready, String> {
             return Err(error);
         }
     };
-    Ok(Ready { signals, identity, _lock: lock, _hold: hold })
+    Ok(Ready { signals, identity, _lock: lock, hold })
 }
 
 fn serve(args: &Args, ready: Ready) -> i32 {
@@ -92,22 +95,40 @@ fn serve(args: &Args, ready: Ready) -> i32 {
             acknowledge(&Ack::Ended { shim });
             return code;
         }
-        Ok((mut tree, agent, recorder)) => {
-            acknowledge(&Ack::Started { shim, agent });
+        Ok(Running { mut tree, agent, recorder, confined, listeners }) => {
+            let cgroup = confined.as_ref().and_then(|confined| confined.cgroup.clone());
+            acknowledge(&Ack::Started { shim, agent, confined });
             let ending = supervise::until_ended(args, &mut tree);
+            drop(listeners);
             recorder.finish();
+            if let Some(cgroup) = cgroup {
+                limits::remove(&cgroup);
+            }
             ending
         }
     };
     finish(args, ending)
 }
 
-fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Recorder), Exit> {
+/// What a shim has while the agent runs.
+struct Running<'a> {
+    tree: Tree<'a>,
+    agent: Identity,
+    recorder: Recorder,
+    confined: Option<Confined>,
+    /// Listeners in the agent's own network, with their ports there. Nothing is accepted from them here.
+    listeners: Vec<(u16, TcpListener)>,
+}
+
+fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let never = |error| Exit::NeverStarted { error };
     let handover = Handover::receive().map_err(|error| never(format!("read the hand-over: {error}")))?;
     let redactor = handover.redactor();
     let mut pipes = Pipes::default();
-    let mut command = command(args, &mut pipes).map_err(never)?;
+    let confine = handover.confine.as_deref().map(start::prepare).transpose();
+    let confine = confine.map_err(|error| never(format!("prepare the sandbox: {error}")))?;
+    let (confine, watch) = confine.unzip();
+    let mut command = command(args, ready, confine.as_ref(), &mut pipes).map_err(never)?;
     // Asked to end before the start. A later request waits in its pipe.
     if ready.signals.wait(Some(Duration::ZERO)).any() {
         return Err(supervise::requested(&args.run_dir));
@@ -115,9 +136,16 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
     let spawned = command.spawn();
     let child = spawned.map_err(|error| never(format!("{}: {error}", args.argv[0].display())))?;
     // Our own copies of the agent's ends: while they are open no pipe reaches its end.
-    drop(command);
+    drop((command, confine));
     // Not reaped yet, so its pid is its own even if it has already ended.
     let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
+    let (confined, listeners) = match watch.map(|watch| confined(args, ready, &mut tree, watch)).transpose() {
+        Ok(confined) => confined.unzip(),
+        Err(exit) => {
+            tree.kill();
+            return Err(exit);
+        }
+    };
     let recorded = Recorder::start(pipes, redactor, args.log_limit).and_then(|recorder| {
         let agent = Identity::of(child.id())?;
         let record = ShimRecord {
@@ -125,11 +153,14 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
             agent: agent.clone(),
             run_id: args.run_id.clone(),
             started_at: record::now(),
+            confined: confined.clone(),
         };
         record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder))
     });
     match recorded {
-        Ok((agent, recorder)) => Ok((tree, agent, recorder)),
+        Ok((agent, recorder)) => {
+            Ok(Running { tree, agent, recorder, confined, listeners: listeners.unwrap_or_default() })
+        }
         Err(error) => {
             tree.kill();
             Err(never(format!("record the start: {error}")))
@@ -137,13 +168,43 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<(Tree<'a>, Identity, Re
     }
 }
 
-fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
+/// Waits until the program runs inside its sandbox, or until that failed or the end was requested.
+fn confined(
+    args: &Args,
+    ready: &Ready,
+    tree: &mut Tree<'_>,
+    mut watch: Watch,
+) -> Result<(Confined, Vec<(u16, TcpListener)>), Exit> {
+    match watch.begun(|pipe| ready.signals.wait_also(None, Some(pipe)).any()) {
+        None => Err(supervise::requested(&args.run_dir)),
+        Some(Begun::Failed(fault)) => Err(Exit::NeverStarted { error: fault.to_string() }),
+        Some(Begun::Running(confined, listeners)) => {
+            if let Some(first) = confined.first {
+                let own = [Some(first), tree::eldest_child(first)].into_iter().flatten().collect();
+                tree.is_inside(Inside { watch, own });
+            }
+            Ok((confined, listeners))
+        }
+    }
+}
+
+fn command(
+    args: &Args,
+    ready: &Ready,
+    confine: Option<&Start>,
+    pipes: &mut Pipes,
+) -> Result<Command, String> {
     let at = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     // Checked separately from a missing program, for which the system has the same error.
     std::fs::read_dir(&args.cwd).map_err(|error| at(&args.cwd, error))?;
     let stdin = match &args.stdin {
         Stdin::Null => Stdio::null(),
-        Stdin::File(path) => File::open(path).map_err(|error| at(path, error))?.into(),
+        Stdin::File(path) => {
+            let file = File::open(path).map_err(|error| at(path, error))?;
+            // Inside, the file's path leads nowhere, and programs open `/dev/stdin`.
+            let file = if confine.is_some() { handover::copied(file) } else { Ok(file) };
+            file.map_err(|error| at(path, error))?.into()
+        }
     };
     let append = |path: &Path| {
         let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
@@ -156,10 +217,15 @@ fn command(args: &Args, pipes: &mut Pipes) -> Result<Command, String> {
         false => pipes.add(append(&args.stderr)?),
     };
     let stderr = stderr.map_err(|error| at(&args.stderr, error))?;
-    let mut command = Command::new(&args.argv[0]);
+    let mut command = match confine {
+        None => {
+            let mut command = Command::new(&args.argv[0]);
+            command.args(&args.argv[1..]).current_dir(&args.cwd);
+            command
+        }
+        Some(confine) => confine.command(&start::own_exe(), &args.cwd, ready.hold.as_ref(), &args.argv),
+    };
     command
-        .args(&args.argv[1..])
-        .current_dir(&args.cwd)
         // Some programs trust it more than the system, and would work where Regatta was started.
         .env("PWD", args.cwd.components().as_path())
         .env_remove("OLDPWD")

@@ -2,6 +2,7 @@
 //! children, requests and the clock at once, and nothing is missed between a check and a sleep.
 
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -49,7 +50,14 @@ impl Signals {
 
     /// Sleeps until a signal arrives or the time is over, whichever is first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Requests {
-        let mut fds = [&self.child, &self.stop, &self.now].map(|fd| PollFd::new(fd, PollFlags::IN));
+        self.wait_also(timeout, None)
+    }
+
+    /// Like [`wait`](Self::wait), and until there is something to read.
+    pub(super) fn wait_also(&self, timeout: Option<Duration>, also: Option<BorrowedFd<'_>>) -> Requests {
+        let fds = [&self.child, &self.stop, &self.now].map(|fd| PollFd::new(fd, PollFlags::IN));
+        let also = also.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = fds.into_iter().chain(also).collect();
         let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
         // An interrupted call is a wake-up like any other: every caller checks again.
         let _ = poll(&mut fds, timeout.as_ref());

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, 
 
 use super::args::Args;
 use super::signals::Signals;
+use crate::confine::start::Watch;
 use crate::process::StopRequest;
 use crate::process::identity::Stat;
 use crate::process::record;
@@ -41,10 +42,19 @@ pub(super) struct Tree<'a> {
     signals: &'a Signals,
     run_id: &'a str,
     agent: u32,
-    /// The agent's exit, once it was reaped.
+    /// The agent's exit, once it was reaped or, if it is confined, reported.
     status: Option<Exit>,
+    confined: Option<Inside>,
     killed: HashSet<Member>,
     spared: usize,
+}
+
+/// A tree inside a pid namespace: the recorded agent is the process that started the namespace.
+pub(super) struct Inside {
+    /// Reports the program's end.
+    pub(super) watch: Watch,
+    /// The first process of the namespace, and the program. Like the agent they do not count as left over.
+    pub(super) own: Vec<u32>,
 }
 
 /// Watches the agent to its end, ends it when asked or when its time is over, and then ends what it left.
@@ -60,7 +70,7 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     }
     tree.kill_with(known);
     let agent = tree.status.take();
-    let leftovers = tree.killed.iter().filter(|member| member.pid != tree.agent).count();
+    let leftovers = tree.killed.iter().filter(|member| !tree.is_own(member.pid)).count();
     // An agent that was never reaped is one that we may not signal: it lives, and how it ends is unknown.
     let exit = exit.or_else(|| agent.clone()).unwrap_or(Exit::Lost);
     Ending { exit, agent, leftovers, spared: tree.spared }
@@ -69,9 +79,15 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
 /// Sleeps until the agent has ended by itself (`None`) or is to be ended (why, and whether gently).
 fn watch(args: &Args, tree: &mut Tree<'_>) -> Option<(Exit, bool)> {
     let deadline = args.limit.and_then(|limit| Instant::now().checked_add(limit));
+    // Its end may have been signalled while the shim waited for its start.
+    tree.reap();
+    if tree.status.is_some() {
+        return None;
+    }
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let requests = tree.signals.wait(left);
+        let requests =
+            tree.signals.wait_also(left, tree.confined.as_ref().and_then(|inside| inside.watch.fd()));
         // An agent that ended before its end was requested has ended by itself.
         tree.reap();
         if tree.status.is_some() {
@@ -98,16 +114,37 @@ pub(super) fn requested(run_dir: &Path) -> Exit {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(signals: &'a Signals, agent: u32, run_id: &'a str) -> Self {
-        Self { signals, run_id, agent, status: None, killed: HashSet::new(), spared: 0 }
+        Self { signals, run_id, agent, status: None, confined: None, killed: HashSet::new(), spared: 0 }
+    }
+
+    /// The program runs in a pid namespace of its own.
+    pub(super) fn is_inside(&mut self, inside: Inside) {
+        self.confined = Some(inside);
+    }
+
+    fn is_own(&self, pid: u32) -> bool {
+        pid == self.agent || self.confined.as_ref().is_some_and(|inside| inside.own.contains(&pid))
+    }
+
+    /// Takes note of the program's end as it was reported from inside.
+    fn read_report(&mut self) {
+        if self.status.is_none()
+            && let Some(status) = self.confined.as_mut().and_then(|inside| inside.watch.ended())
+        {
+            self.status = Some(told_raw(status));
+        }
     }
 
     /// Reaps every process that has ended. False once nothing is left below us, alive or dead.
     fn reap(&mut self) -> bool {
+        self.read_report();
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     if pid.as_raw_nonzero().get().unsigned_abs() == self.agent {
-                        self.status = Some(told(status));
+                        // What it reported last, if it is confined; its own end otherwise.
+                        self.read_report();
+                        self.status.get_or_insert_with(|| told(status));
                     }
                 }
                 Ok(None) => return true,
@@ -209,10 +246,14 @@ impl<'a> Tree<'a> {
 }
 
 fn told(status: WaitStatus) -> Exit {
-    match status.terminating_signal() {
-        Some(signal) => Exit::Signalled { signal },
-        None => Exit::Exited { code: status.exit_status().unwrap_or(-1) },
+    told_raw(status.as_raw())
+}
+
+fn told_raw(status: i32) -> Exit {
+    if libc::WIFSIGNALED(status) {
+        return Exit::Signalled { signal: libc::WTERMSIG(status) };
     }
+    Exit::Exited { code: if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 } }
 }
 
 /// Processor time of all processes reaped below us.

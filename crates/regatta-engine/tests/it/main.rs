@@ -3,6 +3,7 @@
 mod agents;
 mod brought_in;
 mod commits;
+mod confine;
 mod costs;
 mod fixture;
 mod git;

@@ -1,0 +1,208 @@
+//! The caller's side: the command that starts a program confined, and the reading of its status pipe.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use regatta_core::sandbox::{Confinement, Level};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use super::net;
+use super::report::{Confined, Fault, Report};
+use crate::shim::handover::in_memory;
+
+/// The command that runs a program confined in the terminal of a person: standard streams are inherited, failures go to
+/// standard error, and the exit code is the program's. `exe` is the `regatta` binary.
+///
+/// The returned file must live until the command was spawned.
+pub fn command(
+    exe: &Path,
+    document: &Confinement,
+    cwd: &Path,
+    argv: &[OsString],
+) -> io::Result<(Command, File)> {
+    let file = inherited(in_memory("confinement", &serde_json::to_vec(document)?)?)?;
+    let mut command = base(exe, &file, cwd);
+    command.arg("--").args(argv);
+    Ok((command, file))
+}
+
+fn base(exe: &Path, document: &File, cwd: &Path) -> Command {
+    let mut command = Command::new(exe);
+    command.arg("confine").arg("--document").arg(number(document)).arg("--cwd").arg(cwd);
+    command
+}
+
+fn number(fd: &impl AsRawFd) -> String {
+    fd.as_raw_fd().to_string()
+}
+
+/// Lets the next started process inherit it. This process starts nothing else meanwhile.
+fn inherited<T: AsFd>(fd: T) -> io::Result<T> {
+    fcntl_setfd(&fd, FdFlags::empty())?;
+    Ok(fd)
+}
+
+/// A confined start that is being prepared: the ends that the new process inherits.
+pub(crate) struct Start {
+    document: File,
+    status: PipeWriter,
+    listeners: Option<UnixStream>,
+}
+
+/// The ends that stay with the caller.
+pub(crate) struct Watch {
+    level: Level,
+    status: PipeReader,
+    listeners: Option<UnixStream>,
+    /// The beginning of a line.
+    partial: Vec<u8>,
+    /// The pipe has ended.
+    has_ended: bool,
+    /// The first report of the program's end.
+    ended: Option<i32>,
+}
+
+/// What the status pipe says about the start.
+pub(crate) enum Begun {
+    /// The program runs. With the listeners of its network, each with its port inside.
+    Running(Confined, Vec<(u16, TcpListener)>),
+    /// Nothing ran.
+    Failed(Fault),
+}
+
+/// Prepares a confined start.
+pub(crate) fn prepare(document: &Confinement) -> io::Result<(Start, Watch)> {
+    let (reader, writer) = io::pipe()?;
+    fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+    let (ours, theirs) = match net::ports(&document.network).is_empty() {
+        true => (None, None),
+        false => UnixStream::pair().map(|(ours, theirs)| (Some(ours), Some(theirs)))?,
+    };
+    let start = Start {
+        document: inherited(in_memory("confinement", &serde_json::to_vec(document)?)?)?,
+        status: inherited(writer)?,
+        listeners: theirs.map(inherited).transpose()?,
+    };
+    let watch = Watch {
+        level: document.level,
+        status: reader,
+        listeners: ours,
+        partial: Vec::new(),
+        has_ended: false,
+        ended: None,
+    };
+    Ok((start, watch))
+}
+
+impl Start {
+    /// The command in place of `argv`. `exe` is the `regatta` binary; the shim is this process.
+    pub(crate) fn command(&self, exe: &Path, cwd: &Path, hold: Option<&File>, argv: &[OsString]) -> Command {
+        let mut command = base(exe, &self.document, cwd);
+        command.arg("--status").arg(number(&self.status));
+        if let Some(listeners) = &self.listeners {
+            command.arg("--listeners").arg(number(listeners));
+        }
+        if let Some(hold) = hold {
+            command.arg("--hold").arg(number(hold));
+        }
+        command.arg("--shim").arg(std::process::id().to_string()).arg(OsStr::new("--")).args(argv);
+        command
+    }
+}
+
+impl Watch {
+    /// The pipe, for waiting.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.has_ended).then(|| self.status.as_fd())
+    }
+
+    /// The lines that have come since. The end of the program is noted, whenever it comes.
+    fn lines(&mut self) -> Vec<Report> {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.status.read(&mut bytes) {
+                Ok(0) => {
+                    self.has_ended = true;
+                    break;
+                }
+                Ok(n) => self.partial.extend(&bytes[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.has_ended |= error.kind() != io::ErrorKind::WouldBlock;
+                    break;
+                }
+            }
+        }
+        let whole = self.partial.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.partial.drain(..whole).collect();
+        let reports = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        let reports: Vec<Report> = reports.collect();
+        for report in &reports {
+            if let Report::Ended { status } = report {
+                self.ended.get_or_insert(*status);
+            }
+        }
+        reports
+    }
+
+    /// Waits until the program runs or could not be started; `None` if `interrupted` says to stop waiting. It is given
+    /// the pipe and returns whether to go on, after the pipe has something or something else happened.
+    pub(crate) fn begun(&mut self, mut interrupted: impl FnMut(BorrowedFd<'_>) -> bool) -> Option<Begun> {
+        let mut confined = None;
+        loop {
+            for report in self.lines() {
+                match report {
+                    Report::Confined(applied) => confined = Some(applied),
+                    Report::Failed(fault) => return Some(Begun::Failed(fault)),
+                    Report::Ended { .. } => {}
+                }
+            }
+            // At the files level the end of the pipe is the program's start.
+            let runs = self.has_ended || self.level == Level::Full;
+            if let Some(confined) = confined.take_if(|_| runs) {
+                let listeners = match self.listeners.take() {
+                    None => Ok(Vec::new()),
+                    Some(socket) => net::receive(socket.as_fd()),
+                };
+                return Some(match listeners {
+                    Ok(listeners) => Begun::Running(confined, listeners),
+                    Err(error) => Begun::Failed(Fault::new("receive the listeners", error)),
+                });
+            }
+            if self.has_ended {
+                let why = "the process that applies it has ended";
+                return Some(Begun::Failed(Fault::because("confine", why)));
+            }
+            if interrupted(self.status.as_fd()) {
+                return None;
+            }
+        }
+    }
+
+    /// The program's wait status, once it has ended and has been reported.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.lines();
+        self.ended
+    }
+}
+
+/// The `regatta` binary that this process runs, even if it was replaced on disk since.
+pub(crate) fn own_exe() -> PathBuf {
+    const SELF: &str = "/proc/self/exe";
+    let place = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match std::env::current_exe() {
+        // By its name, which lists of processes show.
+        Ok(path) if place(&path).is_ok_and(|found| place(Path::new(SELF)).is_ok_and(|own| own == found)) => {
+            path
+        }
+        _ => SELF.into(),
+    }
+}
