@@ -20,7 +20,7 @@ pub(crate) fn check(command: &Command, global: &Global) -> Result<(), Refusal> {
     if is_for_agents(command) || !(claims_attempt() || descends_from_attempt(global)) {
         return Ok(());
     }
-    Err(Refusal::refused("an agent may not do this: it reports on its own task, and looks at others")
+    Err(Refusal::refused("an agent may not do this: it may report on its own task and look at others")
         .hinted("`regatta stuck \"…\"` asks a person; `regatta msg send` writes to the crew"))
 }
 

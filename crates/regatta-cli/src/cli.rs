@@ -79,7 +79,7 @@ pub(crate) fn main() -> ExitCode {
     cli.global.json |= is_other_tool && matches!(cli.command, Command::Status(_) | Command::Config(_));
     let ui = Ui::new(&cli.global);
     if cli.global.zookeeper.is_some() && !ui.quiet {
-        ui.note("note: -z is not needed: there is no ZooKeeper, the store is a file in .regatta/ (--store names another)");
+        ui.note("note: -z is not needed: there is no ZooKeeper, the store is a file in .regatta/ (--store sets another)");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

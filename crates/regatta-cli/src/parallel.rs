@@ -103,8 +103,10 @@ impl Repositories {
             return Err(Refusal { message: format!("{name}: {}", error.message), ..error.clone() });
         }
         let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
-        Err(Refusal::not_found(format!("Unknown repository: {name}"))
-            .hinted(format!("registered are: {}; `regatta repo add` registers another", names.join(", "))))
+        Err(Refusal::not_found(format!("Unknown repository: {name}")).hinted(format!(
+            "registered repositories: {}; `regatta repo add` registers another",
+            names.join(", ")
+        )))
     }
 
     /// The task with this id, in any repository.
@@ -116,7 +118,7 @@ impl Repositories {
                 let missing: Vec<&str> = self.unreadable.iter().map(|(name, _)| name.as_str()).collect();
                 let hint = match missing.is_empty() {
                     true => "`regatta task list` shows all tasks".to_owned(),
-                    false => format!("could not look into: {}", missing.join(", ")),
+                    false => format!("could not read: {}", missing.join(", ")),
                 };
                 Err(Refusal::not_found(format!("No task: {id}")).hinted(hint))
             }

@@ -72,7 +72,7 @@ fn print(changes: &Changes, takers: Option<&Takers>, ui: &Ui) {
         return;
     }
     if changes.changed.is_empty() && changes.refused.is_empty() {
-        ui.note("there was nothing to do");
+        ui.note("nothing to do");
     }
     let mut queues: Vec<&str> = changes.changed.iter().map(|changed| changed.task.queue.as_str()).collect();
     queues.sort_unstable();

@@ -230,6 +230,11 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
+    /// Its commit is no longer on the target branch; changes no state.
+    TakenBack {
+        /// The branch it had landed on.
+        target: String,
+    },
     /// A note for the user; changes no state.
     Noted {
         /// The text of the note.

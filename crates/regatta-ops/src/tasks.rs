@@ -107,7 +107,7 @@ impl Changes {
         match (self.changed.pop(), self.refused.pop()) {
             (Some(changed), _) => Ok(changed),
             (None, Some((_, refusal))) => Err(refusal),
-            (None, None) => Err(Refusal::not_found("there was nothing to do")),
+            (None, None) => Err(Refusal::not_found("nothing to do")),
         }
     }
 

@@ -148,10 +148,10 @@ fn pool(world: &World) -> Vec<String> {
     for number in &trees {
         let record = fs::read_to_string(records.join(format!("{number}.json"))).unwrap_or_default();
         if !record.contains("\"held_by\":null") {
-            wrong.push(format!("somebody still has the pooled lane {number}: {record}"));
+            wrong.push(format!("a task still has the pooled lane {number}: {record}"));
         }
         if world.lanes().join(".pool").join(number).join(".git").exists() {
-            wrong.push(format!("the pooled lane {number} still belongs to somebody"));
+            wrong.push(format!("the pooled lane {number} still belongs to a task"));
         }
     }
     wrong

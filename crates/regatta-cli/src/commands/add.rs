@@ -100,9 +100,7 @@ fn read_prompt(text: &str) -> Result<String, Refusal> {
         text => text.to_owned(),
     };
     match prompt.trim().is_empty() {
-        true => {
-            Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: regatta add \"…\""))
-        }
+        true => Err(Refusal::usage("the prompt is empty").hinted("say what to do: regatta add \"…\"")),
         false => Ok(prompt),
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             .hinted(format!("`regatta plan show {id}` shows it")));
     }
     if before && args.run {
-        return Err(Refusal::refused(format!("{id} was approved before")).hinted(format!(
+        return Err(Refusal::refused(format!("{id} was already approved")).hinted(format!(
             "`regatta run --resume {}` continues it here",
             plans.approved_file(&id).display()
         )));
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if before && !present.is_empty() && !ui.json {
         if !ui.quiet {
-            ui.note(format!("{id} was approved before; nothing was changed"));
+            ui.note(format!("{id} was already approved; nothing was changed"));
         }
         for task in &present {
             ui.line(format!("{} is {}", task.spec.id, task.state.name()));

@@ -57,8 +57,8 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if document.running && !ui.quiet {
         let warning = ui.paint(Style::Wait, "warning:");
         ui.note(format!(
-            "{warning} its agent is at work in that lane right now, and only one may be: `regatta wait {id}` waits for \
-             its end, `regatta cancel {id}` ends it"
+            "{warning} its agent is working in that lane, and only one agent may: `regatta wait {id}` waits \
+             until it ends, `regatta cancel {id}` stops it"
         ));
     }
     match editor {
@@ -81,10 +81,10 @@ pub(crate) async fn document(
     let Some((attempt, session)) = conversed else { return Err(no_session(task, &attempts, project)) };
     let Some(agent) = project.config.agents.get(&attempt.agent) else {
         return Err(Refusal::refused(format!(
-            "{id} has the session {session} of the agent {:?}, which regatta.yaml does not name any more",
+            "{id} has the session {session} of the agent {:?}, which is no longer in regatta.yaml",
             attempt.agent
         ))
-        .hinted("put it back into `agents`, or resume it as that program does"));
+        .hinted("add it to `agents` again, or resume the session with that program itself"));
     };
     let profile = with_account(AgentProfile::of(&attempt.agent, agent), attempt, project);
     let model = attempt.model_asked.as_deref().or(profile.model.as_deref());
@@ -129,14 +129,14 @@ fn no_session(task: &TaskRecord, attempts: &[Attempt], project: &Project) -> Ref
     let error = Refusal::refused(match (converses, attempts.is_empty()) {
         (false, _) => format!("{id} has no session: its agent, {}, has no conversations", task.spec.agent),
         (true, true) => format!("{id} has no session yet: it has not been started"),
-        (true, false) => format!("{id} has no session yet: its agent has not said which"),
+        (true, false) => format!("{id} has no session yet: its agent has not reported one"),
     });
     error.hinted(match (converses, attempts.is_empty()) {
         (false, _) => {
-            format!("`regatta lane path {id}` says where it works, `regatta send {id} \"…\"` has it go on")
+            format!("`regatta lane path {id}` shows where it works, `regatta send {id} \"…\"` continues it")
         }
-        (true, true) => format!("`regatta status {id}` says what it waits for"),
-        (true, false) => format!("`regatta logs {id}` shows how far it came"),
+        (true, true) => format!("`regatta status {id}` shows what it waits for"),
+        (true, false) => format!("`regatta logs {id}` shows how far it got"),
     })
 }
 
@@ -153,21 +153,21 @@ async fn lane(
     }
     let head = attempt.head.as_ref().or(attempt.base.as_ref());
     let (Some(lanes), Some(base), Some(head)) = (queue.lanes()?, attempt.base.as_ref(), head) else {
-        return Err(Refusal::refused(format!("{id} has no lane any more"))
-            .hinted(format!("`regatta send {id} \"…\"` has it go on in a new one")));
+        return Err(Refusal::refused(format!("the lane of {id} was removed"))
+            .hinted(format!("`regatta send {id} \"…\"` continues it in a new one")));
     };
     if !restore {
         return Err(Refusal::refused(format!("the lane of {id} is gone, and its conversation belongs to that directory"))
             .hinted(format!(
-                "`regatta attach --restore {id}` makes it again at {}; `regatta send {id} \"…\"` has its agent go on",
+                "`regatta attach --restore {id}` creates it again at {}; `regatta send {id} \"…\"` continues the task",
                 head.short()
             )));
     }
     let _alone = queue.alone(id).await?;
     let state = queue.store.task(id).await?.state;
     if state.is_claimed() {
-        return Err(Refusal::refused(format!("{id} is {}, so its lane is being made", state.name()))
-            .hinted(format!("`regatta wait {id}` waits for its end")));
+        return Err(Refusal::refused(format!("{id} is {}, so its lane is being prepared", state.name()))
+            .hinted(format!("`regatta wait {id}` waits until it ends")));
     }
     let id = id.clone();
     let (base, head) = (base.clone(), head.clone());
@@ -188,9 +188,9 @@ fn editor(project: &Project) -> Result<Vec<String>, Refusal> {
             Some(_) => Ok(words),
             None => Err(Refusal::new(
                 RefusalKind::CannotWork,
-                format!("${name} names {:?}, which is not a program that can be found", words[0]),
+                format!("${name} is set to {:?}, and that program was not found", words[0]),
             )
-            .hinted("name one that is on PATH, or by its whole path")),
+            .hinted("use a program on PATH, or its full path")),
         };
     }
     let found = EDITORS.into_iter().find(|name| find_program(name, &project.repo.toplevel).is_some());

@@ -43,9 +43,11 @@ fn with_ids(shell: Shell, script: &str) -> String {
         Shell::Bash => format!("{script}\n{}", BASH.replace("COMMANDS", &WITH_IDS.replace(' ', "|"))),
         Shell::Zsh => {
             let lines = script.lines().map(|line| {
-                match line.contains("of its id:") || line.contains("of their ids:") {
-                    true => line.replace(":_default'", ":_regatta_ids'"),
-                    false => line.to_owned(),
+                // A positional argument reads `'*::tasks -- help:_default'`.
+                let name = line.trim_start_matches(['\'', '*', ':']).split(" -- ").next();
+                match name {
+                    Some("task" | "tasks") => line.replace(":_default'", ":_regatta_ids'"),
+                    _ => line.to_owned(),
                 }
             });
             let text = lines.collect::<Vec<_>>().join("\n") + "\n";

@@ -174,7 +174,7 @@ fn draw(cost: &CostDocument, budgets: &[Account], ui: &Ui) {
         if cost.total.unpriced > 0 && !ui.quiet {
             let n = cost.total.unpriced;
             ui.note(format!(
-                "the dollars of {n} attempt{} are not known (+?): give `models.prices` in regatta.yaml; budgets in tokens hold for all",
+                "the cost of {n} attempt{} is unknown (+?): set `models.prices` in regatta.yaml; token budgets apply to all",
                 if n == 1 { "" } else { "s" }
             ));
         }

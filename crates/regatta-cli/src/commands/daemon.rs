@@ -106,8 +106,8 @@ impl Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let profiles = args.profiles.as_deref();
     if let (Some(_), Some(Action::Status | Action::Stop(_))) = (profiles, &args.command) {
-        return Err(Refusal::usage("--profiles is for starting a daemon")
-            .hinted("`regatta profiles` shows the accounts and which of them rest"));
+        return Err(Refusal::usage("--profiles only works when a daemon starts")
+            .hinted("`regatta profiles` shows the accounts and their state"));
     }
     match args.command.unwrap_or(Action::Run { detached: false }) {
         Action::Run { detached } => serve_here(detached, profiles, global, ui).await,
@@ -247,11 +247,11 @@ fn obey_signals(
                     let notices = &started.ctx.services.notices;
                     match started.reload().await {
                         Ok(order) => {
-                            notices.say("settings read again");
+                            notices.say("settings reloaded");
                             let _ = orders.send(order);
                         }
                         Err(error) => {
-                            let text = format!("settings not read again, the old ones stay: {}", error.message);
+                            let text = format!("settings not reloaded, the old ones stay in effect: {}", error.message);
                             notices.say(text);
                             for diagnostic in error.diagnostics {
                                 notices.say(diagnostic.to_string());
@@ -282,7 +282,7 @@ fn obey_signals(
 /// A daemon lands on the branch it started with; a changed `target` takes effect with the next daemon.
 fn keep_target(project: &mut Project, target: &str, notices: &Notices) {
     if let Some(named) = project.config.target.as_deref().filter(|named| *named != target) {
-        notices.say(format!("the target stays {target}; a daemon that is started again lands on {named}"));
+        notices.say(format!("the target stays {target}; after a restart the daemon lands on {named}"));
     }
     project.config.target = Some(target.to_owned());
 }
@@ -338,11 +338,11 @@ fn notify_systemd(state: &str) {
 fn already(held: &Presence) -> Refusal {
     match held {
         Presence::Alive(info) | Presence::Stalled(info) => {
-            Refusal::refused(format!("a daemon serves this project already: process {}", info.identity.pid))
+            Refusal::refused(format!("a daemon already serves this project: process {}", info.identity.pid))
         }
-        Presence::Starting | Presence::None => Refusal::refused("a daemon of this project is just starting"),
+        Presence::Starting | Presence::None => Refusal::refused("a daemon of this project is starting"),
     }
-    .hinted("`regatta daemon status` looks at it, `regatta daemon stop` ends it")
+    .hinted("`regatta daemon status` shows it, `regatta daemon stop` stops it")
 }
 
 async fn start(profiles: Option<&str>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
@@ -403,13 +403,13 @@ pub(crate) async fn launch(
         if let Ok(Some(status)) = child.try_wait() {
             return Err(Refusal::new(
                 RefusalKind::CannotWork,
-                format!("the daemon ended at once ({status})"),
+                format!("the daemon exited immediately ({status})"),
             )
-            .hinted(format!("{} says why", path.display())));
+            .hinted(format!("see {}", path.display())));
         }
         if begun.elapsed() > PATIENCE {
-            return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not come up")
-                .hinted(format!("{} may say why", path.display())));
+            return Err(Refusal::new(RefusalKind::TimedOut, "the daemon did not start")
+                .hinted(format!("see {}", path.display())));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -497,7 +497,7 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
     let found = settled_presence(&project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
     let info = match found {
         Presence::Alive(info) | Presence::Stalled(info) => info,
-        Presence::Starting => return Err(Refusal::refused("the daemon is just starting; try again")),
+        Presence::Starting => return Err(Refusal::refused("the daemon is starting; try again")),
         Presence::None => {
             return Err(Refusal::not_found("no daemon serves this project")
                 .hinted("`regatta daemon start` starts one"));
@@ -522,16 +522,16 @@ async fn stop(end: End, timeout: Option<u64>, global: &Global, ui: &Ui) -> Resul
     if !patience.is_zero() && !info.identity.wait_gone(patience).unwrap_or(false) {
         return Err(Refusal::new(
             RefusalKind::TimedOut,
-            format!("process {} has not ended yet", info.identity.pid),
+            format!("process {} is still running", info.identity.pid),
         )
-        .hinted("`regatta daemon status` looks again; `regatta daemon stop --kill` stops its agents too"));
+        .hinted("`regatta daemon status` checks again; `regatta daemon stop --kill` stops its agents too"));
     }
     // Counted after the daemon has stopped, because until then it may start more.
     let left = with_agents(&project).await.unwrap_or(1);
     say(ui, &json!({ "state": "stopped", "pid": info.identity.pid, "how": word }), || match end {
         End::Leave | End::Stop | End::Kill if left == 0 => "stopped; no agent is running".to_owned(),
-        End::Leave => "stopped; its agents run on, and the next daemon adopts them".to_owned(),
-        End::Drain => "stopped, everything it had begun is settled".to_owned(),
+        End::Leave => "stopped; its agents keep running, and the next daemon adopts them".to_owned(),
+        End::Drain => "stopped; everything that it had started is settled".to_owned(),
         End::Stop | End::Kill => "stopped with its agents; their work is kept".to_owned(),
     });
     Ok(Exit::Ok)

@@ -152,7 +152,7 @@ fn sides(
         0 => Refusal::not_found(format!("{id} has not been started, so there is nothing to compare")),
         _ => Refusal::not_found(format!("{id} left nothing: its lane is gone and it committed no work")),
     }
-    .hinted(format!("`regatta status {id}` shows what became of it")))
+    .hinted(format!("`regatta status {id}` shows what happened to it")))
 }
 
 /// The point where `head` left `named`, so that later work of others on it is not shown as this task's. Unrelated

@@ -189,15 +189,19 @@ fn repository(repo: &Repo) -> Finding {
 fn identity(repo: &Repo) -> Finding {
     match repo.configured_identity() {
         Ok(Some(who)) => Finding::ok("identity", format!("{} <{}>", who.name, who.email)),
-        Ok(None) => Finding::warning("identity", "git does not know who you are; commits will be Regatta's")
-            .hinted("git config --global user.name NAME; git config --global user.email ADDRESS"),
+        Ok(None) => {
+            Finding::warning("identity", "git has no user name or email; Regatta commits under its own name")
+                .hinted("git config --global user.name NAME; git config --global user.email ADDRESS")
+        }
         Err(error) => Finding::from_error("identity", error.into()),
     }
 }
 
 fn configuration(project: &Project) -> Finding {
-    let place =
-        project.config_file.as_deref().map_or_else(|| "no regatta.yaml, all defaults".to_owned(), shown);
+    let place = project
+        .config_file
+        .as_deref()
+        .map_or_else(|| "no regatta.yaml; all settings are defaults".to_owned(), shown);
     match project.warnings.as_slice() {
         [] => Finding::ok("configuration", place),
         warnings => {
@@ -235,7 +239,7 @@ fn target(project: &Project) -> Finding {
         }
         Ok(None) => match project.require_branch(&choice) {
             Ok(()) => Finding::error("target", format!("there is no branch {target} to land on"))
-                .hinted("name another as `target:` in regatta.yaml"),
+                .hinted("set another as `target:` in regatta.yaml"),
             Err(error) => Finding::from_error("target", error),
         },
         Err(error) => Finding::from_error("target", error.into()),

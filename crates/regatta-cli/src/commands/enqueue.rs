@@ -79,8 +79,8 @@ pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, Refusal> 
         let lands = enqueued.tasks.iter().any(|spec| spec.id == *id && spec.land);
         let chained = matches!(task.part, Some(Part::Builder { lands: true, .. }));
         let fate = match (lands, task.read_only) {
-            _ if chained => "lands when its chain has passed".to_owned(),
-            _ if matches!(task.part, Some(Part::Link { .. })) => "looks at it".to_owned(),
+            _ if chained => "lands when its chain passes".to_owned(),
+            _ if matches!(task.part, Some(Part::Link { .. })) => "judges the build".to_owned(),
             (true, _) => "lands when it passes".to_owned(),
             (false, true) => "only reads".to_owned(),
             (false, false) => format!("stays on {}", id.branch()),
@@ -90,7 +90,7 @@ pub(crate) async fn tell(enqueued: &Enqueued, ui: &Ui) -> Result<Exit, Refusal> 
     if n_shown < stored.len() {
         let waiting = stored.iter().filter(|task| !task.waiting_on.is_empty()).count();
         text.push_str(&format!(
-            "and {} more: {} tasks in all, {waiting} of them wait for others (`regatta list`)\n",
+            "and {} more: {} tasks in total, {waiting} of them wait for others (`regatta list`)\n",
             stored.len() - n_shown,
             stored.len()
         ));

@@ -29,12 +29,12 @@ pub(crate) async fn run(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     ui.line(format!("the store answers: {}", project.store_url));
     match queue.takers.daemon() {
         Some(node) => ui.line(format!("the daemon is process {} on {}", node.pid, node.node)),
-        None => ui.line("no daemon is there: `regatta daemon start` starts one"),
+        None => ui.line("no daemon is running; `regatta daemon start` starts one"),
     }
     for (state, n) in &counts {
         let (glyph, style) = mark(*state);
         ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
     }
-    ui.line(format!("  {:>5} in all; `regatta status ID` shows one", summary.total));
+    ui.line(format!("  {:>5} in total; `regatta status ID` shows one", summary.total));
     Ok(Exit::Ok)
 }

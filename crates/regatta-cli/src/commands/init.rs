@@ -32,8 +32,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let repo = Repo::discover(&start_dir(&global.options())?, None)?;
     let config = repo.toplevel.join(CONFIG_FILE);
     if config.symlink_metadata().is_ok() {
-        return Err(taken(&[config])
-            .hinted("`regatta config` shows what it says, `regatta doctor` whether all is well"));
+        return Err(
+            taken(&[config]).hinted("`regatta config` shows the settings, `regatta doctor` checks them")
+        );
     }
     let tasks = repo.toplevel.join("tasks");
     let example = tasks.join("example.md");
@@ -60,14 +61,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if repo.toplevel.join(ROOKERY_FILE).exists() {
         ui.line(format!(
-            "from now on {ROOKERY_FILE} is not read: put what you want of it into {CONFIG_FILE} (`regatta config` shows what holds)"
+            "{ROOKERY_FILE} is no longer read: copy what you need from it to {CONFIG_FILE} (`regatta config` shows the settings in effect)"
         ));
     }
     ui.line("next:");
     if let Head::Unborn(_) = repo.head {
         ui.line("  git add -A && git commit -m init   # lanes need a first commit to start from");
     }
-    ui.line("  regatta doctor                     # is everything there that agents need?");
+    ui.line("  regatta doctor                     # check that agents have what they need");
     if made.contains(&example) {
         ui.line(format!(
             "  regatta run {:<23}# the simulated agent, no account; lands nothing",
@@ -111,9 +112,9 @@ fn example_text() -> String {
          id: example\n\
          agent: sim                       # the simulated agent; `claude` for the real one, `sh` for a script\n\
          auto_land: false                 # its work stays on branch regatta/example; with `true` it lands\n\
-         # deps: [another-task]           # what has to land first\n\
-         # writes: [src/]                 # what it will change: tasks that overlap never run at once\n\
-         # checks: [\"make test\"]          # run on the committed work before a pass is believed\n\
+         # deps: [another-task]           # tasks that must land first\n\
+         # writes: [src/]                 # what it will change: tasks that overlap never run at the same time\n\
+         # checks: [\"make test\"]          # run on the committed work before a pass counts\n\
          # max_attempts: 3\n\
          ---\n{}",
         body("An example", AgentKind::Sim, "example.txt")

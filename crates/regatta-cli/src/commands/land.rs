@@ -92,7 +92,7 @@ fn resume(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     }
     ui.note(match &stopped {
         None => format!("the train of {target} has not stopped"),
-        Some(_) => format!("the train goes on from {target} as it is, at {}", tip.short()),
+        Some(_) => format!("the train continues from {target} as it is, at {}", tip.short()),
     });
     if !lost.is_empty() {
         ui.note(format!("no longer on {target}: {}", lost.join(", ")));

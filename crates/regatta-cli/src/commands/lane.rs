@@ -115,7 +115,7 @@ async fn path(project: &Project, text: &str, ui: &Ui) -> Result<Exit, Refusal> {
     };
     let Some(lane) = lane.filter(|lane| lane.path.is_dir()) else {
         return Err(Refusal::not_found(format!("{id} has no lane"))
-            .hinted(format!("`regatta status {id}` shows what became of it")));
+            .hinted(format!("`regatta status {id}` shows what happened to it")));
     };
     match ui.json {
         true => ui.document(&json!({ "task": id, "path": lane.path, "base": lane.base })),

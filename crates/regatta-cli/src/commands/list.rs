@@ -67,8 +67,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if seen.tasks.is_empty() && !ui.quiet {
         ui.note(match args.status.as_str() {
-            "all" => "no tasks yet: `regatta run PLAN` brings some in, `regatta new ID` creates a task file"
-                .to_owned(),
+            "all" => {
+                "no tasks yet; `regatta run PLAN` adds some, `regatta new ID` creates a task file".to_owned()
+            }
             word => format!("no {word} tasks; `regatta list` shows all"),
         });
     }
@@ -109,7 +110,7 @@ async fn others(store: &dyn Store, query: &TaskQuery, n_shown: usize) -> Result<
     }
     let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
     Ok(format!(
-        "… and {left} more that changed before these; in all {}. `regatta list --all` shows every one\n",
+        "… and {left} more that changed earlier; {} in total. `regatta list --all` shows all\n",
         counts.join(", ")
     ))
 }

@@ -125,7 +125,7 @@ impl<'a> Show<'a> {
         let path = self.log(n).await?;
         if !path.exists() {
             return Err(Refusal::not_found(format!("there is no log of attempt {n} at {}", path.display()))
-                .hinted("it may not have come to that, or the run had --no-log"));
+                .hinted("the agent may never have started, or the run used --no-log"));
         }
         let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
         let mut back = Back::new(&path).map_err(failed)?;

@@ -58,12 +58,12 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let authority = authority()?;
     if authority == Authority::Operator && crate::authority::descends_from_attempt(global) {
         return Err(Refusal::refused("an agent may not start a person's server").hinted(
-            "leave REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN as they are: an agent's server needs them",
+            "do not change REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN: an agent's server needs them",
         ));
     }
     if authority != Authority::Operator && (args.name.is_some() || args.http.is_some()) {
         return Err(Refusal::usage(
-            "--name and --http are for a person's server, and this is that of an attempt",
+            "--name and --http are for a person's server, and this server belongs to an attempt",
         ));
     }
     match args.http {
@@ -85,7 +85,7 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
     desk.crew.leave_all().await;
     served.map(|()| Exit::Ok).map_err(|why| {
         Refusal::new(RefusalKind::CannotWork, why)
-            .hinted("start it from an agent: it speaks a protocol, not with people")
+            .hinted("start it from an agent program: it speaks the MCP protocol on standard input and output")
     })
 }
 
@@ -97,7 +97,7 @@ async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) ->
     let token = door::token(&token_file)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Refusal::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
-            .hinted("choose another port; 0 is one that is free")
+            .hinted("choose another port; 0 picks a free one")
     })?;
     let bound =
         listener.local_addr().map_err(|error| Refusal::new(RefusalKind::CannotWork, error.to_string()))?;
@@ -145,9 +145,7 @@ fn authority() -> Result<Authority, Refusal> {
             Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
         }
         // An incomplete attempt environment must not turn it into a person's server.
-        _ => Err(Refusal::usage(
-            "of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN some are set and some are not",
-        )
-        .hinted("an agent that Regatta starts has all of them, a person none")),
+        _ => Err(Refusal::usage("only some of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN are set")
+            .hinted("Regatta sets all of them for its agents; a person sets none")),
     }
 }

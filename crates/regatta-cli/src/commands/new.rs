@@ -49,7 +49,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, Refus
     let agent = args.agent.clone().unwrap_or_else(|| project.config.default_agent.clone());
     let kind = project.config.agents.get(&agent).map_or(AgentKind::Claude, |agent| agent.kind);
     let title = args.title.as_deref().map(one_line).filter(|title| !title.is_empty());
-    let title = title.unwrap_or_else(|| format!("What {id} is to do, in one line"));
+    let title = title.unwrap_or_else(|| format!("What {id} should do, in one line"));
     let (dir, text) = match args.plan {
         true => ("plans", plan_text(&id, &title, &agent, kind)),
         false => (tasks, task_text(&id, &title, &agent, kind)),
@@ -69,7 +69,7 @@ fn make(args: Args, tasks: &str, global: &Global, ui: &Ui) -> Result<Exit, Refus
     ui.line(format!("made {file}"));
     if !ui.quiet {
         ui.line(format!(
-            "next: write down what is to be done, then `regatta validate {file}`, and `regatta run {file}` or `regatta enqueue {file}`"
+            "next: write the prompt, then `regatta validate {file}`, and `regatta run {file}` or `regatta enqueue {file}`"
         ));
     }
     Ok(Exit::Ok)
@@ -91,7 +91,7 @@ pub(crate) fn create(path: &Path, text: &str) -> Result<(), Refusal> {
 pub(crate) fn taken(paths: &[PathBuf]) -> Refusal {
     let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
     Refusal::refused(format!("{} already exists; nothing was changed", names.join(", ")))
-        .hinted("move it away first, or take another name")
+        .hinted("move it first, or choose another name")
 }
 
 fn task_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
@@ -102,12 +102,12 @@ fn task_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
         "---\n\
          id: {name}\n\
          agent: {agent}\n\
-         # deps: [another-task]           # what has to land first\n\
-         # writes: [src/]                 # what it will change: tasks that overlap never run at once\n\
-         # checks: [\"make test\"]          # run on the committed work before a pass is believed\n\
+         # deps: [another-task]           # tasks that must land first\n\
+         # writes: [src/]                 # what it will change: tasks that overlap never run at the same time\n\
+         # checks: [\"make test\"]          # run on the committed work before a pass counts\n\
          # priority: 5                    # higher starts first\n\
          # max_attempts: 3\n\
-         # auto_land: true                # land what passes: `regatta run` does so anyway, `regatta enqueue` does not\n\
+         # auto_land: true                # land what passes; `regatta run` lands by default, `regatta enqueue` does not\n\
          ---\n{body}"
     )
 }
@@ -121,7 +121,7 @@ fn plan_text(id: &TaskId, title: &str, agent: &str, kind: AgentKind) -> String {
             .collect()
     };
     let first = indented(title, "first.txt");
-    let second = indented("What comes after it", "second.txt");
+    let second = indented("What comes next", "second.txt");
     format!(
         "---\n\
          regatta: 1\n\
@@ -139,8 +139,8 @@ pub(crate) fn body(title: &str, kind: AgentKind, file: &str) -> String {
     match kind {
         AgentKind::Claude | AgentKind::Codex | AgentKind::Gemini | AgentKind::Opencode => format!(
             "# {title}\n\n\
-             Say what is to be true afterwards, which files matter, and how to check it. The agent works alone in its own\n\
-             git worktree; what it leaves is committed to its branch and checked. `regatta run` then lands it.\n"
+             Say what should be true afterwards, which files matter, and how to check it. The agent works alone in its own\n\
+             git worktree; Regatta commits its work to its branch and checks it. `regatta run` then lands it.\n"
         ),
         AgentKind::Command => format!(
             "# {title}\necho '{title_quoted}' > {file}\n",

@@ -55,24 +55,24 @@ fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, Refu
         Timestamp::from_millis(at.as_millisecond())
     } else if let (false, Ok(time)) = (text.contains(['-', 'T']), text.parse::<Time>()) {
         let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(zone.clone());
-        let today = on(here.date()).map_err(|_| wrong("is no time here"))?;
+        let today = on(here.date()).map_err(|_| wrong("does not exist in this time zone"))?;
         match today > here {
             true => millis(&today),
             false => {
                 let tomorrow = here.date().checked_add(1.day()).map_err(|_| wrong("is too far away"))?;
-                millis(&on(tomorrow).map_err(|_| wrong("is no time here"))?)
+                millis(&on(tomorrow).map_err(|_| wrong("does not exist in this time zone"))?)
             }
         }
     } else if let Ok(at) = text.parse::<DateTime>() {
-        millis(&at.to_zoned(zone.clone()).map_err(|_| wrong("is no time here"))?)
+        millis(&at.to_zoned(zone.clone()).map_err(|_| wrong("does not exist in this time zone"))?)
     } else {
         match parse_duration(text) {
             Ok(Some(span)) => now.plus(span),
-            Ok(None) => return Err(wrong("is no time at all")),
+            Ok(None) => return Err(wrong("is not a valid time")),
             Err(_) => return Err(wrong("is neither a time nor a duration")),
         }
     };
-    if until <= now { Err(wrong("is over already")) } else { Ok(until) }
+    if until <= now { Err(wrong("is in the past")) } else { Ok(until) }
 }
 
 #[cfg(test)]

@@ -80,9 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     let goal = super::send::text_of(args.goal.as_deref(), args.file.as_deref())?;
     if goal.trim().is_empty() {
-        return Err(
-            Refusal::usage("the goal is empty").hinted("say what is to be reached: regatta plan \"…\"")
-        );
+        return Err(Refusal::usage("the goal is empty").hinted("say what to achieve: regatta plan \"…\""));
     }
     let project = Project::open(&global.options())?;
     crate::trust::require_trust_asking(&project, ui).await?;

@@ -87,7 +87,7 @@ async fn warm(project: &Project, names: &[String], ui: &Ui) -> Result<Exit, Refu
         parked.iter().filter(|brief| limited(&brief.state)).map(|brief| brief.id.as_str()).collect();
     match ui.json {
         true => ui.document(&json!({ "warm": names, "parked": parked })),
-        false => ui.line(format!("{}: can be used again", names.join(", "))),
+        false => ui.line(format!("{} can be used again", names.join(", "))),
     }
     if !parked.is_empty() && !ui.json && !ui.quiet {
         ui.note(format!(
@@ -232,10 +232,10 @@ fn standing(account: &AccountDocument) -> String {
     let why = account.why.as_deref().unwrap_or_default();
     let until = account.until.map(crate::render::when::moment).unwrap_or_default();
     let word = match account.state {
-        "strained" => format!("rather not until {until}: {why}"),
+        "strained" => format!("strained until {until}: {why}"),
         "cooling" => format!("cooling until {until}: {why}"),
         "set-aside" => format!("set aside: {why}"),
-        _ if account.signed_in == Some(false) => "ready, no sign of a login".to_owned(),
+        _ if account.signed_in == Some(false) => "ready, no login was found".to_owned(),
         state => state.to_owned(),
     };
     match account.in_use {

@@ -77,7 +77,7 @@ fn nothing(ui: &Ui) -> Result<Exit, Refusal> {
     match ui.json {
         true => ui.document(&serde_json::Value::Null),
         false if ui.quiet => {}
-        false => ui.note("no task is running, and nothing was checked yet"),
+        false => ui.note("no task is running, and no scan has been made yet"),
     }
     Ok(Exit::Ok)
 }
@@ -180,20 +180,23 @@ fn remarks(sighting: &Sighting) -> Vec<String> {
         ago => ago.to_owned(),
     };
     let mut lines = vec![match n {
-        0 => format!("nothing is under way (looked {when})"),
+        0 => format!("no work in progress (checked {when})"),
         n => format!(
-            "{} with work that is not on {} ({tip}), looked at {when}: {seen}",
+            "{} with work that is not on {} ({tip}), checked {when}: {seen}",
             counted(n, "task"),
             sighting.target
         ),
     }];
     for (task, why) in &sighting.unread {
-        lines.push(format!("{task}: its uncommitted work is known by name only: {}", clean_line(why)));
+        lines.push(format!(
+            "{task}: its uncommitted work was compared by file name only: {}",
+            clean_line(why)
+        ));
     }
     if sighting.left_out > 0 {
         let have = if sighting.left_out == 1 { "has" } else { "have" };
         let left_out = counted(sighting.left_out, "more task");
-        lines.push(format!("{left_out} {have} such work; the latest were looked at"));
+        lines.push(format!("{left_out} {have} such work; only the latest were checked"));
     }
     if sighting.more > 0 {
         let share = if sighting.more == 1 { "shares" } else { "share" };

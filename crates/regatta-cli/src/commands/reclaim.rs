@@ -113,6 +113,6 @@ fn show(outcomes: &[Outcome], ui: &Ui) {
         }
     }
     if outcomes.is_empty() && !ui.quiet {
-        ui.note("there was nothing to take back");
+        ui.note("nothing to reclaim");
     }
 }

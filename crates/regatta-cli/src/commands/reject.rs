@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             let task = store.task(&id).await?;
             let operator = Operator::of(&project, store.clone()).await?;
             let text = format!(
-                "The plan is not accepted: {}\n\nAnswer with another, in the same form: one JSON object that fits the schema.",
+                "The plan is not accepted: {}\n\nAnswer with a new plan in the same form: one JSON object that matches the schema.",
                 why.trim()
             );
             operator.send(&SendRequest { task: id.to_string(), text, when: When::Next }).await?;

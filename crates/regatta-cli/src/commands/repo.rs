@@ -83,12 +83,12 @@ pub(crate) fn discover(args: DiscoverArgs, global: &Global, ui: &Ui) -> Result<(
 async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
     let name = args.name.trim();
     if name.is_empty() || name.contains(char::is_control) {
-        return Err(Refusal::usage(format!("{:?} is no name for a repository", args.name))
+        return Err(Refusal::usage(format!("{:?} is not a valid name for a repository", args.name))
             .hinted("for example the name of its directory"));
     }
     if args.branch_prefix_prd != "prd/" || args.branch_prefix_generic != "task/" {
-        return Err(Refusal::usage("branches of tasks are regatta/ID, so they have no prefix of your own")
-            .hinted("leave --branch-prefix-prd and --branch-prefix-generic out; push under any name: git push origin regatta/ID:NAME"));
+        return Err(Refusal::usage("the branches of tasks are regatta/ID; you cannot choose the prefix")
+            .hinted("remove --branch-prefix-prd and --branch-prefix-generic; push under any name: git push origin regatta/ID:NAME"));
     }
     let Ok(path) = std::fs::canonicalize(expand_home(&args.path.to_string_lossy())) else {
         return Err(Refusal::not_found(format!("Path does not exist: {}", args.path.display()))
@@ -97,7 +97,7 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
     let repo = Repo::discover(&path, None).ok().filter(|repo| repo.toplevel == path);
     let Some(repo) = repo else {
         return Err(Refusal::new(RefusalKind::Git, format!("Not a git repo: {}", path.display()))
-            .hinted("name the top of a checkout, or make one: git init"));
+            .hinted("give the top directory of a checkout, or create one: git init"));
     };
     let branch = &args.default_branch;
     let tip = repo.branch_tip(branch).map_err(|_| no_branch(branch, &path))?;
@@ -135,5 +135,5 @@ async fn add(args: AddArgs, global: &Global, ui: &Ui) -> Result<(), Refusal> {
 
 fn no_branch(branch: &str, path: &std::path::Path) -> Refusal {
     Refusal::new(RefusalKind::Git, format!("{} has no branch {branch:?}", path.display()))
-        .hinted("name the one that work starts from: --default-branch BRANCH; it needs a first commit")
+        .hinted("give the branch that work starts from: --default-branch BRANCH; it needs a first commit")
 }

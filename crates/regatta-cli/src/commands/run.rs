@@ -186,7 +186,7 @@ fn dry_run(loaded: &Loaded, project: &Project, ui: &Ui) {
         }
     }
     ui.line(format!(
-        "{} in {}, at most {} at once; nothing was run.",
+        "{} in {}, at most {} at the same time; nothing was run.",
         counted(loaded.tasks.len(), "task"),
         counted(stages.len(), "stage"),
         limits.max_workers
@@ -249,7 +249,7 @@ async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Res
         if let (1.., false) = (earlier.unfinished, ui.json || ui.quiet) {
             let plans = plans(args);
             ui.note(format!(
-                "starts over what had not succeeded; `regatta run --resume {plans}` goes on instead"
+                "starting over what had not succeeded; use `regatta run --resume {plans}` to continue instead"
             ));
         }
     }
@@ -455,7 +455,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, Refusal> {
             count += 1;
             if !ui.json {
                 ui.note(match count {
-                    1 => "\nstopping: agents are asked to end, their work is kept (again to kill at once)",
+                    1 => "\nstopping: agents are asked to stop, and their work is kept (press again to kill them now)",
                     _ => "\nkilling",
                 });
             }
@@ -511,7 +511,7 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
     }
     if ended != Ended::Settled || !report.is_good() {
         ui.note(format!(
-            "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` tries again",
+            "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` retries",
             ui.paint(Style::Busy, "hint:"),
             plans(args)
         ));

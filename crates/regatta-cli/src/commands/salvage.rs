@@ -62,7 +62,7 @@ fn list(project: &Project, ui: &Ui) -> Result<Exit, Refusal> {
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     match rows.is_empty() {
         false => ui.out(&table(&["TASK", "N", "COMMIT", "SAVED", "WHY"], &rows)),
-        true if !ui.quiet => ui.note("nothing had to be saved"),
+        true if !ui.quiet => ui.note("there is no saved work"),
         true => {}
     }
     Ok(Exit::Ok)
@@ -79,7 +79,7 @@ async fn find(project: &Project, which: &Which) -> Result<Salvage, Refusal> {
     found.ok_or_else(|| {
         Refusal::not_found(match which.number {
             Some(n) => format!("there is no salvage {n} of {id}"),
-            None => format!("nothing of {id} had to be saved"),
+            None => format!("there is no saved work of {id}"),
         })
         .hinted(format!("`regatta salvage list` shows all; `regatta diff {id}` shows its work"))
     })
@@ -111,12 +111,12 @@ fn restore(project: &Project, salvage: &Salvage, ui: &Ui) -> Result<Exit, Refusa
     // An earlier restore of the same commit is fine.
     if there.is_some_and(|now| now != salvage.oid) {
         return Err(Refusal::refused(format!("branch {branch} already exists with other content"))
-            .hinted(format!("take the commit by its name: git branch NAME {}", salvage.name)));
+            .hinted(format!("create another branch for the commit: git branch NAME {}", salvage.name)));
     }
     match ui.json {
         true => ui.document(&json!({ "branch": branch, "commit": salvage.oid, "ref": salvage.name })),
         false => {
-            ui.line(format!("branch {branch} holds it"));
+            ui.line(format!("saved work is now on branch {branch}"));
             if !ui.quiet {
                 ui.line(format!(
                     "next: git log -p {branch}, git merge {branch}, or git cherry-pick {branch}"

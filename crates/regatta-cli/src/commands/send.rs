@@ -63,9 +63,7 @@ impl Said {
     pub(crate) fn load(&self) -> Result<String, Refusal> {
         let text = text_of(self.prompt.as_deref(), self.file.as_deref())?;
         if text.trim().is_empty() {
-            return Err(
-                Refusal::usage("the prompt is empty").hinted("say what is to be done: regatta send ID \"…\"")
-            );
+            return Err(Refusal::usage("the prompt is empty").hinted("say what to do: regatta send ID \"…\""));
         }
         Ok(text)
     }
@@ -102,7 +100,7 @@ fn read(from: impl Read, name: &str) -> Result<String, Refusal> {
     from.take(most).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > MAX_PROMPT {
         return Err(Refusal::usage(format!(
-            "what {name} holds is more than the {} KiB that can be sent",
+            "{name} has more than the {} KiB that can be sent",
             MAX_PROMPT / 1024
         ))
         .hinted("put it in a file that the agent can read, and send its path"));

@@ -84,7 +84,7 @@ fn tell(agent: Agent, args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Ref
     let scope = if args.user { Scope::User } else { Scope::Project };
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("HOME")
-        .ok_or_else(|| Refusal::usage("HOME is not set").hinted("it is where your own settings are"))?;
+        .ok_or_else(|| Refusal::usage("HOME is not set").hinted("your own settings are there"))?;
     let repository = match scope {
         Scope::Project => Project::open(&global.options())?.repo.toplevel,
         Scope::User => home.clone(),
@@ -150,7 +150,7 @@ fn line(step: &Step, dry: bool, ui: &Ui) {
         Done::Replaced => ("replaced", Style::Good),
         Done::Current => ("is current:", Style::Dim),
         Done::Removed => ("removed", Style::Good),
-        Done::Absent => ("is not there:", Style::Dim),
+        Done::Absent => ("does not exist:", Style::Dim),
         Done::Kept => ("left alone", Style::Wait),
     };
     let would = match (dry, step.done) {

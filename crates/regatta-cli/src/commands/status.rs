@@ -61,7 +61,7 @@ pub(crate) async fn show(
     let branch = task.spec.id.branch();
     let tip = project.ask_git(move |repo| repo.branch_tip(&branch))?;
     if tip.is_none() {
-        ui.note("git does not answer: salvaged work and the branch are not shown");
+        ui.note("git failed: salvaged work and the branch are not shown");
     }
     let has_branch = tip.flatten().is_some();
     ui.out(&redactor.redact(&headline(task, &attempts, has_branch, ui)));
@@ -90,7 +90,7 @@ pub(crate) async fn show(
     for suspicion in &suspicions {
         let since = ago(suspicion.at, regatta_engine::clock::now());
         let text = redactor.redact(&suspected(suspicion)).into_owned();
-        ui.line(format!("suspect   {} ({since}; it is not stopped for that)", ui.paint(Style::Wait, &text)));
+        ui.line(format!("suspect   {} ({since}; it keeps running)", ui.paint(Style::Wait, &text)));
     }
     for line in sighting.iter().flat_map(|seen| ahead(seen, &task.spec.id)) {
         ui.line(line);
@@ -196,7 +196,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
         }
     }
     if !attempt.last_words.is_empty() {
-        text.push_str(&format!("          - its last words: {}\n", shown(&attempt.last_words)));
+        text.push_str(&format!("          - last message: {}\n", shown(&attempt.last_words)));
     }
     if let Some(head) = &attempt.head {
         text.push_str(&format!("          - commit {}\n", head));
@@ -211,7 +211,7 @@ fn chain(task: &TaskRecord) -> String {
         Some(Part::Planner { .. }) => "plans".to_owned(),
         Some(Part::Builder { links, lands }) => {
             let links: Vec<&str> = links.iter().map(|link| link.as_str()).collect();
-            let end = if *lands { "then it lands" } else { "and it does not land by itself" };
+            let end = if *lands { "then it lands" } else { "and does not land automatically" };
             format!("build, before {}; {end}", links.join(", "))
         }
         Some(Part::Link { chain, link }) => format!("{link} of {chain}"),

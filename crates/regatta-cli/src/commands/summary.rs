@@ -28,6 +28,6 @@ pub(crate) async fn run(_args: Args, global: &Global, ui: &Ui) -> Result<Exit, R
         let (glyph, style) = mark(*state);
         ui.line(format!("{} {n:>5} {state}", ui.paint(style, glyph)));
     }
-    ui.line(format!("  {:>5} in all", summary.total));
+    ui.line(format!("  {:>5} in total", summary.total));
     Ok(Exit::Ok)
 }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
 const LARGEST: u16 = 1000;
 
 fn size(text: &str) -> Result<(u16, u16), String> {
-    let wrong = || "a width and a height are wanted, as 80x24".to_owned();
+    let wrong = || "expected a width and a height, such as 80x24".to_owned();
     let (width, height) = text.split_once(['x', 'X', '×']).ok_or_else(wrong)?;
     let number = |text: &str| text.parse().ok().filter(|n| (1..=LARGEST).contains(n)).ok_or_else(wrong);
     Ok((number(width)?, number(height)?))
@@ -47,8 +47,8 @@ fn size(text: &str) -> Result<(u16, u16), String> {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if ui.json && !args.once {
-        return Err(Refusal::usage("what is drawn on a terminal is no JSON").hinted(
-            "`regatta top --once --json` is one document; `regatta list -w --json` and `regatta events -f --json` go on",
+        return Err(Refusal::usage("the live screen cannot be JSON").hinted(
+            "`regatta top --once --json` prints one document; `regatta list -w --json` and `regatta events -f --json` keep printing",
         ));
     }
     if let (Some(name), false) = (&args.name, args.once || std::io::stdout().is_terminal()) {
@@ -98,15 +98,12 @@ fn terminal_size() -> (u16, u16) {
 
 fn refuse_without_terminal() -> Result<(), Refusal> {
     let instead =
-        "`regatta list -w` and `regatta events -f` need none; `regatta top --once` prints one picture";
+        "`regatta list -w` and `regatta events -f` need no terminal; `regatta top --once` prints one screen";
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(Refusal::usage("regatta top needs a terminal to draw on").hinted(instead));
+        return Err(Refusal::usage("regatta top needs a terminal").hinted(instead));
     }
     match std::env::var("TERM").as_deref() {
-        Ok("dumb") => {
-            Err(Refusal::usage("this terminal says it is dumb (TERM=dumb): nothing can be drawn on it")
-                .hinted(instead))
-        }
+        Ok("dumb") => Err(Refusal::usage("this terminal cannot draw a screen (TERM=dumb)").hinted(instead)),
         Err(_) | Ok("") => {
             Err(Refusal::usage("TERM is not set, so Regatta cannot draw here").hinted(instead))
         }

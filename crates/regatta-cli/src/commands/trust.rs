@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     project.trust_everything()?;
     if !ui.json && !ui.quiet {
-        ui.line("recorded: this is what you trust from now on");
+        ui.line("recorded: you trust this from now on");
     }
     Ok(Exit::Ok)
 }
@@ -94,7 +94,10 @@ async fn items(project: &Project) -> Result<Vec<Item>, Refusal> {
             kind: "state",
             what: project.repo.state_dir.display().to_string(),
             was: None,
-            is: Some("not made by your Regatta in this place: its tasks, agents' programs and tokens would be used".to_owned()),
+            is: Some(
+                "not created here by your Regatta: its tasks, agents' programs and tokens would be used"
+                    .to_owned(),
+            ),
             trusted: false,
         }),
         StateDirStanding::Refused(why) => {

@@ -228,7 +228,7 @@ fn parsed<T: for<'de> Deserialize<'de>>(
 
 fn wrong(path: &Path, why: &str) -> Refusal {
     Refusal::new(RefusalKind::Usage, format!("{}: {why}", path.display()))
-        .hinted("correct it, or move it away and register the repositories again: regatta help repo")
+        .hinted("correct it, or move it aside and register the repositories again: regatta help repo")
 }
 
 /// In a repository the files are part of Regatta's state, which must belong to the user.

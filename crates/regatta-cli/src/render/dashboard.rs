@@ -88,7 +88,7 @@ impl Dashboard {
                         }
                     }
                     Live::Usage { cost_usd, .. } => row.cost = row.cost_before + cost_usd.unwrap_or(0.0),
-                    Live::Retrying(why) => row.doing = format!("waits for the API: {why}"),
+                    Live::Retrying(why) => row.doing = format!("waiting for the API: {why}"),
                 }
             }
             Notice::Held { task, why } => {

@@ -100,6 +100,7 @@ fn weigh(body: &EventBody) -> (Weight, Style) {
         EventBody::Started { .. } | EventBody::Progressed { .. } => (Weight::News, Style::Dim),
         EventBody::Adopted { .. }
         | EventBody::Released { .. }
+        | EventBody::TakenBack { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_)
         | EventBody::PromptQueued { .. }

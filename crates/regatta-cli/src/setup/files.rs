@@ -84,7 +84,9 @@ pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, Refusal> {
 pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Refusal> {
     match found(path)? {
         Found::Nothing => Ok(Step::of(path, Done::Absent)),
-        Found::Users => Ok(Step::kept(path, "it was edited, or is yours: remove it yourself if you want to")),
+        Found::Users => {
+            Ok(Step::kept(path, "it was edited, or is your own file: remove it yourself if you want to"))
+        }
         Found::Ours(_) => {
             if !dry {
                 fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?;
@@ -102,7 +104,7 @@ pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Ref
 }
 
 fn in_the_way(path: &Path) -> String {
-    format!("it was edited, or is yours; `mv {0} {0}.mine` makes room for Regatta's", path.display())
+    format!("it was edited, or is your own file; `mv {0} {0}.mine` makes room for Regatta's", path.display())
 }
 
 enum Found {

@@ -94,7 +94,7 @@ enum Change {
 }
 
 fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
-    let wrong = |error: serde_json::Error| format!("it is no JSON that Regatta could add to: {error}");
+    let wrong = |error: serde_json::Error| format!("it is not JSON that Regatta can extend: {error}");
     let mut file: Object = text.map_or_else(|| Ok(Object::default()), serde_json::from_str).map_err(wrong)?;
     let mut servers: Object = match file.get(SERVERS) {
         Some(servers) => serde_json::from_str(servers.get()).map_err(wrong)?,
@@ -107,7 +107,7 @@ fn changed(text: Option<&str>, remove: bool) -> Result<Change, String> {
         (true, None) => return Ok(Change::Nothing(Done::Absent)),
         (false, Some(_)) if is_ours => return Ok(Change::Nothing(Done::Current)),
         (_, Some(_)) if !is_ours => {
-            return Err(format!("its server `{NAME}` is set up otherwise; change or remove it yourself"));
+            return Err(format!("its server `{NAME}` has other settings; change or remove it yourself"));
         }
         _ => {}
     }

@@ -32,7 +32,7 @@ const COMMANDS: [(&str, &str, &str, &str); 3] = [
     (
         "regatta-run",
         "Split work into tasks and have Regatta's agents do them in parallel",
-        "what is to be done",
+        "what to do",
         include_str!("texts/run.md"),
     ),
     (
@@ -69,8 +69,8 @@ pub(crate) fn place(
             Agent::Codex => (
                 PathBuf::from(format!("skills/{name}/SKILL.md")),
                 format!(
-                    "---\nname: {name}\ndescription: {what}. Use it when it is called by its name, as ${name}.\n---\n\n{}",
-                    text.replace("$ARGUMENTS", "(what was said beside the name of this skill)")
+                    "---\nname: {name}\ndescription: {what}. Use it when the user calls it by name, as ${name}.\n---\n\n{}",
+                    text.replace("$ARGUMENTS", "(the text given with the name of this skill)")
                 ),
             ),
         });

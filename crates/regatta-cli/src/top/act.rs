@@ -34,8 +34,8 @@ pub(super) async fn change(
 ) -> Result<String, Refusal> {
     if change == Change::Retire {
         let salvaged = lane::retire_one(project, &store, id).await?;
-        let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
-        return Ok(format!("the lane of {id} is gone{saved}"));
+        let saved = salvaged.map(|name| format!("; its content is saved as {name}")).unwrap_or_default();
+        return Ok(format!("removed the lane of {id}{saved}"));
     }
     let operator = Operator::of(project, store).await?;
     let tasks = Selection::one(id);
@@ -57,7 +57,7 @@ pub(super) async fn change(
     }
     let is_in_train = matches!(changed.task.state, TaskState::Landing { .. });
     if change == Change::Land && is_in_train && operator.takers.daemon().is_none() {
-        text.push_str(&format!("; no daemon is there: `regatta land {id}` lands it now"));
+        text.push_str(&format!("; no daemon is running: `regatta land {id}` lands it now"));
     }
     Ok(text)
 }
@@ -98,15 +98,16 @@ pub(super) async fn message(
                 }
                 then = match task.state.is_claimed() {
                     true => {
-                        "; it reads it with `regatta msg inbox`, or when its next attempt begins".to_owned()
+                        "; it reads the message with `regatta msg inbox`, or when its next attempt begins"
+                            .to_owned()
                     }
-                    false => "; its agent gets it when its next attempt begins".to_owned(),
+                    false => "; its agent receives the message when its next attempt begins".to_owned(),
                 };
             }
         }
     }
     if members.iter().any(|member| member.name.is(&to) && !member.is_there) {
-        then = format!("; {to} has left, and finds it on coming back");
+        then = format!("; {to} has left, and receives it on return");
     }
     let (from, to, kind) = (who.speaker(), Recipients::One(to), MessageKind::Direct);
     let request = PostRequest { from, to, kind, text: text.to_owned(), reply_to: None };
@@ -145,7 +146,7 @@ pub(super) async fn read(
             if lines.is_empty() {
                 lines.push((Style::Dim, format!("{id} changed nothing since {base}")));
             } else if text.lines().count() > MOST_LINES {
-                lines.push((Style::Wait, format!("… cut here; `regatta diff {id}` shows all of it")));
+                lines.push((Style::Wait, format!("… cut here; `regatta diff {id}` shows everything")));
             }
             Ok(lines)
         }

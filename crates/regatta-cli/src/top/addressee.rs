@@ -68,15 +68,15 @@ impl Screen {
 pub(super) fn unread_for_ever(id: &TaskId, state: &TaskState, nobodys: bool) -> Option<(String, String)> {
     if nobodys {
         let why = format!("{id} is on the board and no member holds it, so no one would read a message");
-        return Some((why, "write to a member, in the view of the crew".to_owned()));
+        return Some((why, "send a message to a member in the crew view".to_owned()));
     }
     match state {
         TaskState::Done { .. } | TaskState::Landed { .. } => Some((
-            format!("{id} is {}: no agent of it would read a message", state.name()),
-            "`s` sends it on with what you say".to_owned(),
+            format!("{id} is {}: it has no agent that would read a message", state.name()),
+            "`s` continues it with your message".to_owned(),
         )),
         TaskState::Cancelled { .. } | TaskState::Skipped { .. } => Some((
-            format!("{id} is {}: no agent of it would read a message", state.name()),
+            format!("{id} is {}: it has no agent that would read a message", state.name()),
             "`R` requeues it".to_owned(),
         )),
         _ => None,

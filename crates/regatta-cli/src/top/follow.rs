@@ -134,7 +134,7 @@ impl<'a> Follow<'a> {
         self.torn = true;
         self.skipped += skipped;
         let (much, task) = (megabytes(skipped), &self.task);
-        let text = format!("… {much} skipped: it writes too fast; `regatta logs {task}` has all");
+        let text = format!("… {much} skipped: too much output; `regatta logs {task}` shows all");
         Ok(Some((Style::Wait, text)))
     }
 
@@ -241,7 +241,7 @@ fn hear(row: &mut Row, event: &AgentEvent, redactor: &Redactor) -> bool {
             Some(line) => line.trim().to_owned(),
             None => return false,
         },
-        AgentEvent::Retrying { kind, .. } => format!("waits for the API: {kind}"),
+        AgentEvent::Retrying { kind, .. } => format!("waiting for the API: {kind}"),
         AgentEvent::Usage { tokens_in, tokens_out, cost_usd, .. } => {
             let known = row.heard.take().filter(|heard| heard.n == row.attempts).unwrap_or_default();
             row.heard = Some(Spent {

@@ -159,7 +159,7 @@ pub(super) enum Group {
     Needs,
     /// It waits for a time.
     Parked,
-    /// It waits for its turn.
+    /// It is waiting for its turn.
     Waiting,
     /// It has ended.
     Over,

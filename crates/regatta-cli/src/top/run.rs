@@ -143,7 +143,7 @@ pub(crate) async fn run(project: Project, feed: Feed, how: How, ui: &Ui) -> Resu
 
 fn lost(error: &io::Error) -> Refusal {
     Refusal::new(RefusalKind::CannotWork, format!("the terminal cannot be used: {error}"))
-        .hinted("`regatta list -w` shows the same without one, `regatta top --once` a single picture")
+        .hinted("`regatta list -w` shows the same without one, `regatta top --once` prints one screen")
 }
 
 /// The signals that end or suspend us.
@@ -421,7 +421,7 @@ impl Top<'_> {
             }
             Some(Finished::Broken) => {
                 self.screen
-                    .say(Style::Bad, "that did not work: a defect of `regatta top`; the command may do it");
+                    .say(Style::Bad, "that did not work: a bug in `regatta top`; the command may work");
             }
             None => {}
         }
@@ -492,14 +492,16 @@ async fn follow<'a>(
     if row.has_agent()
         && let Some(seat) = feed.model.crew.holder(&task)
     {
-        return say(format!("{} holds it and works on it by hand: there is no transcript", seat.name));
+        return say(format!("{} is working on it by hand; there is no transcript", seat.name));
     }
     let Some(log) = row.log.clone() else { return say("its lane is being prepared".to_owned()) };
     let opened = Follow::open((&task, row.attempts), &log, kind_of(config, &row.agent), shown);
     let mut follow = match opened {
         Ok(follow) => follow,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return say("there is no log: it may not have come to that, or the run had --no-log".to_owned());
+            return say(
+                "there is no log: the agent may never have started, or the run used --no-log".to_owned()
+            );
         }
         Err(error) => return say(format!("the log cannot be read: {error}")),
     };

@@ -604,7 +604,7 @@ impl Screen {
         }
         match change {
             Change::Cancel if runs => format!(
-                "cancel {task}? its agent is ended with everything it started; its work stays in its lane"
+                "cancel {task}? its agent and everything it started are stopped; its work stays in its lane"
             ),
             Change::Cancel => format!("cancel {task}? what depends on it is skipped"),
             Change::Requeue => {
@@ -612,7 +612,7 @@ impl Screen {
             }
             Change::Land => format!("land {task}? its work goes into the train to {}", model.target),
             Change::Retire => {
-                format!("retire the lane of {task}? refused where work in it is saved nowhere else")
+                format!("retire the lane of {task}? this is refused if work in it is saved nowhere else")
             }
             Change::Retry | Change::Park | Change::Unpark => String::new(),
         }

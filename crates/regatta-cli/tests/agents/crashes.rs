@@ -45,7 +45,7 @@ fn an_opencode_that_falls_silent_inside_a_step_is_not_waited_for_until_its_timeo
     let mut scene = Scene::new();
     let keys = "max_attempts: 1\nfirst_output_timeout: 4m\nidle_timeout: 20s\ntimeout: 20m";
     scene.task("opencode", "opencode", keys, script("opencode", [Turn::Stall]));
-    scene.world.run(&scene.plan(), &[]).exited(0).says("it went silent");
+    scene.world.run(&scene.plan(), &[]).exited(0).says("the agent went silent");
     scene.world.assert_states(["opencode landed"]);
     assert_went_on(&scene, "opencode");
     assert_eq!(scene.world.attempts("opencode"), (2, 0));

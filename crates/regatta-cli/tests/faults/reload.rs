@@ -19,7 +19,7 @@ fn reload(world: &World, daemon: &mut Running, settings: &str) {
     barrier.arrived();
     world.repo().write("regatta.yaml", format!("max_workers: 2\n{settings}"));
     daemon.signal("HUP");
-    daemon.wait_line("settings read again");
+    daemon.wait_line("settings reloaded");
     world.wait_state("second", "done");
     barrier.open();
     world.wait_state("first", "done");

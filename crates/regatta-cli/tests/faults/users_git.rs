@@ -124,14 +124,14 @@ fn a_checkout_that_git_could_not_bring_along_takes_nothing_back_and_follows_late
     let ran = world.run(&plan, &[]);
     world.assert_states(["a landed"]);
     assert_eq!(world.repo().git(["diff", "--cached", "--name-only"]), "mine.txt", "{}", ran.stdout);
-    world.regatta(["doctor"]).says("has not followed the last landing");
+    world.regatta(["doctor"]).says("is not fully updated to the last landing");
     // The user commits what they had staged: nothing that landed goes into it.
     world.repo().git(["commit", "-qm", "mine"]);
     assert_eq!(world.landed("new.txt").as_deref(), Some("new\n"));
     assert_eq!(world.landed("old.txt"), None);
     assert_eq!(world.landed("mine.txt").as_deref(), Some("two\n"));
     fs::remove_file(&broken).unwrap();
-    world.regatta(["doctor", "--fix"]).says("follows the last landing now");
+    world.regatta(["doctor", "--fix"]).says("is now updated to the last landing");
     assert_eq!(world.repo().git(["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(world.root().join("new.txt")).unwrap(), "new\n");
     assert_eq!(fs::read_to_string(world.root().join("README.md")).unwrap(), "hello\nmore\n");
@@ -296,7 +296,7 @@ fn a_target_that_was_reset_stops_the_train_until_its_user_says_so() {
     assert_eq!(world.repo().rev("main"), tip);
     world.regatta(["status", "a"]).exited(0).says("taken back: its commit is no longer on main");
     world.regatta(["doctor"]).says("no longer has what landed on it");
-    world.regatta(["land", "resume"]).exited(0).says("goes on from main as it is");
+    world.regatta(["land", "resume"]).exited(0).says("continues from main as it is");
     world.regatta(["land", "b"]).exited(0);
     assert_eq!(world.landed("b.txt").as_deref(), Some("b\n"));
     assert_eq!(world.landed("a.txt"), None);

@@ -130,7 +130,7 @@ echo "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\
     let record = world.task("a");
     assert_eq!(record["attempts"].as_array().map(Vec::len), Some(2), "{record:#}");
     // Its last question is not only in its log.
-    world.regatta(["status", "a"]).exited(0).says("its last words: Compacted. Shall I go on?");
+    world.regatta(["status", "a"]).exited(0).says("last message: Compacted. Shall I go on?");
     daemon.signal("TERM");
     daemon.wait();
 }

@@ -75,7 +75,7 @@ fn what_an_agent_cannot_keep_is_refused_when_the_plan_is_read() {
         let told = format!("{}{}", ran.stdout, ran.stderr);
         for expected in [
             "codex cannot enforce rules for single tools or commands; use `sandbox: workspace`",
-            "Regatta cannot enforce rules for an agent of kind command to rules",
+            "Regatta cannot enforce rules for an agent of kind command;",
             "Regatta does not start claude's commands in a sandbox",
             "agents of kind sim do not support MCP servers",
             "gemini cannot enforce `Read(./secrets/**)`",
@@ -99,7 +99,7 @@ fn what_nobody_keeps_any_more_blocks_the_task_before_its_agent_starts() {
     let told = world.task("a").to_string();
     assert!(
         told.contains("policy")
-            && told.contains("Regatta cannot enforce rules for an agent of kind command to rules"),
+            && told.contains("Regatta cannot enforce rules for an agent of kind command;"),
         "{told}"
     );
     assert!(!world.lanes().join("a/started").exists());

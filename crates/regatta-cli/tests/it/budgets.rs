@@ -317,8 +317,8 @@ fn whoever_wants_to_hear_of_budgets_does() {
     let ran = world.regatta(["validate".as_ref(), bad.as_os_str()]).exited(2);
     assert!(ran.stderr.contains("`budget_usd` must be a number that is not negative"), "{}", ran.stderr);
     for (yaml, part) in [
-        ("budget: { warn_at: 2 }", "`budget.warn_at` is a share of a budget"),
-        ("budget: { stop_at: 0.5 }", "`budget.stop_at` is a share of a budget"),
+        ("budget: { warn_at: 2 }", "`budget.warn_at` must be a share of a budget"),
+        ("budget: { stop_at: 0.5 }", "`budget.stop_at` must be a share of a budget"),
         ("models: { prices: { m: { in: 1 } } }", "has no `out`"),
         ("models: { escalation: [\"--evil\"] }", "begins with a dash"),
         ("budget: { week: { usd: 1 } }", "unknown key `week`"),

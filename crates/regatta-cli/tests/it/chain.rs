@@ -96,7 +96,7 @@ fn a_reviewer_that_answers_nonsense_lands_nothing() {
     assert_eq!(world.landed("a.txt"), None);
     assert_eq!(world.attempts("a.review"), (2, 2));
     assert_eq!(sessions(&scene, "a.review").len(), 1, "it is asked again in the same conversation");
-    assert!(scene.told("a.review", 2).contains("no verdict was found; the answer has to end with"));
+    assert!(scene.told("a.review", 2).contains("no verdict was found; the answer must end with"));
     assert_eq!(world.attempts("a").0, 1, "the builder has nothing to do with it");
     // A person intervenes, and another reviewer answers.
     scene.answers("a.review", APPROVE);
@@ -193,7 +193,7 @@ fn lists_say_which_link_of_which_chain() {
     world
         .regatta(["status", "a"])
         .exited(0)
-        .says("build, before verify, review, accept; and it does not land by itself");
+        .says("build, before verify, review, accept; and does not land automatically");
     world.regatta(["status", "a.review"]).exited(0).says("review of a");
 }
 
@@ -209,7 +209,7 @@ fn mistakes_in_chains_are_told_before_anything_runs() {
         &task("a", "chain: [build]", "x"),
         "`chain` must be true, false, or a list of verify, review and accept",
     );
-    check(&task("a", "chain: true\nread_only: true", "x"), "makes nothing that a chain could look at");
+    check(&task("a", "chain: true\nread_only: true", "x"), "changes nothing that a chain could judge");
     check(&task(&"a".repeat(62), "chain: true", "x"), "is too long to name the links");
     check(
         &(task("a", "chain: [review]", "x") + &task("A.review", "", "y")),

@@ -207,7 +207,7 @@ fn settings_are_read_again_on_sighup_and_a_broken_file_changes_nothing() {
     assert_eq!(world.stored()[1].1, "pending", "nothing changed");
     world.repo().write("regatta.yaml", "max_workers: 2\n");
     daemon.signal("HUP");
-    daemon.wait_line("settings read again");
+    daemon.wait_line("settings reloaded");
     second.arrived();
     first.open();
     second.open();

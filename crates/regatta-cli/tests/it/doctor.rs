@@ -159,8 +159,8 @@ fn each_agent_is_told_with_version_login_and_sandbox() {
     }
     let logins = details(&found, "login");
     for expected in [
-        "\"warning\": \"claude (default): no sign of a login\"".to_owned(),
-        "\"warning\": \"claude (default), profile other: no sign of a login\"".to_owned(),
+        "\"warning\": \"claude (default): no login was found\"".to_owned(),
+        "\"warning\": \"claude (default), profile other: no login was found\"".to_owned(),
         format!("\"ok\": \"codex: signed in by {}/auth.json\"", home.display()),
         "\"ok\": \"gemini: signed in by GEMINI_API_KEY\"".to_owned(),
     ] {
@@ -206,5 +206,5 @@ fn what_nobody_tested_does_not_write_or_cannot_be_kept_is_told() {
         "{sandbox:?}"
     );
     let home = details(&found, "home");
-    assert!(home[0].contains("error") && home[0].contains("a-file is no directory"), "{home:?}");
+    assert!(home[0].contains("error") && home[0].contains("a-file is not a directory"), "{home:?}");
 }

@@ -88,7 +88,7 @@ fn a_state_directory_that_cannot_be_read_is_not_an_empty_one() {
     std::fs::write(&state, "no directory").unwrap();
     unreadable("a file");
     let shown = world.regatta(["doctor"]).exited(3).stdout;
-    assert!(shown.contains("✕ state") && shown.contains("is no directory"), "{shown}");
+    assert!(shown.contains("✕ state") && shown.contains("is not a directory"), "{shown}");
     std::fs::remove_file(&state).unwrap();
     std::fs::rename(&aside, &state).unwrap();
     // A directory in the store's place.

@@ -23,7 +23,7 @@ fn what_a_person_accepts_lands_with_their_name() {
     doubted(&mut world, "");
     world.regatta(["status", "a"]).exited(0).says("regatta land --accept a");
     world.regatta(["land", "a"]).exited(6).says("regatta land --accept a");
-    world.regatta(["land", "--all"]).exited(0).says("there was nothing to do");
+    world.regatta(["land", "--all"]).exited(0).says("nothing to do");
     assert_eq!(world.landed("x.txt"), None);
     world.regatta(["land", "--accept", "a"]).exited(0).says("a landed on main as");
     assert_eq!(world.landed("x.txt").as_deref(), Some("x\n"));

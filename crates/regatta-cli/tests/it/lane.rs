@@ -57,8 +57,8 @@ fn retire_refuses_to_drop_work_and_saves_it_when_told_to() {
     assert!(!lane.exists());
     let events = world.regatta(["events", "--task", "dirty", "--json"]).exited(0).json_lines();
     assert_eq!(events.last().unwrap()["kind"], "salvaged");
-    assert_eq!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout, "the lane of clean is gone\n");
-    assert!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout.contains("no lane any more"));
+    assert_eq!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout, "removed the lane of clean\n");
+    assert!(world.regatta(["lane", "retire", "clean"]).exited(0).stdout.contains("clean has no lane"));
     world.regatta(["lane", "retire", "nobody"]).exited(4);
     // A lane that is the working directory of a process is not removed.
     let lane = world.outside("repo.lanes/stuck");

@@ -336,12 +336,12 @@ fn a_daemon_tells_whoever_the_settings_name_after_sighup() {
     until("the first is told", || so_far(&first).contains("\"a\"").then_some(()));
     world.repo().write("regatta.yaml", tell(&second));
     daemon.signal("HUP");
-    daemon.wait_line("settings read again");
+    daemon.wait_line("settings reloaded");
     land("b");
     until("the second is told", || so_far(&second).contains("\"b\"").then_some(()));
     world.repo().write("regatta.yaml", "land: { auto: true }\n");
     daemon.signal("HUP");
-    daemon.wait_line("settings read again");
+    daemon.wait_line("settings reloaded");
     land("c");
     daemon.signal("TERM");
     daemon.wait().exited(0);

@@ -355,7 +355,7 @@ fn ids_are_counted_and_found_over_all_repositories_and_each_has_its_own_daemon()
     let listed = planning.types(&["task", "list"]);
     assert_eq!(statuses(&listed), [""; 0]);
     assert_eq!(listed["errors"][0]["repo"], "web", "{listed:#}");
-    planning.try_type(&["task", "status", "--task-id", "GEN-002"]).exited(4).says("could not look into: web");
+    planning.try_type(&["task", "status", "--task-id", "GEN-002"]).exited(4).says("could not read: web");
     world.regatta(["daemon", "stop", "--kill"]).exited(0);
 }
 
@@ -437,7 +437,7 @@ fn a_missing_or_angry_gh_is_a_sentence_and_nothing_is_destroyed() {
     script(&angry, "echo 'no git remotes found' >&2; exit 1");
     check(&angry.display().to_string(), "no git remotes found");
     script(&angry, "echo '<html>'");
-    check(&angry.display().to_string(), "answered oddly");
+    check(&angry.display().to_string(), "gave an unexpected answer");
 }
 
 #[test]
@@ -568,7 +568,10 @@ fn what_means_nothing_here_is_refused_or_named_and_the_registered_granularity_ho
     assert_eq!(wait.stdout, "ERROR task=PRD-010 reason=invalid_granularity=rarely\n");
     let world = &planning.scene.world;
     for action in ["status", "stop"] {
-        world.regatta(["daemon", action, "--profiles", "a"]).exited(2).says("for starting a daemon");
+        world
+            .regatta(["daemon", action, "--profiles", "a"])
+            .exited(2)
+            .says("only works when a daemon starts");
     }
     world.regatta(["-vv", "list"]).exited(2);
 }

@@ -140,7 +140,7 @@ fn both_webhooks_are_called_at_the_end_with_the_sums_and_only_where_that_is_allo
     let world = scene();
     let hook = Hook::new(Mood::Answers(200));
     world.repo().write("plan.md", plan(&hook.url("secret-path"), good));
-    world.regatta(["run", "plan.md"]).exited(2).says("open internet").says("allow_private");
+    world.regatta(["run", "plan.md"]).exited(2).says("must be a public https address").says("allow_private");
     world.repo().write("plan.md", plan(&format!("https://localhost:{}/secret-path", hook.port()), good));
     let ran =
         world.regatta(["run", "plan.md"]).exited(0).says("on_complete could not notify https://localhost");

@@ -106,9 +106,9 @@ fn a_goal_becomes_a_proposal_that_is_approved_once_and_done() {
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     assert_eq!(scene.proposal()["state"], "approved");
     let again =
-        world.regatta(["approve", "PLAN-001"]).exited(0).says("was approved before").says("hello is ");
+        world.regatta(["approve", "PLAN-001"]).exited(0).says("was already approved").says("hello is ");
     assert!(!again.stdout.contains("enqueued"), "{}", again.stdout);
-    world.regatta(["approve", "PLAN-001", "--run"]).exited(6).says("was approved before");
+    world.regatta(["approve", "PLAN-001", "--run"]).exited(6).says("was already approved");
     world.regatta(["reject", "PLAN-001", "no"]).exited(6);
     assert_eq!(scene.tasks(), ["bye", "hello"]);
     world.regatta(["plan", "list"]).exited(0).says("PLAN-001  approved   2 tasks  Greet people,");
@@ -146,11 +146,7 @@ fn nonsense_for_ever_is_blocked_and_nothing_is_guessed() {
     ]});
     scene.answers("PLAN-001", &circle.to_string());
     let world = &scene.world;
-    world
-        .regatta(["plan", "Greet people"])
-        .exited(1)
-        .says("PLAN-001 failed")
-        .says("in a circle: a -> b -> a");
+    world.regatta(["plan", "Greet people"]).exited(1).says("PLAN-001 failed").says("in a cycle: a -> b -> a");
     assert_eq!(world.stored(), [("PLAN-001".to_owned(), "blocked".to_owned())]);
     assert_eq!(world.attempts("PLAN-001"), (2, 2));
     world.regatta(["approve", "PLAN-001"]).exited(6).says("PLAN-001 is failed, so it cannot be approved");
@@ -205,7 +201,11 @@ fn with_a_daemon_the_planner_goes_through_its_queue() {
     let world = &scene.world;
     scene.answers("PLAN-001", &two_tasks());
     let daemon = world.daemon();
-    world.regatta(["plan", "Greet people"]).exited(0).says("is with the daemon").says("PLAN-001 proposed");
+    world
+        .regatta(["plan", "Greet people"])
+        .exited(0)
+        .says("the daemon plans PLAN-001")
+        .says("PLAN-001 proposed");
     world.regatta(["approve", "PLAN-001"]).exited(0);
     world.wait_state("hello", "landed");
     world.wait_state("bye", "landed");

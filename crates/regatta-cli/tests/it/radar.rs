@@ -234,13 +234,13 @@ fn what_came_to_the_target_meanwhile_is_seen_too() {
 fn where_nothing_is_under_way_there_is_nothing_to_see() {
     let world = world();
     let looked = world.regatta(["radar"]).exited(0);
-    assert!(looked.stderr.contains("nothing was checked yet"), "{looked:?}");
+    assert!(looked.stderr.contains("no scan has been made yet"), "{looked:?}");
     assert_eq!(radar(&world, &[]), Value::Null);
     assert!(!world.state_dir().exists(), "looking makes nothing");
     world.run(&world.plan(&task("a", "", "echo a >a.txt")), &[]).exited(0);
     assert_eq!(seen(&radar(&world, &[])), Vec::<String>::new());
-    world.regatta(["radar"]).exited(0).says("nothing is under way (looked just now)");
-    world.regatta(["radar", "--cached"]).exited(0).says("nothing is under way (looked ");
+    world.regatta(["radar"]).exited(0).says("no work in progress (checked just now)");
+    world.regatta(["radar", "--cached"]).exited(0).says("no work in progress (checked ");
     world.repo().git(["checkout", "-q", "-b", "elsewhere"]);
     world.repo().git(["branch", "-q", "-D", "main"]);
     let gone = world.regatta(["-C", world.root().to_str().unwrap(), "radar", "--json"]);
@@ -340,7 +340,10 @@ fn work_that_is_too_much_to_read_is_known_by_name() {
     let document = radar(&world, &[]);
     assert_eq!(seen(&document), ["big small overlap nine.txt"]);
     assert_eq!(document["unread"][0]["task"], "big");
-    world.regatta(["radar"]).exited(0).says("big: its uncommitted work is known by name only: 80 MB");
+    world
+        .regatta(["radar"])
+        .exited(0)
+        .says("big: its uncommitted work was compared by file name only: 80 MB");
     fs::remove_file(world.lanes().join("big/big.bin")).unwrap();
     assert_eq!(seen(&radar(&world, &[])), ["big small conflict nine.txt"]);
     assert!(!crew.run.has_ended());

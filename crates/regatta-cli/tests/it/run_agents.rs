@@ -196,11 +196,11 @@ fn the_doctor_tells_of_each_wanted_agent_its_version_its_login_and_what_to_do() 
     };
     assert!(about("codex").contains("codex-cli 0.166.0 at "), "{found:#}");
     assert!(
-        about("codex: no sign of a login").contains("run `codex login`, or set CODEX_API_KEY"),
+        about("codex: no login was found").contains("run `codex login`, or set CODEX_API_KEY"),
         "{found:#}"
     );
     assert!(about("gemini: its program").contains("npm install -g @google/gemini-cli"), "{found:#}");
-    assert!(about("not asked for").contains("opencode"), "{found:#}");
+    assert!(about("not installed and not used").contains("opencode"), "{found:#}");
 }
 
 #[test]

@@ -295,8 +295,8 @@ fn all_that_is_done_lands_what_others_depend_on_first() {
     assert!(ran.stdout.contains("landed on main as"), "{}", ran.stdout);
     assert_eq!(world.landed("a.txt").as_deref(), Some("a\nb\n"));
     world.assert_states(["a landed", "b landed", "empty done", "merged done"]);
-    world.regatta(["land", "--all"]).exited(0).says("there was nothing to do");
-    world.regatta(["land", "retry", "--all"]).exited(0).says("there was nothing to do");
+    world.regatta(["land", "--all"]).exited(0).says("nothing to do");
+    world.regatta(["land", "retry", "--all"]).exited(0).says("nothing to do");
     world.regatta(["land", "--all", "a"]).exited(2);
 }
 

@@ -85,7 +85,7 @@ fn a_run_in_a_terminal_shows_its_tasks_while_they_run_and_says_how_it_went() {
     ✕ broken failed: the agent failed (exit 3)
     – never skipped: dependency broken
     1 failed, 2 landed, 1 skipped in TIME on main
-    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` tries again
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/plan.md` retries
     ended 1
     ");
 }
@@ -138,7 +138,7 @@ fn the_demo_in_a_terminal_shows_what_it_promises() {
     – announce skipped: dependency broken
     1 blocked, 1 failed, 7 landed, 1 skipped in TIME, $0.1700 on main
     report: DIR/demo/scratch/.regatta/report.md
-    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/demo/scratch/plan.md` tries again
+    hint: `regatta status ID` and `regatta logs ID` show why; `regatta run --resume DIR/demo/scratch/plan.md` retries
 
     git log, sorted:
       HASH Begin

@@ -70,7 +70,7 @@ fn a_file_that_is_the_user_s_or_was_edited_is_left_alone() {
         .unwrap();
     let ran = world.regatta(["setup", "claude"]).exited(6);
     assert!(
-        ran.stderr.contains("left alone .claude/commands/regatta-run.md: it was edited, or is yours"),
+        ran.stderr.contains("left alone .claude/commands/regatta-run.md: it was edited, or is your own file"),
         "{}",
         ran.stderr
     );

@@ -175,7 +175,7 @@ fn a_defect_of_one_key_does_not_end_it() {
     let pane = Pane::start(&world, (100, 24), "REGATTA_FAILPOINT=panic@top-change", "");
     pane.until(|text| text.contains("✕ broken"));
     pane.keys(&["n", "p"]);
-    let text = pane.until(|text| text.contains("a defect of `regatta top`"));
+    let text = pane.until(|text| text.contains("a bug in `regatta top`"));
     assert!(text.contains("▸✕ broken"), "{text}");
     assert_eq!(pane.tmux(["display-message", "-p", "#{alternate_on}"]).trim(), "1");
     pane.keys(&["q"]);

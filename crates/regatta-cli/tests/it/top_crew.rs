@@ -86,7 +86,7 @@ fn what_members_hold_by_hand_is_told_as_such() {
     pane.until(|text| text.contains("TASK-003 is on the board and no member holds it"));
     find("good");
     pane.keys(&["m"]);
-    pane.until(|text| text.contains("good is landed: no agent of it would read a message"));
+    pane.until(|text| text.contains("good is landed: it has no agent that would read a message"));
     pane.keys(&["q"]);
     pane.ended(0);
     let document = world.regatta(["top", "--once", "--json"]).exited(0).json();

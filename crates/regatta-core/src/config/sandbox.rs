@@ -157,7 +157,7 @@ fn no_host(text: &str) -> Option<&'static str> {
     } else if name.contains('*') {
         Some("has a `*` that is not at its beginning")
     } else if !name.split('.').all(fits) {
-        Some("is no name of a host")
+        Some("is not a valid host name")
     } else {
         None
     }

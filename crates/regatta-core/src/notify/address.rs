@@ -54,7 +54,7 @@ impl WebhookUrl {
             return Err("has no host");
         }
         if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-            return Err("has a port that is no number from 1 to 65535");
+            return Err("has a port that is not a number from 1 to 65535");
         }
         let path_at = text.len() - rest.len() + authority.len();
         Ok(Self { text: text.to_owned(), scheme, path_at })

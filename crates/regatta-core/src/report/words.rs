@@ -132,6 +132,7 @@ pub fn describe(body: &EventBody) -> String {
             format!("continues with a follow-up; its own result: {}", line(after))
         }
         EventBody::Stands { commit, .. } => format!("changed nothing; {} stays landed", commit.short()),
+        EventBody::TakenBack { target } => format!("taken back: it is no longer on {target}"),
         // The lines after the first are only shown with the full note.
         EventBody::Noted { text } => line(text.lines().next().unwrap_or_default()),
         EventBody::Unknown(fields) => line(&describe_unknown(fields)),

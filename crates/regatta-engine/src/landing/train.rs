@@ -341,10 +341,9 @@ impl Train {
         let TargetStanding::Lost { stopped, is_news } = standing else { return Ok(None) };
         if is_news {
             self.ctx.say(stopped.why.clone());
-            let text = format!("taken back: it is no longer on {}", self.ctx.repository.target);
+            let body = EventBody::TakenBack { target: self.ctx.repository.target.clone() };
             for task in stopped.lost.iter().filter_map(|task| TaskId::parse(task).ok()) {
-                let (body, request) = (EventBody::Noted { text: text.clone() }, RequestId::fresh());
-                let at = stopped.at;
+                let (request, at) = (RequestId::fresh(), stopped.at);
                 match until_answered(|| {
                     self.ctx.services.store.append(Some(&task), None, &body, &request, at)
                 })

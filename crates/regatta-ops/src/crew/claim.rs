@@ -91,7 +91,7 @@ fn request(task: &TaskId, member: &Member) -> (store::ClaimRequest, String) {
 fn left(error: StoreError, member: &Member) -> Refusal {
     match error {
         StoreError::SessionExpired => Refusal::refused(format!("{} has left the crew", member.name))
-            .hinted(format!("`regatta crew register {}` comes back", member.name)),
+            .hinted(format!("`regatta crew register {}` rejoins", member.name)),
         error => error.into(),
     }
 }

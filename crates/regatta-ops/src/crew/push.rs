@@ -56,8 +56,9 @@ impl Crew {
     /// Adds a task to the board.
     pub async fn push(&self, request: &PushRequest) -> Result<BoardTaskDocument, Refusal> {
         if request.title.trim().is_empty() {
-            return Err(Refusal::usage("the title is empty")
-                .hinted("say what is to be done: regatta task push \"…\""));
+            return Err(
+                Refusal::usage("the title is empty").hinted("say what to do: regatta task push \"…\"")
+            );
         }
         let (project, store) = (&self.project, self.store());
         project.require_trust().await?;

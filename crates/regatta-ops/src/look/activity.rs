@@ -48,7 +48,7 @@ fn hear(activity: &mut Activity, event: &AgentEvent) {
                 activity.doing = Some(line.trim().to_owned());
             }
         }
-        AgentEvent::Retrying { kind, .. } => activity.doing = Some(format!("waits for the API: {kind}")),
+        AgentEvent::Retrying { kind, .. } => activity.doing = Some(format!("waiting for the API: {kind}")),
         AgentEvent::Usage { cost_usd, .. } => activity.usd = cost_usd.or(activity.usd),
         _ => {}
     }

@@ -135,7 +135,7 @@ async fn taken_back(
         return Ok(None);
     }
     let noted = |event: &Event| match &event.body {
-        EventBody::Noted { text } if text.starts_with("taken back:") => Some(event.at),
+        EventBody::TakenBack { .. } => Some(event.at),
         _ => None,
     };
     let events = store.events(0, Some(&task.spec.id), MOST_EVENTS).await?;

@@ -270,7 +270,7 @@ pub fn there_already(tasks: &[TaskRecord]) -> Refusal {
             "it has not ended: `regatta enqueue --replace {id}` replaces it with the new text of its file"
         ),
         state if state.is_busy() => {
-            format!("`regatta wait {id}` waits for its end; `regatta requeue {id}` then runs it again")
+            format!("`regatta wait {id}` waits until it ends; `regatta requeue {id}` then runs it again")
         }
         _ => format!(
             "`regatta requeue {id}` runs it again unchanged, `regatta enqueue --replace {id}` with the new text of its file"

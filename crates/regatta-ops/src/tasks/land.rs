@@ -205,7 +205,7 @@ async fn accept(project: &Project, operator: &Operator, task: &TaskRecord) -> Re
         return Err(Refusal::refused(format!(
             "{id} is {why}: only what is blocked (verdict) can be accepted"
         ))
-        .hinted(format!("`regatta status {id}` shows what can be done with it")));
+        .hinted(format!("`regatta status {id}` shows what you can do")));
     }
     let attempts = operator.store.attempts(id).await?;
     let made = attempts.into_iter().rev().find(|attempt| attempt.base.is_some());

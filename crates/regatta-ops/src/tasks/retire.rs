@@ -35,7 +35,7 @@ pub async fn retire_lane(
             Some(TaskState::Pending { .. } | TaskState::Parked { .. }) => {
                 format!("`regatta park {id}` holds it back, `regatta cancel {id}` cancels it")
             }
-            _ => format!("`regatta wait {id}` waits for its end, `regatta cancel {id}` cancels it"),
+            _ => format!("`regatta wait {id}` waits until it ends, `regatta cancel {id}` cancels it"),
         }));
     }
     let mode = mode(task.as_ref());
@@ -48,7 +48,7 @@ pub async fn retire_lane(
         Retired::Kept(why) => {
             let error = Refusal::refused(format!("the lane of {id} stays: {why}"));
             return Err(error.hinted(match force_salvage {
-                true => format!("Regatta cannot save that: handle it by hand (`regatta lane path {id}`)"),
+                true => format!("Regatta cannot save this; handle it by hand (`regatta lane path {id}`)"),
                 false => format!(
                     "`regatta diff {id}` shows its work; `regatta lane retire --force-salvage {id}` saves it and removes the lane"
                 ),

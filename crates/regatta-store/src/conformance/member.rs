@@ -124,7 +124,7 @@ pub async fn there_is_one_leader_and_its_term_grows(fixture: &dyn Fixture) {
     let store = fixture.machine().await;
     assert_eq!(store.holder(LEADER_ROLE).await.unwrap(), None);
     let tom = join(fixture, "Tom", "leader").await;
-    let first = store.holder(LEADER_ROLE).await.unwrap().expect("somebody leads");
+    let first = store.holder(LEADER_ROLE).await.unwrap().expect("a member leads");
     assert_eq!((&first.session, first.role.as_str()), (&tom.session, LEADER_ROLE));
     let refused = store.register(&newcomer("Ann", "leader"), at(1)).await;
     assert!(matches!(&refused, Err(StoreError::Refused(why)) if why.contains("Tom")), "{refused:?}");
@@ -133,7 +133,7 @@ pub async fn there_is_one_leader_and_its_term_grows(fixture: &dyn Fixture) {
     judge.expire(&tom, None).await;
     assert_eq!(store.holder(LEADER_ROLE).await.unwrap(), None);
     let ann = join(fixture, "Ann", "leader").await;
-    let second = store.holder(LEADER_ROLE).await.unwrap().expect("somebody leads");
+    let second = store.holder(LEADER_ROLE).await.unwrap().expect("a member leads");
     assert!(second.session == ann.session && second.term > first.term);
 }
 

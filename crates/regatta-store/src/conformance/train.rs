@@ -99,7 +99,7 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
         land(&node, &lander, "t", gate("c1")).await.unwrap();
         assert_eq!(step().await, CarStep::Gated { intent: intent("m0"), candidate: Oid::sample("c1") });
     }
-    land(&node, &lander, "t", wait("somebody moved main")).await.unwrap();
+    land(&node, &lander, "t", wait("a user moved main")).await.unwrap();
     land(&node, &lander, "t", intend("m1")).await.unwrap();
     land(&node, &lander, "t", gate("c2")).await.unwrap();
     for _ in 0..2 {
@@ -108,7 +108,7 @@ pub async fn a_car_goes_its_way_and_leaves_with_its_task_landed(fixture: &dyn Fi
     }
     assert!(node.store.cars("main").await.unwrap().is_empty());
     assert_eq!(node.ready().await, ["child"]);
-    let steps = [wait("dirty checkout"), intend("m0"), gate("c1"), wait("somebody moved main"), intend("m1")];
+    let steps = [wait("dirty checkout"), intend("m0"), gate("c1"), wait("a user moved main"), intend("m1")];
     let steps = steps.into_iter().chain([gate("c2"), landed("c2")]);
     let events = node.events("t").await;
     let told: Vec<_> = events.iter().filter(|event| matches!(event, EventBody::Landing { .. })).collect();

@@ -26,7 +26,7 @@ pub(super) fn set(tx: &Tx, write: &ContextWrite, request: &RequestId, at: Timest
     let there = found.as_ref().filter(|entry| entry.value.is_some()).map_or(0, |entry| entry.version);
     if let Some(expected) = write.if_version.filter(|expected| *expected != there) {
         let state = match there {
-            0 => "is not there".to_owned(),
+            0 => "does not exist".to_owned(),
             version => format!("is in version {version}"),
         };
         return Err(StoreError::Conflict(format!("{key} {state}, not in version {expected}")));

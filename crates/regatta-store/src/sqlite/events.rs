@@ -81,6 +81,7 @@ fn changes_state(body: &EventBody) -> bool {
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
         | EventBody::Salvaged { .. }
+        | EventBody::TakenBack { .. }
         | EventBody::Noted { .. }
         | EventBody::Unknown(_) => false,
     }

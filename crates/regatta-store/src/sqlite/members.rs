@@ -42,7 +42,7 @@ pub(super) fn register(tx: &Tx, new: &NewMember, at: Timestamp) -> Result<()> {
     sessions::open(tx, session, &new.node)?;
     if new.role.is_leader() && train::elect(tx, LEADER_ROLE, session)?.is_none() {
         let leader = holder(tx, LEADER_ROLE)?.and_then(|lander| name_of(tx, &lander.session).transpose());
-        let leader = leader.transpose()?.map_or_else(|| "somebody else".to_owned(), |name| name.to_string());
+        let leader = leader.transpose()?.map_or_else(|| "another member".to_owned(), |name| name.to_string());
         return Err(StoreError::Refused(format!("{leader} is the leader; there is one at a time")));
     }
     tx.prepare_cached(

@@ -108,8 +108,7 @@ pub(super) fn operate(
             )?
             .execute(params![row.seq, attempt, request.base.as_str(), request.head.as_str()])?;
             train::join(tx, &row, *attempt, request)?;
-            let event =
-                EventBody::Noted { text: format!("accepted by {by}, who takes it in spite of its verdict") };
+            let event = EventBody::Noted { text: format!("accepted by {by} despite its verdict") };
             events::append(tx, Some(row.seq), Some(*attempt), &event, at)
         }
         Operation::EndConversations => {

@@ -20,7 +20,7 @@ pub(super) fn report(tx: &Tx, report: &WorkerReport, request: &RequestId, at: Ti
     }
     let fenced = |why: String| Err(StoreError::Fenced(why));
     let (TaskState::Claimed { attempt } | TaskState::Running { attempt, .. }) = row.state else {
-        return fenced(format!("{} is {}, no worker is at work on it", row.id, row.state.name()));
+        return fenced(format!("{} is {}: no agent is working on it", row.id, row.state.name()));
     };
     if attempt != report.attempt {
         return fenced(format!("{} is in attempt {attempt} by now, not in {}", row.id, report.attempt));

@@ -50,6 +50,19 @@ const HARD_TO_READ: &[(&str, &str)] = &[
     ("so often", "at most N times"),
     ("put right", "fix or correct"),
     ("will not come", "did not succeed"),
+    ("somebody", "name the process, the user or the caller"),
+    ("put it right", "fix it"),
+    ("puts it right", "fixes it"),
+    ("take it away", "remove it"),
+    ("takes it away", "removes it"),
+    ("became of it", "happened to it"),
+    ("belongs into", "belongs in"),
+    ("go on with", "continue"),
+    ("goes on with", "continues"),
+    ("is no name", "is not a valid name"),
+    ("is no number", "is not a number"),
+    ("is no time", "is not a valid time"),
+    ("was heard", "reported, or was recorded"),
 ];
 
 #[test]

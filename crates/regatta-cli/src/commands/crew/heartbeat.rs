@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     if ui.json {
         ui.document(&member);
     } else if !ui.quiet {
-        ui.line(format!("{} was heard", member.name));
+        ui.line(format!("{}: heartbeat recorded", member.name));
     }
     Ok(Exit::Ok)
 }

@@ -20,7 +20,7 @@ pub(crate) async fn run(_: Args, global: &Global, ui: &Ui) -> Result<Exit, Refus
     match (led.leader, led.epoch) {
         (Some(leader), Some(epoch)) => ui.line(format!("{} leads, epoch {epoch}", leader.name)),
         _ if ui.quiet => {}
-        _ => ui.note("no member leads: `regatta crew register NAME --role leader` takes the lead"),
+        _ => ui.note("no member leads; `regatta crew register NAME --role leader` takes the lead"),
     }
     Ok(Exit::Ok)
 }

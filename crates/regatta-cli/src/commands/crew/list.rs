@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if crew.is_empty() {
         if !ui.quiet {
-            ui.note("no member is there: `regatta crew register NAME --role ROLE` joins the crew");
+            ui.note("the crew is empty; `regatta crew register NAME --role ROLE` joins it");
         }
         return Ok(Exit::Ok);
     }

@@ -86,7 +86,7 @@ async fn tell(crew: &Crew, member: &Member, ui: &Ui) -> Result<(), Refusal> {
     }
     let until = match (member.node.is_by_beats(), member.lease) {
         (false, _) => format!("as long as process {} lives", member.node.pid),
-        (true, lease) => format!("with a heartbeat every {}s at least", lease.unwrap_or_default().as_secs()),
+        (true, lease) => format!("with a heartbeat at least every {}s", lease.unwrap_or_default().as_secs()),
     };
     ui.line(format!("{} is in the crew ({}), {until}", member.name, member.role));
     Ok(())

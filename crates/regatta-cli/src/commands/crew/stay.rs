@@ -53,8 +53,8 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
         changes.borrow_and_update();
         match crew.store.renew(&member.session).await {
             Err(StoreError::SessionExpired) => {
-                return Err(Refusal::refused(format!("{} was sent away", member.name))
-                    .hinted(format!("`regatta crew register {}` comes back", member.name)));
+                return Err(Refusal::refused(format!("{} was removed from the crew", member.name))
+                    .hinted(format!("`regatta crew register {}` rejoins", member.name)));
             }
             renewed => renewed?,
         };

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if entries.is_empty() {
         if !ui.quiet {
-            ui.note("nothing is known yet: `regatta ctx set KEY VALUE`");
+            ui.note("no values yet; `regatta ctx set KEY VALUE` sets one");
         }
         return Ok(Exit::Ok);
     }

@@ -56,10 +56,7 @@ pub(super) async fn look(project: &Project) -> Vec<Finding> {
         found.extend(asked.await.unwrap_or_default());
     }
     if !not_installed.is_empty() {
-        found.push(Finding::ok(
-            "agent",
-            format!("not installed, and not asked for: {}", not_installed.join(", ")),
-        ));
+        found.push(Finding::ok("agent", format!("not installed and not used: {}", not_installed.join(", "))));
     }
     found
 }
@@ -88,10 +85,10 @@ async fn look_at(
         Ok(version) => match tested::doubt(agent.kind, &version) {
             None => Finding::ok("agent", format!("{shown}: {version} at {}", path.display())),
             Some(doubt) => Finding::warning("agent", format!("{shown}: {version} at {}: {doubt}", path.display()))
-                .hinted("it will most likely do; watch what its first tasks cost and how they end, or install a version that was tested"),
+                .hinted("it will probably work; watch the cost and the results of its first tasks, or install a tested version"),
         },
         Err(why) => Finding::warning("agent", format!("{shown}: `{} --version` {why}", path.display()))
-            .hinted("run it by hand and see"),
+            .hinted("run it by hand to see why"),
     }];
     found.extend(login::look(shown, agent, profiles, is_wanted));
     found.extend(is_wanted.then(|| login::home(shown, agent)).flatten());

@@ -35,9 +35,9 @@ pub(super) async fn sessions(project: &Project, store: &dyn Store) -> Result<Vec
         found.push(
             Finding::warning(
                 "run",
-                format!("{who} is gone; it held {held}, and {live} of its agents still run"),
+                format!("{who} is gone; it held {held}; agents still running: {live}"),
             )
-            .hinted("`regatta daemon` or `regatta run --resume PLAN` takes its work over; `regatta reclaim` only gives it back"),
+            .hinted("`regatta daemon` or `regatta run --resume PLAN` takes over its work; `regatta reclaim` only returns it to the queue"),
         );
     }
     Ok(found)
@@ -77,14 +77,14 @@ pub(super) async fn look(
                     Err(error) => Finding::from_error("lane", error.into()),
                 },
                 false => Finding::warning("lane", text).hinted(
-                    "`regatta doctor --fix` heals it without dropping anything; so does its next attempt",
+                    "`regatta doctor --fix` repairs it without losing anything; so does its next attempt",
                 ),
             });
         } else if matches!(state, Some(TaskState::Landed { .. } | TaskState::Done { .. })) {
             found.push(
-                Finding::warning("lane", format!("{} is settled, and its lane is still there", lane.task))
+                Finding::warning("lane", format!("{} is settled, but its lane still exists", lane.task))
                     .hinted(format!(
-                        "`regatta diff {0}` shows what is in it; `regatta lane retire {0}` takes it away",
+                        "`regatta diff {0}` shows its changes; `regatta lane retire {0}` removes it",
                         lane.task
                     )),
             );
@@ -115,7 +115,7 @@ fn leftovers(lanes: &Lanes, fix: bool) -> Vec<Finding> {
         found.push(
             Finding::warning(
                 "leftovers",
-                format!("{kept} things that stood in a lane's place were set aside"),
+                format!("{kept} files or directories were moved out of the way of a lane"),
             )
             .hinted(format!("look through {} and delete what you do not need", place.display())),
         );
@@ -129,11 +129,12 @@ pub(super) fn locks(project: &Project, fix: bool) -> Vec<Finding> {
     let one = |lock: StaleLock| {
         let place = lock.path.display();
         let whose = if lock.ours { "a lock on Regatta's own refs or lanes" } else { "a lock of git" };
-        let finding = Finding::warning("lock", format!("{whose} that no process holds: {place}"));
+        let finding =
+            Finding::warning("lock", format!("{whose} is left over, and no process holds it: {place}"));
         match lock.ours {
             _ if fix && repo.clear_lock(&lock.path) => finding.fixed(),
             true => finding
-                .hinted("`regatta doctor --fix` removes it; so does the next git command that meets it"),
+                .hinted("`regatta doctor --fix` removes it; so does the next git command that needs it"),
             false => {
                 finding.hinted(format!("if no git is running in this repository, remove it: rm {place}"))
             }

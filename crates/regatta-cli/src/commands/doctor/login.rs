@@ -26,7 +26,7 @@ pub(super) fn look(shown: &str, agent: &Agent, profiles: &[Profile], is_wanted: 
             Some(by) => found.push(Finding::ok("login", format!("{who}: signed in by {by}"))),
             None if is_wanted => {
                 let hint = format!("{}, or set {}", login.how(profile), login.variables[0]);
-                found.push(Finding::warning("login", format!("{who}: no sign of a login")).hinted(hint));
+                found.push(Finding::warning("login", format!("{who}: no login was found")).hinted(hint));
             }
             None => {}
         }
@@ -51,7 +51,7 @@ pub(super) fn home(shown: &str, agent: &Agent) -> Option<Finding> {
     let dir = agent_dir(agent)?;
     let there = dir.ancestors().find(|dir| dir.symlink_metadata().is_ok())?;
     let why = match access(there, Access::WRITE_OK | Access::EXEC_OK) {
-        _ if !there.is_dir() => "is no directory".to_owned(),
+        _ if !there.is_dir() => "is not a directory".to_owned(),
         Ok(()) => return None,
         Err(error) => format!("cannot be written: {error}"),
     };

@@ -21,27 +21,28 @@ pub(super) fn state_dir(project: &Project, fix: bool) -> Vec<Finding> {
         std::fs::read_to_string(exclude).unwrap_or_default().lines().any(|line| line == "/.regatta/");
     let place = dir.display();
     let finding = match (dir.is_dir(), excluded) {
-        (false, _) if std::fs::symlink_metadata(dir).is_ok() => {
-            Finding::error("state", format!("{place} is no directory, so Regatta cannot keep anything in it"))
-                .hinted(format!("look at it, and move it away: mv {place} {place}.old"))
-        }
+        (false, _) if std::fs::symlink_metadata(dir).is_ok() => Finding::error(
+            "state",
+            format!("{place} is not a directory, so Regatta cannot keep its state there"),
+        )
+        .hinted(format!("look at it, and move it aside: mv {place} {place}.old")),
         (true, _) if access(dir, Access::READ_OK | Access::EXEC_OK).is_err() => {
             Finding::error("state", format!("{place} cannot be read"))
                 .hinted(format!("`ls -ld {place}` shows whose it is; if it is yours: chmod u+rwx {place}"))
         }
         (true, true) if access(dir, Access::WRITE_OK).is_err() => {
             Finding::error("state", format!("{place} cannot be written"))
-                .hinted(format!("give it back to yourself: chown -R \"$USER\" {place}"))
+                .hinted(format!("make it yours: chown -R \"$USER\" {place}"))
         }
         (true, true) => Finding::ok("state", format!("{place}, kept out of git")),
-        (false, _) => Finding::warning("state", format!("{place} is not there yet")),
+        (false, _) => Finding::warning("state", format!("{place} does not exist yet")),
         (true, false) => Finding::warning("state", format!("{place} is not in .git/info/exclude")),
     };
     if finding.status == super::Level::Ok || finding.status == super::Level::Error {
         return vec![finding];
     }
     if !fix {
-        return vec![finding.hinted("`regatta doctor --fix` puts it right, and so does a run")];
+        return vec![finding.hinted("`regatta doctor --fix` fixes it, and so does a run")];
     }
     vec![match project.make_state_dir() {
         Ok(()) => finding.fixed(),
@@ -65,7 +66,7 @@ fn room(check: &'static str, dir: &Path) -> Finding {
     };
     let (free, all) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
     let text = format!("{:.1} GiB free at {}", free as f64 / GIB as f64, dir.display());
-    let hint = "make room; `regatta lane list` shows the lanes, each a whole checkout";
+    let hint = "free some space; `regatta lane list` shows the lanes, each a full checkout";
     match free {
         free if free < LITTLE => Finding::error(check, text).hinted(hint),
         free if free < ENOUGH.max(all / 20) => Finding::warning(check, text).hinted(hint),
@@ -80,6 +81,6 @@ pub(super) fn kill_level() -> Finding {
         own.lines().find_map(|line| line.strip_prefix("0::")).map(|path| format!("/sys/fs/cgroup{path}"));
     let delegated =
         group.is_some_and(|group| access(Path::new(&group).join("cgroup.procs"), Access::WRITE_OK).is_ok());
-    let also = if delegated { "; a cgroup of one's own would be allowed here" } else { "" };
-    Finding::ok("processes", format!("trees are ended by sub-reaper and marker{also}"))
+    let also = if delegated { "; separate cgroups would also be possible" } else { "" };
+    Finding::ok("processes", format!("process trees are ended by sub-reaper and marker{also}"))
 }

@@ -21,7 +21,7 @@ pub(super) async fn look(shown: &str, program: &Path, agent: &Agent) -> Option<F
             let text = format!("{shown}: its sandbox does not work here: {why}");
             let finding = Finding::warning("sandbox", text);
             finding.hinted(
-                "tasks with `read_only` or `sandbox` cannot run commands or write; update or remove bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, allow user namespaces or Landlock to this user, or leave the two keys out",
+                "tasks with `read_only` or `sandbox` cannot run commands or write; update or remove bubblewrap (codex has its own), keep CODEX_HOME out of the directory for temporary files, allow user namespaces or Landlock for this user, or remove the two keys",
             )
         }
     })

@@ -11,7 +11,7 @@ pub(super) fn look(project: &Project, fix: bool) -> Vec<Finding> {
     if let Some(stopped) = stopped {
         found.push(
             Finding::warning("train", stopped.why)
-                .hinted("bring the branch back, or accept it as it is: regatta land resume"),
+                .hinted("restore the branch, or accept it as it is: regatta land resume"),
         );
     }
     let moves = match unfinished::unfinished(&project.repo.state_dir) {
@@ -21,7 +21,7 @@ pub(super) fn look(project: &Project, fix: bool) -> Vec<Finding> {
     if !fix || moves.is_empty() {
         found.extend(moves.iter().map(|one| {
             let at = one.checkout.display();
-            Finding::warning("checkout", format!("{at} has not followed the last landing to the end"))
+            Finding::warning("checkout", format!("{at} is not fully updated to the last landing"))
                 .hinted("`regatta doctor --fix` finishes it; so does the next landing")
         }));
         return found;
@@ -35,9 +35,9 @@ pub(super) fn look(project: &Project, fix: bool) -> Vec<Finding> {
                 let kept = if kept.is_empty() {
                     String::new()
                 } else {
-                    format!(", except for what is yours: {}", kept.join(", "))
+                    format!(", except for your own changes: {}", kept.join(", "))
                 };
-                let text = format!("{} follows the last landing now{kept}", checkout.display());
+                let text = format!("{} is now updated to the last landing{kept}", checkout.display());
                 found.push(Finding::warning("checkout", text).fixed());
             }
             found.extend(looked.unfinished.into_iter().map(|(_, why)| Finding::warning("checkout", why)));

@@ -68,7 +68,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
         || "no gate".to_owned(),
         |command| format!("gate `{}`, {} of {} slots busy", clean_line(command), tests.len(), land.parallel),
     );
-    let at = tip.as_ref().map_or("which is not there yet", Oid::short);
+    let at = tip.as_ref().map_or("which does not exist yet", Oid::short);
     let length = counted(cars.len(), "car");
     ui.line(ui.paint(Style::Strong, &format!("train → {target} ({at}), {length}, {gate}")));
     if let Some(stopped) = &stopped {
@@ -78,7 +78,7 @@ pub(super) async fn status(global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let rows: Vec<Vec<String>> =
         cars.iter().enumerate().map(|(n, shown)| row(n, shown, &tests, now)).collect();
     if !rows.is_empty() {
-        ui.out(&table(&["", "", "CAR", "PRIORITY", "WHAT IT DOES"], &rows));
+        ui.out(&table(&["", "", "CAR", "PRIORITY", "ACTIVITY"], &rows));
     }
     if !tests.is_empty() {
         let rows: Vec<Vec<String>> = tests.iter().map(|test| test_row(test, &target, now)).collect();
@@ -122,8 +122,8 @@ pub(crate) fn what_it_does(
         (None, CarStep::Gated { candidate, .. }, None) => {
             ("●", format!("about to land as {}", candidate.short()))
         }
-        (None, CarStep::Intended { .. }, None) => ("○", "has been tested, or is about to be".to_owned()),
-        (None, CarStep::Queued, None) => ("○", "waits for its turn".to_owned()),
+        (None, CarStep::Intended { .. }, None) => ("○", "was tested, or is about to be".to_owned()),
+        (None, CarStep::Queued, None) => ("○", "is waiting for its turn".to_owned()),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         Err(error) if error.kind == RefusalKind::NotFound => {
             match ui.json {
                 true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),
-                false => ui.line(format!("{id} has no lane any more")),
+                false => ui.line(format!("{id} has no lane")),
             }
             return Ok(Exit::Ok);
         }
@@ -36,7 +36,7 @@ pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, 
         ui.document(&json!({ "task": id, "removed": true, "salvaged": salvaged }));
         return Ok(Exit::Ok);
     }
-    let saved = salvaged.map(|name| format!("; what was in it is in {name}")).unwrap_or_default();
-    ui.line(format!("the lane of {id} is gone{saved}"));
+    let saved = salvaged.map(|name| format!("; its content is saved as {name}")).unwrap_or_default();
+    ui.line(format!("removed the lane of {id}{saved}"));
     Ok(Exit::Ok)
 }

@@ -66,7 +66,7 @@ async fn one(
     };
     let stays = |why: String| Decision { task: id.to_string(), goes: false, why };
     let Some(task) = task else {
-        return Ok(stays(format!("the store knows no such task; `regatta lane retire {id}` takes it away")));
+        return Ok(stays(format!("the store has no such task; `regatta lane retire {id}` removes it")));
     };
     if let Some(why) = keeps(&task) {
         return Ok(stays(why));
@@ -75,10 +75,10 @@ async fn one(
     let goes = |why: String| Decision { task: id.to_string(), goes: true, why };
     if dry_run {
         if let Some(why) = info.broken {
-            return Ok(goes(format!("{state}; {why}, so it is healed first and looked at then")));
+            return Ok(goes(format!("{state}; {why}, so it is repaired first and checked afterwards")));
         }
         if lanes.find(id)?.is_some_and(|lane| lanes.in_use(&lane)) {
-            return Ok(stays("a process works in it".to_owned()));
+            return Ok(stays("a process is running in it".to_owned()));
         }
         return Ok(match lanes.would_stay(id, mode(Some(&task)))? {
             Some(why) => stays(why.to_string()),
@@ -97,8 +97,8 @@ async fn one(
 fn keeps(task: &TaskRecord) -> Option<String> {
     let id = &task.spec.id;
     match &task.state {
-        TaskState::Blocked { .. } => Some(format!("blocked: `regatta retry {id}` would go on in it")),
-        TaskState::Parked { .. } => Some("parked, and goes on in it later".to_owned()),
+        TaskState::Blocked { .. } => Some(format!("blocked: `regatta retry {id}` would continue in it")),
+        TaskState::Parked { .. } => Some("parked: the task will continue in it".to_owned()),
         _ => in_the_way(task),
     }
 }
@@ -128,7 +128,7 @@ fn show(decisions: &[Decision], pooled: usize, leftovers: usize, dry_run: bool, 
     }
     if pooled > 0 {
         let word = if dry_run { "would go" } else { "went" };
-        ui.line(format!("{pooled} in the pool {word}: nothing in them is work"));
+        ui.line(format!("{pooled} in the pool {word}: they contain no work"));
     }
     if leftovers > 0 {
         let word = if dry_run { "would be deleted" } else { "deleted" };

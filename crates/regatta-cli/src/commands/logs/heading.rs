@@ -51,7 +51,7 @@ impl<'a> Heading<'a> {
         }
         let failed = earlier.last().filter(|last| last.charged && !last.summary.is_empty());
         if let Some(last) = failed {
-            told.push(("guidance", format!("what attempt {} ran into", last.n), last.summary.clone()));
+            told.push(("guidance", format!("the result of attempt {}", last.n), last.summary.clone()));
         }
         let told = told.into_iter().map(|(kind, label, text)| {
             let text = clean(&redactor.redact(text.trim()));

@@ -28,10 +28,8 @@ pub(crate) fn check_reach(address: SocketAddr, hosts: &[String]) -> Result<(), R
     if address.ip().is_loopback() || !hosts.is_empty() {
         return Ok(());
     }
-    Err(Refusal::usage(format!(
-        "{address} is reached from other machines, and what they say is not encrypted"
-    ))
-    .hinted("listen on 127.0.0.1, or say --host NAME, by which they reach this machine"))
+    Err(Refusal::usage(format!("other machines can reach {address}, and the connection is not encrypted"))
+        .hinted("listen on 127.0.0.1, or set --host NAME to the name by which they reach this machine"))
 }
 
 /// The token from a file that only the user can read; created if missing.
@@ -44,7 +42,7 @@ pub(crate) fn token(path: &Path) -> Result<String, Refusal> {
     };
     let meta = file.metadata().map_err(failed)?;
     if !meta.is_file() || meta.permissions().mode() & 0o077 != 0 {
-        return Err(Refusal::refused(format!("others may read the token in {}", path.display()))
+        return Err(Refusal::refused(format!("other users can read the token in {}", path.display()))
             .hinted(format!("chmod 600 {}", path.display())));
     }
     let mut text = String::new();
@@ -52,10 +50,10 @@ pub(crate) fn token(path: &Path) -> Result<String, Refusal> {
     let token = text.trim();
     if token.len() < SHORTEST || !token.chars().all(|c| c.is_ascii_graphic()) {
         return Err(Refusal::usage(format!(
-            "{} holds no token: one word of at least {SHORTEST} letters and digits",
+            "{} contains no token: one word of at least {SHORTEST} letters and digits",
             path.display()
         ))
-        .hinted("take the file away: then one is made"));
+        .hinted("remove the file: a new one is created"));
     }
     Ok(token.to_owned())
 }

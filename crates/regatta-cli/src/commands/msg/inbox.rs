@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let letters = crew.inbox(&InboxRequest { all: args.all, ..InboxRequest::new(reader) }).await?;
     all(&letters.messages, ui);
     if letters.messages.is_empty() && !ui.json && !ui.quiet {
-        ui.note(if args.all { "no messages" } else { "no new messages; --all shows the others" });
+        ui.note(if args.all { "no messages" } else { "no new messages; --all shows old ones" });
     }
     if !args.peek {
         letters.shown().await?;

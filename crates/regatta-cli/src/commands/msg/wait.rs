@@ -59,8 +59,8 @@ pub(super) async fn until(
             return Ok(Exit::Ok);
         }
     }
-    let why = format!("no message for {} came in time", request.inbox.reader);
-    Err(Refusal::new(RefusalKind::TimedOut, why).hinted("`regatta msg inbox --all` shows what came before"))
+    let why = format!("no message for {} arrived in time", request.inbox.reader);
+    Err(Refusal::new(RefusalKind::TimedOut, why).hinted("`regatta msg inbox --all` shows older messages"))
 }
 
 /// How long to wait.

@@ -36,7 +36,7 @@ pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, R
     let file = Plans::of(&project.repo.state_dir).file(&id);
     let Some(editor) = editor else {
         return Err(Refusal::new(RefusalKind::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
-            .hinted(format!("edit {} by any means; `regatta approve {id}` checks it", file.display())));
+            .hinted(format!("edit {} with any program; `regatta approve {id}` checks it", file.display())));
     };
     open(&editor, &file)?;
     view::show(&project, store.as_ref(), &id, ui).await
@@ -53,7 +53,7 @@ fn open(editor: &str, file: &Path) -> Result<(), Refusal> {
             .hinted("the proposal is as the editor left it")),
         Err(error) => {
             Err(Refusal::new(RefusalKind::CannotWork, format!("{editor:?} could not be started: {error}"))
-                .hinted("name an editor that is there: EDITOR=vi regatta plan edit ID"))
+                .hinted("set an editor that is installed: EDITOR=vi regatta plan edit ID"))
         }
     }
 }

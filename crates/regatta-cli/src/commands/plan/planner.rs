@@ -58,8 +58,7 @@ pub(super) fn order(project: &Project, args: &GoalArgs, goal: &str) -> Result<Ta
 /// The same with its number, and with the project's prompt template.
 pub(super) fn named(project: &Project, spec: TaskSpec, id: TaskId, goal: &str) -> Result<TaskSpec, Refusal> {
     let template = Text::Plan.load(&project.repo.state_dir).map_err(|fault| {
-        Refusal::usage(fault.to_string())
-            .hinted("put the template right, or take it away for the usual words")
+        Refusal::usage(fault.to_string()).hinted("fix the template, or remove it to use the default text")
     })?;
     let agents: Vec<&str> = project.config.agents.keys().map(String::as_str).collect();
     let prompt = template.render(|name| match name {
@@ -89,7 +88,7 @@ pub(crate) async fn work(
         }
         if !ui.quiet && !ui.json {
             ui.line(format!(
-                "{id} is with the daemon; Ctrl-C leaves it there, `regatta plan show {id}` looks again"
+                "the daemon plans {id}; Ctrl-C does not stop it, `regatta plan show {id}` shows the result"
             ));
         }
         ended(store.as_ref(), &id).await?;

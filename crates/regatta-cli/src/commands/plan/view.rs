@@ -162,7 +162,7 @@ fn print(document: &PlanDocument, loaded: Option<&Loaded>, ui: &Ui) {
         "proposed" => ui.line(format!(
             "`regatta approve {id}` enqueues it, `regatta plan edit {id}` changes it, `regatta reject {id} \"WHY\"` asks for another"
         )),
-        "failed" => ui.line(format!("`regatta logs {id}` shows what its planner said, `regatta retry {id}` has it try again")),
+        "failed" => ui.line(format!("`regatta logs {id}` shows what its planner said, `regatta retry {id}` tries again")),
         _ => {}
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let found = repositories.find(&registry, &args.task_id).await?;
     if found.status(&registry) == "destroyed" {
         return Err(Refusal::not_found(format!("No active task: {}", found.task.spec.id))
-            .hinted("it was destroyed; `regatta salvage list` shows what was saved of it"));
+            .hinted("it was destroyed; `regatta salvage list` shows its saved work"));
     }
     let project = &found.repository.project;
     let attach = document(project, found.store.clone(), &found.task, true).await?;

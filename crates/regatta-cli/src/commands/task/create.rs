@@ -49,12 +49,12 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let wanted = wanted(&args)?;
     if args.slug.is_some() {
-        return Err(Refusal::usage("the branch of a task is regatta/ID, so there is no slug in it")
-            .hinted("leave --slug out; push under any name: git push origin regatta/ID:NAME"));
+        return Err(Refusal::usage("the branch of a task is regatta/ID; it has no slug")
+            .hinted("remove --slug; push under any name: git push origin regatta/ID:NAME"));
     }
     let description = args.description.trim();
     if description.is_empty() {
-        return Err(Refusal::usage("the description is empty").hinted("say in one line what it is"));
+        return Err(Refusal::usage("the description is empty").hinted("describe the task in one line"));
     }
     let (mut registry, lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             let known = repositories.look(&registry, &id).await?;
             if let Some(known) = known.as_ref().filter(|known| known.status(&registry) != "destroyed") {
                 return Err(Refusal::refused(format!("Active task already exists: {id}")).hinted(format!(
-                    "it is {} in {}; `regatta task destroy --task-id {id}` takes it away",
+                    "it is {} in {}; `regatta task destroy --task-id {id}` removes it",
                     known.task.state.name(),
                     known.repository.name
                 )));
@@ -111,7 +111,7 @@ fn wanted(args: &Args) -> Result<Option<TaskId>, Refusal> {
     let id = TaskId::parse(text).ok().filter(|id| kind(id) == Some(args.kind.as_str()));
     id.map(Some).ok_or_else(|| {
         Refusal::usage(format!("Invalid {word} id: {text} (expected {prefix}<digits>)"))
-            .hinted("leave --task-id out for a generic task: it gets the next number")
+            .hinted("omit --task-id for a generic task: it gets the next number")
     })
 }
 
@@ -168,7 +168,7 @@ async fn put(store: &dyn Store, spec: &TaskSpec, if_present: IfPresent) -> Resul
 
 /// Parks the task, so that its status says what it waits for.
 async fn park(store: &dyn Store, id: &TaskId) -> Result<(), Refusal> {
-    let detail = format!("waits for its start: regatta task start --task-id {id} --prompt \"…\"");
+    let detail = format!("ready to start: regatta task start --task-id {id} --prompt \"…\"");
     let operation = Operation::Park { until: FOREVER, detail };
     match store.operate(id, &operation, &RequestId::fresh(), clock::now()).await {
         // No engine takes it from that queue anyway.

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let mut found = repositories.find(&registry, &args.task_id).await?;
     if found.status(&registry) == "destroyed" && !args.delete_branch {
         return Err(Refusal::not_found(format!("No active task: {}", found.task.spec.id))
-            .hinted("it is destroyed already; `regatta task list --include-history` shows it"));
+            .hinted("it was already destroyed; `regatta task list --include-history` shows it"));
     }
     let done = destroy(&mut found, args.delete_branch, args.force, global).await?;
     ui.document(&done);
@@ -126,9 +126,9 @@ async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String
         Retired::NoLane => Ok((false, Vec::new())),
         Retired::Removed { salvaged } => Ok((true, salvaged.into_iter().map(|saved| saved.name).collect())),
         Retired::Kept(why) => {
-            Err(Refusal::refused(format!("the worktree of {id} stays: {why}")).hinted(match force {
+            Err(Refusal::refused(format!("the worktree of {id} is kept: {why}")).hinted(match force {
                 true => format!(
-                    "Regatta cannot save that: handle it by hand (`regatta task status --task-id {id}`)"
+                    "Regatta cannot save this; handle it by hand (`regatta task status --task-id {id}`)"
                 ),
                 false => "--force saves it under refs/regatta/salvage/ and removes the worktree".to_owned(),
             }))

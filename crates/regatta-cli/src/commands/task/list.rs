@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     if board.is_empty() {
         if !ui.quiet {
-            ui.note("nothing is on the board: `regatta task push TITLE` puts something there");
+            ui.note("the board is empty; `regatta task push TITLE` adds a task");
         }
         return Ok(Exit::Ok);
     }

@@ -125,5 +125,7 @@ async fn ask(found: &Found<'_>, gh: &Gh, branch: &str) -> Result<Option<PullRequ
         return Err(format!("{name} failed ({}): {said}", output.status));
     }
     let listed: Result<Vec<PullRequestDocument>, _> = serde_json::from_slice(&output.stdout);
-    listed.map(|listed| listed.into_iter().next()).map_err(|error| format!("{name} answered oddly: {error}"))
+    listed
+        .map(|listed| listed.into_iter().next())
+        .map_err(|error| format!("{name} gave an unexpected answer: {error}"))
 }

@@ -74,7 +74,9 @@ pub(crate) async fn push(args: Args, naming: Naming, global: &Global, ui: &Ui) -
         && !ui.quiet
         && !crew.store.members().await?.iter().any(|member| member.name.is(name) && member.is_there)
     {
-        ui.note(format!("{name} is not there yet: it waits until `regatta crew register {name}`"));
+        ui.note(format!(
+            "{name} is not in the crew yet; the task waits until `regatta crew register {name}`"
+        ));
     }
     Ok(tell(&task, "is on the board", ui))
 }

@@ -122,7 +122,7 @@ pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> 
 
 fn not_empty(prompt: &str) -> Result<(), Refusal> {
     match prompt.trim().is_empty() {
-        true => Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\"")),
+        true => Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\"")),
         false => Ok(()),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if args.prompt.trim().is_empty() {
-        return Err(Refusal::usage("the prompt is empty").hinted("say what is to be done: --prompt \"…\""));
+        return Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\""));
     }
     let (registry, lock) = Registry::load_locked(global).await?;
     let repositories = Repositories::open(&registry, global).await?;
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     wait_for_process(&mut found).await?;
     if let TaskState::Blocked { detail, .. } = &found.task.state {
         return Err(Refusal::new(RefusalKind::CannotWork, format!("Task {id} did not start: {detail}"))
-            .hinted(format!("`regatta status {id}` shows what can be done with it")));
+            .hinted(format!("`regatta status {id}` shows what you can do")));
     }
     ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
     Ok(Exit::Ok)
@@ -174,7 +174,7 @@ async fn running(found: &Found<'_>) -> Result<Refusal, Refusal> {
     let pid = started_pid(found.store.as_ref(), id, found.task.attempts).await?;
     let pid = pid.map_or_else(|| state.to_owned(), |pid| format!("pid={pid}"));
     Ok(Refusal::refused(format!("Task {id} is already running ({pid})"))
-        .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` tells it more")))
+        .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` sends it a follow-up")))
 }
 
 /// Whether its repository has room for one more agent.

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let interval = args.poll_interval.as_deref().map(str::parse::<f64>);
     if interval.is_some_and(|parsed| !parsed.is_ok_and(|seconds| seconds.is_finite() && seconds > 0.0)) {
-        return Err(Refusal::usage("--poll-interval is no number of seconds").hinted("for example: 1.0"));
+        return Err(Refusal::usage("--poll-interval is not a number of seconds").hinted("for example: 1.0"));
     }
     // Monitors read lines, so --json is ignored.
     let ui = &Ui { json: false, ..ui.clone() };

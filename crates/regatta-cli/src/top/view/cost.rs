@@ -30,7 +30,7 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
     let today = model.spent_today();
     let sum = format!("{}, {} tokens in, {} out", usd(&today), many(today.tokens_in), many(today.tokens_out));
     let sum = match model.day_usd {
-        Some(most) => format!("{sum}; of ${most:.2} that a day may cost"),
+        Some(most) => format!("{sum}; of ${most:.2} allowed per day"),
         None => sum,
     };
     lines.push(vec![(Style::Strong, "today      ".to_owned()), (Style::Dim, sum)]);
@@ -71,13 +71,13 @@ fn lines(model: &Model, now: Timestamp) -> Vec<Vec<(Style, String)>> {
             lines.push(vec![(Style::Dim, text)]);
         }
         if rows.len() > most {
-            let text = format!("  … and {} more; `regatta cost --since today` has all", rows.len() - most);
+            let text = format!("  … and {} more; `regatta cost --since today` shows all", rows.len() - most);
             lines.push(vec![(Style::Dim, text)]);
         }
     };
     sums("AGENT", model.spent_by_agent(), DEAREST);
     sums("TASK", model.spent_by_task(), DEAREST);
-    sums("MODEL (of what is over)", model.today.by_model.clone(), DEAREST);
+    sums("MODEL (ended attempts)", model.today.by_model.clone(), DEAREST);
     lines
 }
 

@@ -47,7 +47,7 @@ fn lines(model: &Model, screen: &Screen) -> (Vec<Vec<(Style, String)>>, Option<u
     let mut lines = Vec::new();
     if model.workers.is_empty() {
         let text =
-            "no process takes tasks: `regatta daemon start` serves the queue, `regatta run PLAN` runs a plan";
+            "no engine is running: `regatta daemon start` serves the queue, `regatta run PLAN` runs a plan";
         lines.push(vec![(Style::Dim, text.to_owned())]);
     } else {
         lines.push(vec![(Style::Strong, format!("   {} {} NODE", pad("WHAT", 40), pad("PROCESS", 9)))]);

@@ -35,7 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
     let height = usize::from(area.height);
     screen.height = height;
     if events.is_empty() {
-        pen.text(area, &[(Style::Dim, "nothing happened yet")]);
+        pen.text(area, &[(Style::Dim, "no events yet")]);
         return;
     }
     let last = events.len() - 1;

@@ -45,10 +45,8 @@ fn draw_list(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, 
     let left_out = model.total().saturating_sub(model.rows.len() as u64);
     if screen.list.is_empty() {
         let text = match (model.total(), screen.filter.as_str()) {
-            (0, _) => {
-                "no tasks yet: `regatta run PLAN` or `regatta add \"PROMPT\"` brings some in".to_owned()
-            }
-            (_, filter) => format!("no task has {filter:?} in its id, title, state or agent"),
+            (0, _) => "no tasks yet; `regatta run PLAN` or `regatta add \"PROMPT\"` adds some".to_owned(),
+            (_, filter) => format!("no task matches {filter:?} in its id, title, state or agent"),
         };
         pen.text(area, &[(Style::Dim, &text)]);
         return;
@@ -71,7 +69,7 @@ fn draw_list(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Screen, 
         }
     }
     if shown.len() < height && left_out > 0 && screen.filter.is_empty() {
-        let text = format!("  … and {left_out} more; `regatta list --all` shows every one");
+        let text = format!("  … and {left_out} more; `regatta list --all` shows all");
         pen.text(row(area, shown.len()), &[(Style::Dim, &text)]);
     }
 }

@@ -77,7 +77,7 @@ impl Server {
         }
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let member = self.desk.crew.heartbeat(&HeartbeatRequest { who, task: args.task }).await?;
-        Ok(Answer::said(format!("{} was heard", member.name), &member))
+        Ok(Answer::said(format!("{}: heartbeat recorded", member.name), &member))
     }
 
     /// List crew members and running agents: their roles, and what each is doing.
