@@ -93,7 +93,7 @@ impl Scene {
 #[test]
 fn stop_leaves_agents_running_and_the_next_daemon_adopts_them() {
     let (scene, daemon) = Scene::new();
-    scene.world.regatta(["daemon", "stop"]).exited(0).says("run on");
+    scene.world.regatta(["daemon", "stop"]).exited(0).says("keep running");
     daemon.wait().exited(0);
     scene.assert_alive();
     let daemon = scene.next_daemon();
