@@ -62,6 +62,7 @@ fn change(state: &TaskState, event: &Event, first: bool) -> Option<Change> {
         | EventBody::BudgetWarned { .. }
         | EventBody::BudgetSpent { .. }
         | EventBody::Noted { .. }
+        | EventBody::TakenBack { .. }
         | EventBody::Unknown(_) => return None,
     })
 }
