@@ -2,17 +2,28 @@
 //! is a refusal with its next steps.
 //!
 //! `cargo run -p regatta-ops --example operations -- REPOSITORY`
+#![allow(dead_code, reason = "the tests also use what needs an agent")]
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use regatta_core::crew::{MemberName, Role};
+use regatta_core::id::TaskId;
 use regatta_core::verdict::Verdict;
+use regatta_engine::git::DiffStyle;
 use regatta_ops::crew::{
     ClaimRequest, CompleteRequest, Held, InboxRequest, Pick, PostRequest, PushRequest, RegisterRequest,
     SetContextRequest, Speaker, Stands,
 };
+use regatta_ops::diff::DiffRequest;
+use regatta_ops::documents::WatchDocument;
+use regatta_ops::lanes::{RetireRequest, SweepRequest};
+use regatta_ops::plans::{ApproveRequest, Approved, PlanRequest, RejectRequest, Then};
+use regatta_ops::reclaim::ReclaimRequest;
+use regatta_ops::salvage::SalvageRequest;
 use regatta_ops::tasks::{AddRequest, CancelRequest, Changes, EnqueueRequest, FOREVER, ParkRequest, Source};
+use regatta_ops::wait::WaitRequest;
 use regatta_ops::{Crew, Operator, Project, ProjectOptions, Refusal, Selection};
 use regatta_store::{MessageKind, Recipients};
 
@@ -56,6 +67,78 @@ pub(crate) async fn tasks(project: &Project) -> Result<Vec<String>, Refusal> {
     tell(&mut told, &operator.unpark(&docs).await?);
     tell(&mut told, &operator.cancel(&CancelRequest { tasks: docs.clone(), wait: false }).await?);
     tell(&mut told, &operator.requeue(&docs).await?);
+    Ok(told)
+}
+
+/// A goal, and what becomes of its proposal: `propose` stands for the planner's agent, which a daemon would start.
+pub(crate) async fn proposals<F>(
+    project: &Project,
+    propose: impl Fn(TaskId) -> F,
+) -> Result<Vec<String>, Refusal>
+where
+    F: Future<Output = ()>,
+{
+    let mut told = Vec::new();
+    let goal = "Describe the API".to_owned();
+    let request = PlanRequest { goal, agent: Some("sim".to_owned()), ..PlanRequest::default() };
+    let planning = project.plan(&request).await?;
+    planning.enqueue().await?;
+    propose(planning.spec.id.clone()).await;
+    planning.ended().await?;
+    let document = planning.proposal().await?.document;
+    told.push(format!("{} is {}: {} tasks", document.id, document.state, document.tasks.len()));
+
+    let (plan, then) = (document.id.to_string(), Then::Enqueue);
+    for _ in 0..2 {
+        match project.approve(&ApproveRequest { plan: plan.clone(), then }).await? {
+            Approved::Enqueued(enqueued) => {
+                for task in enqueued.stored().await? {
+                    told.push(format!("{} is {}", task.id, task.state.name()));
+                }
+            }
+            Approved::Before { .. } => told.push(format!("{plan} was approved before")),
+            Approved::ToRun(file) => told.push(format!("{} is to be run", file.display())),
+        }
+    }
+    let reject = RejectRequest { plan, why: None };
+    if let Err(refusal) = project.reject(&reject).await {
+        told.push(format!("{} ({})", refusal.message, refusal.hint()));
+    }
+    for document in project.proposals().await? {
+        told.push(format!("{} is {}", document.id, document.state));
+    }
+    Ok(told)
+}
+
+/// What a task changed, the end of it, its lane, and what was saved from it.
+pub(crate) async fn work(project: &Project, task: &TaskId) -> Result<Vec<String>, Refusal> {
+    let mut told = Vec::new();
+    let diff = project.diff(&DiffRequest { task: task.to_string(), against: None }).await?;
+    told.push(format!("{task} changed {}", diff.document(DiffStyle::Names)?.files.join(", ")));
+
+    let operator = Operator::open(project).await?;
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ear = heard.clone();
+    let listener = Arc::new(move |document: WatchDocument| {
+        let text = serde_json::to_string(&document).expect("our own values serialise");
+        ear.lock().expect("no listener panics").push(text);
+    });
+    let waited = operator.wait(&WaitRequest::new(Selection::one(task)), listener).await?;
+    told.append(&mut heard.lock().expect("no listener panics"));
+    told.push(format!("every task is done or landed: {}", waited.is_good()));
+
+    for dry_run in [true, false] {
+        for lane in project.sweep(&SweepRequest { dry_run }).await?.lanes {
+            let goes = if lane.goes { "goes" } else { "stays" };
+            told.push(format!("the lane of {} {goes}: {}", lane.task, lane.why));
+        }
+    }
+    let retired = project.retire(&RetireRequest { task: task.to_string(), force_salvage: true }).await?;
+    told.extend(retired.salvaged.map(|name| format!("its lane is gone, and its work is in {name}")));
+    let restored = project.restore(&SalvageRequest { task: task.to_string(), number: None }).await?;
+    told.push(format!("it is on branch {} now", restored.branch));
+    let gone = project.reclaim(&ReclaimRequest::default()).await?;
+    told.push(format!("{} processes are gone", gone.reclaimed.len() + gone.left.len()));
     Ok(told)
 }
 

@@ -31,7 +31,7 @@ pub use push::{NUMBERED, Naming, PushRequest};
 
 use crate::operator::user;
 use crate::project::Project;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::Refusal;
 
 /// The operations of crew members on one project and its store.
 #[derive(Clone)]
@@ -61,11 +61,6 @@ impl Crew {
     fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
-}
-
-/// The error for a store that sends no more wake-ups.
-fn deaf() -> Refusal {
-    Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes")
 }
 
 /// Who acts: a member by name, or the one that this process belongs to.

@@ -1,14 +1,22 @@
 //! Tasks and attempts as JSON documents. Their field names are published; see the test at the end.
 
 pub mod crew;
+mod daemon;
+mod diff;
+mod lanes;
 mod parallel;
 pub mod plans;
 mod prompts;
 mod train;
+mod watch;
 
+pub use daemon::*;
+pub use diff::*;
+pub use lanes::*;
 pub use parallel::*;
 pub use prompts::*;
 pub use train::*;
+pub use watch::*;
 mod cost;
 
 use std::collections::BTreeMap;

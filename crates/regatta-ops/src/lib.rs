@@ -4,19 +4,31 @@
 //! Invariant: nothing here prints, parses arguments or makes decisions by the text of a message.
 
 pub mod assemble;
+pub mod attach;
+pub mod cost;
 pub mod crew;
+pub mod daemon;
+pub mod diff;
 pub mod documents;
+pub mod foreground;
+pub mod lanes;
 pub mod look;
 mod naming;
 pub mod operator;
+pub mod parallel;
+pub mod plans;
 pub mod project;
+pub mod reclaim;
 pub mod refusal;
+pub mod report;
+pub mod salvage;
 pub mod secrets;
 pub mod step;
 pub mod target;
 pub mod taskfiles;
 pub mod tasks;
 pub mod trust;
+pub mod wait;
 pub mod when;
 pub mod worker;
 

@@ -1,6 +1,7 @@
-//! Read-only operations: tasks, one task, the radar, the train, the end of a log.
+//! Read-only operations: tasks, one task, the radar, the train, the event log, the end of a log.
 
 pub mod activity;
+pub mod events;
 pub mod log;
 pub mod radar;
 pub mod status;

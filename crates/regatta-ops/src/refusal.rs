@@ -8,6 +8,7 @@ use regatta_engine::git::GitError;
 use regatta_engine::landing::train::LandError;
 use regatta_engine::trust::TrustError;
 use regatta_store::{StoreError, TaskRecord};
+use tokio::sync::watch::error::RecvError;
 
 use crate::step::{Act, Step};
 
@@ -172,6 +173,13 @@ impl From<StoreError> for Refusal {
             StoreError::Fenced(_) => made.hinted("this attempt is over; its reports no longer count"),
             _ => made,
         }
+    }
+}
+
+/// The store ended a subscription.
+impl From<RecvError> for Refusal {
+    fn from(_: RecvError) -> Self {
+        Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes")
     }
 }
 

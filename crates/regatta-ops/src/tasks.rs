@@ -29,7 +29,6 @@ pub use send::{BroadcastRequest, Broadcasted, SendRequest, When, beginning, line
 use crate::documents::{ChangedDocument, ChangesDocument, RefusedDocument, TaskDocument};
 use crate::operator::Operator;
 use crate::refusal::Refusal;
-use crate::step::Act;
 
 /// What was done to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,24 +126,6 @@ impl Changes {
     }
 }
 
-/// What can be done to a task in this state: the one table behind every refusal, `status` and the keys of `top`.
-pub fn acts(state: &TaskState) -> &'static [Act] {
-    match state {
-        TaskState::Pending { .. } => &[Act::Status, Act::Cancel],
-        TaskState::Claimed { .. } | TaskState::Running { .. } | TaskState::Judging { .. } => {
-            &[Act::Wait, Act::Cancel]
-        }
-        TaskState::Landing { .. } => &[Act::Wait],
-        TaskState::Parked { .. } => &[Act::Unpark, Act::Cancel],
-        TaskState::Done { .. } => &[Act::Land, Act::Requeue],
-        TaskState::Landed { .. } => &[Act::Requeue],
-        TaskState::Skipped { .. } => &[Act::Status],
-        TaskState::Failed { .. } | TaskState::Cancelled { .. } | TaskState::Blocked { .. } => {
-            &[Act::Retry, Act::Requeue]
-        }
-    }
-}
-
 /// The refusal of an operation that does not fit the state: it names both, and gives the next steps.
 pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
     let (id, state) = (&task.spec.id, task.state.name());
@@ -158,6 +139,6 @@ pub(crate) fn unfit(task: &TaskRecord, cannot: &str) -> Refusal {
         TaskState::Skipped { dependency } => {
             refusal.hinted(format!("`regatta requeue {dependency}` brings it back with what it needs"))
         }
-        state => refusal.offering(id, acts(state).iter().copied()),
+        _ => refusal.offering(id, next::next(task, true).acts.iter().copied()),
     }
 }

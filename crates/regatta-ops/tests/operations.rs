@@ -5,11 +5,20 @@
 mod operations;
 
 use insta::{assert_debug_snapshot, assert_snapshot};
+use regatta_core::attempt::Attempt;
 use regatta_core::crew::MemberName;
-use regatta_engine::git::{GitEnv, Repo};
+use regatta_core::id::TaskId;
+use regatta_core::session::SessionKind;
+use regatta_engine::clock;
+use regatta_engine::git::{GitEnv, Oid, Repo};
+use regatta_engine::plans::Plans;
+use regatta_engine::session::this_node;
 use regatta_ops::crew::{HeartbeatRequest, PushRequest, Speaker};
+use regatta_ops::documents::plans::ProposalState;
+use regatta_ops::plans::{ApproveRequest, PlanRequest, RejectRequest, Rejected, Then};
 use regatta_ops::tasks::AddRequest;
 use regatta_ops::{Crew, Operator, Project, ProjectOptions, Selection};
+use regatta_store::{ClaimRequest, Outcome, RequestId, SessionId, Step, Store};
 use regatta_testkit::repo::ScratchRepo;
 
 /// A project whose git and whose records see nothing of this machine.
@@ -49,6 +58,89 @@ async fn members_share_a_board_messages_and_context() {
     bob wrote to ada: they want it
     users/want-it is yes, version 1, by ada
     ");
+}
+
+/// Does what an engine does with a task whose agent succeeded: claims it and settles it.
+async fn settle(store: &dyn Store, id: &TaskId, base: Option<Oid>) {
+    let (session, now) = (SessionId::fresh("test"), clock::now());
+    store.open_session(&session, &this_node(SessionKind::Daemon, "test").unwrap()).await.unwrap();
+    let claim = ClaimRequest {
+        task: id.clone(),
+        session: session.clone(),
+        token_hash: "token".to_owned(),
+        request: RequestId::fresh(),
+        limits: None,
+    };
+    let claim = store.claim(&claim, now).await.unwrap().expect("nothing else claims it");
+    let attempt = Attempt { base, ..Attempt::new(claim.attempt, "sim") };
+    let step = Step::Settled { attempt, outcome: Outcome::Done { head: None } };
+    store.advance(&claim, &step, &RequestId::fresh(), now).await.unwrap();
+    store.close_session(&session, now).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_goal_becomes_a_proposal_which_is_approved_once() {
+    let (_scratch, project) = project();
+    let propose = async |id: TaskId| {
+        let plan =
+            "---\nname: api\ntasks:\n  - id: docs\n    agent: sim\n    prompt: Write docs/api.md.\n---\n";
+        Plans::of(&project.repo.state_dir).propose(&id, plan).unwrap();
+        settle(project.store().await.unwrap().as_ref(), &id, None).await;
+    };
+    assert_snapshot!(operations::proposals(&project, propose).await.unwrap().join("\n"), @r"
+    PLAN-001 is proposed: 1 tasks
+    docs is pending
+    PLAN-001 was approved before
+    PLAN-001 is approved, so it cannot be rejected (`regatta plan show PLAN-001` shows it)
+    PLAN-001 is approved
+    ");
+}
+
+#[tokio::test]
+async fn a_rejected_proposal_is_closed() {
+    let (_scratch, project) = project();
+    let request =
+        PlanRequest { goal: "Rest".to_owned(), agent: Some("sim".to_owned()), ..Default::default() };
+    let planning = project.plan(&request).await.unwrap();
+    planning.enqueue().await.unwrap();
+    let reject = RejectRequest { plan: "1".to_owned(), why: None };
+    let refusal = project.reject(&reject).await.err().unwrap();
+    assert_snapshot!(refusal.message, @"PLAN-001 is planning, so it cannot be rejected: its planner is pending");
+    let id = &planning.spec.id;
+    Plans::of(&project.repo.state_dir).propose(id, "---\nid: rest\nagent: sim\n---\nRest.\n").unwrap();
+    settle(planning.operator.store.as_ref(), id, None).await;
+    let Rejected::Closed(document) = project.reject(&reject).await.unwrap() else {
+        panic!("no reason was given")
+    };
+    assert_eq!(document.state, ProposalState::Rejected);
+    let approve = ApproveRequest { plan: "plan-1".to_owned(), then: Then::Enqueue };
+    let refusal = project.approve(&approve).await.err().unwrap();
+    assert_snapshot!(refusal.message, @"PLAN-001 is rejected, so it cannot be approved");
+    assert_snapshot!(refusal.hint(), @"`regatta plan show PLAN-001` shows it");
+}
+
+#[tokio::test]
+async fn work_is_compared_waited_for_swept_and_restored() {
+    let (scratch, project) = project();
+    let base = Oid::parse(&scratch.commit_file("a.txt", "one\n", "base")).unwrap();
+    let request = AddRequest { prompt: "Do it.".to_owned(), ..AddRequest::default() };
+    let enqueued = project.add(&request).await.unwrap();
+    let (id, store) = (&enqueued.tasks[0].id, enqueued.operator.store.as_ref());
+    let lanes = project.lanes().unwrap().expect("there is a state directory");
+    let lane = lanes.prepare(id, &base).unwrap();
+    std::fs::write(lane.path.join("b.txt"), "two\n").unwrap();
+    settle(store, id, Some(base)).await;
+    assert_snapshot!(operations::work(&project, id).await.unwrap().join("\n"), @r#"
+    GEN-001 changed b.txt
+    {"event":"watching","task":"GEN-001","state":"done","pid":null}
+    {"event":"exited","task":"GEN-001","state":"done","reason":null}
+    every task is done or landed: true
+    the lane of GEN-001 stays: uncommitted work in b.txt
+    the lane of GEN-001 stays: uncommitted work in b.txt
+    its lane is gone, and its work is in refs/regatta/salvage/GEN-001/1
+    it is on branch regatta/GEN-001-salvage-1 now
+    0 processes are gone
+    "#);
 }
 
 #[tokio::test]

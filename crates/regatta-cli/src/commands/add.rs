@@ -8,11 +8,11 @@ use regatta_ops::tasks::AddRequest;
 use super::enqueue::{names, tell};
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::parallel::Repositories;
-use crate::parallel::registry::Registry;
 use crate::project::Project;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
+use regatta_ops::parallel::Repositories;
+use regatta_ops::parallel::registry::Registry;
 
 /// Add a task to the daemon's queue from a prompt, without a file.
 ///
@@ -80,8 +80,9 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     };
     let enqueued = match &args.repo {
         Some(name) => {
-            let registry = Registry::load(global)?;
-            let repositories = Repositories::open(&registry, global).await?;
+            let options = global.parallel();
+            let registry = Registry::load(&options)?;
+            let repositories = Repositories::open(&registry, &options).await?;
             repositories.named(name)?.project.add(&request).await?
         }
         None => Project::open(&global.options())?.add(&request).await?,

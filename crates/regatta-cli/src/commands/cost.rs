@@ -1,12 +1,10 @@
 //! `regatta cost`: what agents have used, and what is left of the budgets.
 
-use std::collections::BTreeMap;
-
-use regatta_core::budget::{Account, Scope, Spent, dollars};
+use regatta_core::budget::{Account, dollars};
 use regatta_core::time::Timestamp;
 use regatta_engine::clock::{self, Day};
-use regatta_ops::documents::{BudgetDocument, CostDocument, CostRow};
-use regatta_store::{QUARTER, SpendBy, SpendQuery, Spending, Store};
+use regatta_ops::cost::{Cost, CostBy, CostRequest};
+use regatta_ops::documents::{CostDocument, CostRow};
 
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -41,13 +39,13 @@ enum By {
     Day,
 }
 
-impl By {
-    fn word(self) -> &'static str {
-        match self {
-            By::Task => "task",
-            By::Agent => "agent",
-            By::Model => "model",
-            By::Day => "day",
+impl From<By> for CostBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Task => CostBy::Task,
+            By::Agent => CostBy::Agent,
+            By::Model => CostBy::Model,
+            By::Day => CostBy::Day,
         }
     }
 }
@@ -61,101 +59,13 @@ fn date(text: &str) -> Result<Timestamp, String> {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let (rows, budgets) = match project.has_store() {
-        true => {
-            let store = project.store().await?;
-            require_plan(store.as_ref(), args.plan.as_deref()).await?;
-            (rows(store.as_ref(), &args).await?, budgets(store.as_ref(), &project).await?)
-        }
-        false => (Vec::new(), Vec::new()),
-    };
-    let mut total = CostRow::default();
-    rows.iter().for_each(|row| total.add(row));
-    let since = args.since.map(clock::date_of);
-    let document = CostDocument {
-        by: args.by.word(),
-        since,
-        plan: args.plan,
-        rows,
-        total,
-        budgets: budgets.iter().map(BudgetDocument::from).collect(),
-    };
+    let request = CostRequest { by: args.by.into(), since: args.since, plan: args.plan };
+    let Cost { document, budgets } = project.cost(&request).await?;
     match ui.json {
         true => ui.document(&document),
         false => draw(&document, &budgets, ui),
     }
     Ok(Exit::Ok)
-}
-
-/// Fails for a plan without tasks, which is probably a typing error.
-async fn require_plan(store: &dyn Store, plan: Option<&str>) -> Result<(), Refusal> {
-    let Some(plan) = plan else { return Ok(()) };
-    let tried = store.spending(&SpendQuery { by: SpendBy::Plan, ..SpendQuery::default() }).await?;
-    if tried.iter().any(|sum| sum.key == plan) {
-        return Ok(());
-    }
-    let tasks = store.tasks(&regatta_store::TaskQuery::default()).await?;
-    let plans: std::collections::BTreeSet<&str> =
-        tasks.iter().filter_map(|task| task.spec.plan.as_deref()).collect();
-    if plans.contains(plan) {
-        return Ok(());
-    }
-    let known = plans.into_iter().take(10).collect::<Vec<_>>().join(", ");
-    let hint = match known.as_str() {
-        "" => "no task belongs to a plan; leave --plan out".to_owned(),
-        known => format!("plans with tasks: {known}"),
-    };
-    Err(Refusal::not_found(format!("no task belongs to a plan {plan:?}")).hinted(hint))
-}
-
-async fn rows(store: &dyn Store, args: &Args) -> Result<Vec<CostRow>, Refusal> {
-    let by = match args.by {
-        By::Task => SpendBy::Task,
-        By::Agent => SpendBy::Agent,
-        By::Model => SpendBy::Model,
-        By::Day => SpendBy::Quarter,
-    };
-    let query = SpendQuery { by, since: args.since, plan: args.plan.clone(), ..SpendQuery::default() };
-    let mut rows: Vec<CostRow> = match args.by {
-        By::Day => days(&store.spending(&query).await?),
-        _ => store.spending(&query).await?.iter().map(CostRow::from).collect(),
-    };
-    rows.retain(|row| row.attempts > 0);
-    Ok(rows)
-}
-
-/// Adds up spending by quarter of an hour to days.
-fn days(quarters: &[Spending]) -> Vec<CostRow> {
-    let mut days: BTreeMap<String, CostRow> = BTreeMap::new();
-    for quarter in quarters {
-        let at = Timestamp::from_millis(quarter.key.parse::<i64>().unwrap_or(0).saturating_mul(QUARTER));
-        let date = clock::date_of(at);
-        let row =
-            days.entry(date.clone()).or_insert_with(|| CostRow { key: Some(date), ..CostRow::default() });
-        row.add(&CostRow::from(quarter));
-    }
-    days.into_values().collect()
-}
-
-/// The project's budgets, as the next start of a task would see them.
-async fn budgets(store: &dyn Store, project: &Project) -> Result<Vec<Account>, Refusal> {
-    let config = &project.config;
-    let mut accounts = Vec::new();
-    let ceiling = config.budget.day.at_most_usd(config.limits.budget_usd);
-    if !ceiling.is_open() {
-        let day = Day::of(clock::now());
-        let sums = store.spending(&SpendQuery { since: Some(day.begins), ..SpendQuery::default() }).await?;
-        let spent = sums.iter().map(Spending::spent).fold(Spent::default(), |sum, more| sum + more);
-        accounts.push(Account::new(Scope::Day { until: day.ends }, ceiling, spent));
-    }
-    let ceiling = config.budget.plan;
-    if !ceiling.is_open() {
-        let query = SpendQuery { by: SpendBy::Plan, since_restart: true, ..SpendQuery::default() };
-        for sum in store.spending(&query).await? {
-            accounts.push(Account::new(Scope::Plan(sum.key.clone()), ceiling, sum.spent()));
-        }
-    }
-    Ok(accounts)
 }
 
 fn draw(cost: &CostDocument, budgets: &[Account], ui: &Ui) {

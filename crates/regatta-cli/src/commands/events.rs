@@ -1,22 +1,16 @@
 //! `regatta events`: what happened, in order.
 
-use std::collections::VecDeque;
-
 use regatta_core::event::{Event, EventBody};
-use regatta_core::id::TaskId;
 use regatta_core::report::describe;
 use regatta_engine::redact::Redactor;
-use regatta_store::Store;
+use regatta_ops::look::events::{before_last, each_after};
 
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, RefusalKind};
-
-/// How many events are read at once.
-const PAGE: usize = 1000;
+use regatta_ops::Refusal;
 
 /// Show the event log: everything that happened to every task, in order.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,50 +48,11 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     }
     loop {
         changes.borrow_and_update();
-        show_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
+        each_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
         if !args.follow {
             return Ok(Exit::Ok);
         }
-        if changes.changed().await.is_err() {
-            return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-        }
-    }
-}
-
-/// The number after which the last `n` events come.
-async fn before_last(store: &dyn Store, after: u64, task: Option<&TaskId>, n: usize) -> Result<u64, Refusal> {
-    let last = store.last_seq().await?;
-    if task.is_none() {
-        // Event numbers have no gaps, except for rolled-back ones.
-        return Ok(after.max(last.saturating_sub(n as u64)));
-    }
-    let (mut read, mut seqs) = (after, VecDeque::from([after]));
-    show_after(store, &mut read, task, |event| {
-        seqs.push_back(event.seq);
-        if seqs.len() > n + 1 {
-            seqs.pop_front();
-        }
-    })
-    .await?;
-    Ok(seqs.front().copied().unwrap_or(after))
-}
-
-/// Passes every event after `after` to `each`, and advances `after`.
-pub(crate) async fn show_after(
-    store: &dyn Store,
-    after: &mut u64,
-    task: Option<&TaskId>,
-    mut each: impl FnMut(&Event),
-) -> Result<(), Refusal> {
-    loop {
-        let events = store.events(*after, task, PAGE).await?;
-        for event in &events {
-            *after = event.seq;
-            each(event);
-        }
-        if events.len() < PAGE {
-            return Ok(());
-        }
+        changes.changed().await?;
     }
 }
 

@@ -1,6 +1,6 @@
 //! `regatta init`: sets up a repository without changing existing files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use regatta_core::config::{AgentKind, template};
 use regatta_engine::git::{Head, Repo};
@@ -9,8 +9,6 @@ use serde_json::json;
 use super::new::{body, create, taken};
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::parallel::registry::Registry;
-use crate::parallel::siblings;
 use crate::project::{CONFIG_FILE, Project, ROOKERY_FILE, shown, start_dir};
 use crate::ui::Ui;
 use regatta_ops::Refusal;
@@ -27,7 +25,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     if args.discover_from.is_some() || global.root.is_some() {
-        return registry(args.discover_from.as_deref(), global, ui).await;
+        ui.document(&global.parallel().init(args.discover_from.as_deref()).await?);
+        return Ok(Exit::Ok);
     }
     let repo = Repo::discover(&start_dir(&global.options())?, None)?;
     let config = repo.toplevel.join(CONFIG_FILE);
@@ -76,32 +75,6 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         ));
     }
     ui.line("  regatta new ID                     # a task of your own");
-    Ok(Exit::Ok)
-}
-
-/// Creates a registry in a directory that need not be a repository. Existing files stay.
-async fn registry(beside: Option<&Path>, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let siblings = beside.map(siblings).transpose()?.unwrap_or_default();
-    let (mut registry, lock) = Registry::load_locked(global).await?;
-    let (config_created, state_created) = (!registry.exists, !registry.has_state);
-    if config_created {
-        registry.save_config(&lock)?;
-    }
-    if state_created {
-        registry.save_state(&lock)?;
-    }
-    if let Ok(repo) = Repo::discover(&start_dir(&global.options())?, None) {
-        regatta_engine::trust::state_dir::make(&repo)?;
-        repo.exclude(&["/.regatta/"])?;
-    }
-    ui.document(&json!({
-        "root": registry.dir,
-        "config_created": config_created,
-        "state_created": state_created,
-        "config": registry.config,
-        "state": registry.state,
-        "siblings": siblings,
-    }));
     Ok(Exit::Ok)
 }
 

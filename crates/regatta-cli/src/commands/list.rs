@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// The most tasks shown on a terminal.
 const ON_A_TERMINAL: usize = 200;
@@ -152,9 +152,7 @@ async fn watch(
             }
         }
         tokio::select! {
-            told = changes.changed() => if told.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            },
+            told = changes.changed() => told?,
             () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
         }
     }

@@ -13,12 +13,12 @@ use regatta_core::state::TaskState;
 use regatta_core::time::human;
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
+use regatta_ops::look::events::each_after;
 use regatta_ops::look::tasks::why;
 use regatta_store::{Store, TaskRecord};
 
 use heading::Heading;
 
-use super::events::show_after;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::{Project, find_task};
@@ -26,7 +26,7 @@ use crate::queue::Operator;
 use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// Show what a task's agent said and did.
 ///
@@ -203,7 +203,7 @@ impl<'a> Show<'a> {
                     self.ui.note(self.ui.paint(Style::Dim, &waits));
                 }
                 told = Some(waits);
-                changes.changed().await.map_err(silent)?;
+                changes.changed().await?;
             }
         }
     }
@@ -274,7 +274,7 @@ impl<'a> Show<'a> {
                         Err(_) => stderr = None,
                     },
                     told = changes.changed() => {
-                        told.map_err(silent)?;
+                        told?;
                         break;
                     }
                 }
@@ -358,7 +358,7 @@ impl<'a> Show<'a> {
         }
         let mut events = Vec::new();
         let mut after = self.seen;
-        show_after(self.store, &mut after, Some(&self.task), |event| events.push(event.clone())).await?;
+        each_after(self.store, &mut after, Some(&self.task), |event| events.push(event.clone())).await?;
         for event in events {
             let before = event.attempt.is_none_or(|attempt| attempt < n);
             if event.attempt.is_some_and(|attempt| attempt > n) {
@@ -407,10 +407,6 @@ async fn next_lines(tail: Option<&mut Tail>) -> std::io::Result<Vec<Line>> {
         Some(tail) => tail.next_lines().await,
         None => std::future::pending().await,
     }
-}
-
-fn silent(_: tokio::sync::watch::error::RecvError) -> Refusal {
-    Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes")
 }
 
 /// Whether the agent of this attempt has ended, so that its log is complete.

@@ -2,16 +2,18 @@
 
 mod edit;
 mod list;
-mod planner;
 mod show;
 pub(crate) mod view;
 
 use std::path::PathBuf;
 
-pub(crate) use planner::work;
 use regatta_core::proposal::SCHEMA;
-use regatta_engine::plans::Plans;
+use regatta_core::taskfile::Loaded;
+use regatta_engine::engine::Ended;
+use regatta_ops::foreground::ForegroundRequest;
+use regatta_ops::plans::{PlanRequest, Planning};
 
+use super::run::engage;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
@@ -79,17 +81,35 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         return Ok(Exit::Ok);
     }
     let goal = super::send::text_of(args.goal.as_deref(), args.file.as_deref())?;
-    if goal.trim().is_empty() {
-        return Err(Refusal::usage("the goal is empty").hinted("say what to achieve: regatta plan \"…\""));
-    }
     let project = Project::open(&global.options())?;
     crate::trust::require_trust_asking(&project, ui).await?;
-    let spec = planner::order(&project, &args, &goal)?;
-    let store = project.create_store().await?;
-    let plans = Plans::of(&project.repo.state_dir);
-    let id = plans
-        .begin(&goal)
-        .map_err(|error| Refusal::io("writing into", &project.repo.state_dir.join("plans"), &error))?;
-    let spec = planner::named(&project, spec, id, &goal)?;
-    planner::work(&project, store, spec, false, ui).await
+    let request = PlanRequest { goal, agent: args.agent, model: args.model, chain: args.chain };
+    work(project.plan(&request).await?, ui).await
+}
+
+/// Has the planner work, here or in the daemon, until it has ended, and shows the result.
+pub(crate) async fn work(planning: Planning, ui: &Ui) -> Result<Exit, Refusal> {
+    let id = &planning.spec.id;
+    if planning.operator.takers.daemon().is_some() {
+        planning.enqueue().await?;
+        if !ui.quiet && !ui.json {
+            ui.line(format!(
+                "the daemon plans {id}; Ctrl-C does not stop it, `regatta plan show {id}` shows the result"
+            ));
+        }
+        planning.ended().await?;
+    } else {
+        let request = ForegroundRequest { resume: planning.again, ..ForegroundRequest::default() };
+        let tasks = vec![planning.spec.clone()];
+        let loaded = Loaded { tasks, plan_name: Some(id.to_string()), ..Loaded::default() };
+        let view = Ui { outlives_reader: true, ..ui.clone() };
+        let (project, store) = (&planning.operator.project, planning.operator.store.clone());
+        let dashboard = !ui.json && ui.terminal && !ui.quiet;
+        let (_, end) = engage(project, store, &loaded, &request, dashboard, &view).await?;
+        if end != Ended::Settled {
+            ui.note(format!("{id} was stopped; `regatta requeue {id}` gives it to the daemon"));
+            return Ok(Exit::Interrupted);
+        }
+    }
+    view::show(&planning.proposal().await?, ui)
 }

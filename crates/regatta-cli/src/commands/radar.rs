@@ -18,7 +18,7 @@ use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// Show which tasks would conflict with each other or with the target.
 ///
@@ -111,9 +111,7 @@ async fn watch(
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
             changed = changes.changed() => {
-                if changed.is_err() {
-                    return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-                }
+                changed?;
             }
             () = tokio::time::sleep(interval - PAUSE) => {}
         }

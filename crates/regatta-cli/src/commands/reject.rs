@@ -1,15 +1,13 @@
 //! `regatta reject PLAN-001 "WHY"`: closes a proposal, or asks for another.
 
-use regatta_engine::plans::Plans;
+use regatta_ops::Refusal;
+use regatta_ops::plans::{RejectRequest, Rejected};
 
-use super::plan::{view, work};
+use super::plan::work;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
-use crate::queue::Operator;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
-use regatta_ops::tasks::{SendRequest, When};
 
 /// Reject a proposed plan.
 ///
@@ -31,36 +29,14 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         Some(_) => Project::open(&global.options())?,
         None => Project::look(&global.options())?,
     };
-    let id = view::find(&project, &args.id)?;
-    let store = project.store().await?;
-    let (state, reason) = view::state(&project, store.as_ref(), &id).await?;
-    let why = args.why.filter(|why| !why.trim().is_empty());
-    let refuse = |what: &str| {
-        let reason = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        Err(Refusal::refused(format!("{id} is {state}, so it cannot be {what}{reason}"))
-            .hinted(format!("`regatta plan show {id}` shows it")))
-    };
-    match (state, why) {
-        ("proposed" | "failed", Some(why)) => {
-            let task = store.task(&id).await?;
-            let operator = Operator::of(&project, store.clone()).await?;
-            let text = format!(
-                "The plan is not accepted: {}\n\nAnswer with a new plan in the same form: one JSON object that matches the schema.",
-                why.trim()
-            );
-            operator.send(&SendRequest { task: id.to_string(), text, when: When::Next }).await?;
-            work(&project, store, task.spec, true, ui).await
-        }
-        ("proposed" | "failed" | "rejected", None) => {
-            let plans = Plans::of(&project.repo.state_dir);
-            plans.reject(&id).map_err(|error| Refusal::io("writing", &plans.rejected_file(&id), &error))?;
+    match project.reject(&RejectRequest { plan: args.id, why: args.why }).await? {
+        Rejected::Again(planning) => work(*planning, ui).await,
+        Rejected::Closed(document) => {
             match ui.json {
-                true => ui.document(&view::document(&project, store.as_ref(), &id).await?.0),
-                false => ui.line(format!("{id} rejected; nothing was run")),
+                true => ui.document(&document),
+                false => ui.line(format!("{} rejected; nothing was run", document.id)),
             }
             Ok(Exit::Ok)
         }
-        (_, Some(_)) => refuse("rejected"),
-        (_, None) => refuse("put away"),
     }
 }

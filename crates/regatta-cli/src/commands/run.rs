@@ -1,40 +1,30 @@
 //! `regatta run PLAN…`: runs plan files in the foreground until their work has landed.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_core::admission::Limits;
-use regatta_core::config::AgentKind;
-use regatta_core::diagnostic::has_errors;
 use regatta_core::graph;
 use regatta_core::report::Report;
-use regatta_core::spec::TaskSpec;
 use regatta_core::state::StateName;
-use regatta_core::taskfile::{Hook, Loaded};
+use regatta_core::taskfile::Loaded;
 use regatta_core::time::counted;
-use regatta_engine::context::{Assembly, Context, RunOptions, SettingsInput};
-use regatta_engine::engine::{End, Ended, EngineError, Order};
-use regatta_engine::git::Head;
-use regatta_engine::notice::{Watching, notices};
-use regatta_engine::run::{Earlier, RunRequest, run as run_engine};
-use regatta_engine::session::is_certainly_dead;
-use regatta_engine::trust::Purpose;
-use regatta_store::{SessionId, Store};
+use regatta_engine::engine::{End, Ended, Order};
+use regatta_ops::foreground::{Foreground, ForegroundRequest, call_hooks, stages};
+use regatta_ops::report::write_report;
+use regatta_ops::{Refusal, RefusalKind};
+use regatta_store::Store;
 use tokio::sync::mpsc;
-
-use regatta_ops::taskfiles::{missing_program, parse_files};
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::project::{Project, require_writable, shown};
+use crate::project::Project;
 use crate::render::dashboard::Dashboard;
 use crate::render::lines::Lines;
 use crate::render::shown::clean_line;
 use crate::render::state::mark;
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, RefusalKind};
 
 /// Run plans or task files here, and wait until they are finished.
 ///
@@ -106,72 +96,81 @@ pub(crate) struct Args {
     pub(crate) keep_lanes: bool,
 }
 
+impl Args {
+    /// The request, without what concerns the screen.
+    fn request(&self) -> ForegroundRequest {
+        ForegroundRequest {
+            plans: self.plans.clone(),
+            max_workers: self.max_workers,
+            resume: self.resume,
+            again: self.again,
+            fail_fast: self.fail_fast,
+            agent: self.agent.clone(),
+            budget_usd: self.budget_usd.clone(),
+            claude_exe: self.claude_exe.clone(),
+            log_dir: self.log_dir.clone(),
+            no_log: self.no_log,
+            no_land: self.no_land,
+            strict: self.strict,
+            target: self.target.clone(),
+            profiles: self.profiles.clone(),
+            keep_lanes: self.keep_lanes
+                || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1"),
+            report: self.report.clone(),
+        }
+    }
+
+    /// Whether to show the dashboard.
+    fn dashboard(&self, ui: &Ui) -> bool {
+        !ui.json && !self.no_dashboard && (self.dashboard || ui.terminal && !ui.quiet)
+    }
+}
+
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let ui = &Ui { outlives_reader: true, ..ui.clone() };
-    let mut project = Project::open_for(&global.options(), &args.plans)?;
-    apply_flags(&mut project, &args)?;
-    let loaded = load(&project, &args, ui)?;
+    let request = args.request();
+    let project = request.open(&global.options())?;
+    let loaded = request.load(&project)?;
+    for warning in project.warnings.iter().chain(&loaded.diagnostics) {
+        ui.note(warning.to_string());
+    }
     if args.dry_run {
         dry_run(&loaded, &project, ui);
         return Ok(Exit::Ok);
     }
     crate::trust::require_trust_asking(&project, ui).await?;
-    preflight(&project, &loaded.tasks, args.claude_exe.as_deref())?;
+    let (store, unfinished) = request.prepare(&project, &loaded).await?;
+    if let (1.., false) = (unfinished, ui.json || ui.quiet) {
+        let plans = request.names();
+        ui.note(format!(
+            "starting over what had not succeeded; use `regatta run --resume {plans}` to continue instead"
+        ));
+    }
+    let begun = std::time::Instant::now();
+    let (report, ended) = engage(&project, store, &loaded, &request, args.dashboard(ui), ui).await?;
+    if ended == Ended::Settled {
+        for failed in call_hooks(&loaded.hooks, &report, begun.elapsed()).await {
+            ui.note(format!("warning: {failed}"));
+        }
+    }
     if let Some(path) = &args.report {
-        // The report may go into this directory.
-        project.make_state_dir()?;
-        super::report::preflight(path)?;
+        write_report(path, &report)?;
     }
-    execute(&project, loaded, &args, ui).await
-}
-
-/// Flags override every other setting, and `config show` names them as the origin.
-fn apply_flags(project: &mut Project, args: &Args) -> Result<(), Refusal> {
-    let mut diagnostics = Vec::new();
-    if let Some(target) = &args.target {
-        diagnostics.extend(project.config.apply_flag("--target", "target", target));
-    }
-    if let Some(workers) = args.max_workers {
-        diagnostics.extend(project.config.apply_flag("--max-workers", "max_workers", &workers.to_string()));
-    }
-    project.choose_profiles(args.profiles.as_deref())?;
-    if let Some(usd) = &args.budget_usd {
-        diagnostics.extend(project.config.apply_flag("--budget-usd", "limits.budget_usd", usd));
-    }
-    if has_errors(&diagnostics) { Err(Refusal::diagnosed(diagnostics)) } else { Ok(()) }
-}
-
-/// Reads every file and reports every mistake; changes nothing.
-pub(crate) fn load(project: &Project, args: &Args, ui: &Ui) -> Result<Loaded, Refusal> {
-    let mut files = Vec::new();
-    for path in &args.plans {
-        let bytes = std::fs::read(path).map_err(|error| {
-            Refusal::new(RefusalKind::Usage, format!("reading {}: {error}", path.display()))
-                .hinted("give the path of a plan or task file; `regatta new ID` makes one")
-        })?;
-        files.push((path.clone(), bytes));
-    }
-    let loaded = parse_files(project, &files, |settings| {
-        settings.agent_override = args.agent.as_deref();
-        settings.no_land = args.no_land;
-        settings.strict = args.strict;
-    });
-    if has_errors(&loaded.diagnostics) {
-        return Err(Refusal::diagnosed(loaded.diagnostics));
-    }
-    for warning in project.warnings.iter().chain(&loaded.diagnostics) {
-        ui.note(warning.to_string());
-    }
-    Ok(loaded)
+    finish(&report, ended, &loaded, &request, ui);
+    Ok(match ended {
+        Ended::Interrupted | Ended::Left => Exit::Interrupted,
+        Ended::Settled if report.is_good() => Exit::Ok,
+        Ended::Settled => Exit::TaskFailed,
+    })
 }
 
 fn dry_run(loaded: &Loaded, project: &Project, ui: &Ui) {
-    let limits = limits(project, loaded);
-    let stages = graph::stages(&loaded.tasks, &limits.groups);
+    let document = stages(project, loaded);
     if ui.json {
-        ui.document(&serde_json::json!({ "plan": loaded.plan_name, "stages": stages }));
+        ui.document(&document);
         return;
     }
+    let stages = document.stages;
     for (n, stage) in stages.iter().enumerate() {
         ui.line(ui.paint(Style::Strong, &format!("Stage {}", n + 1)));
         for id in stage {
@@ -189,115 +188,8 @@ fn dry_run(loaded: &Loaded, project: &Project, ui: &Ui) {
         "{} in {}, at most {} at the same time; nothing was run.",
         counted(loaded.tasks.len(), "task"),
         counted(stages.len(), "stage"),
-        limits.max_workers
+        project.config.max_workers
     ));
-}
-
-fn limits(project: &Project, loaded: &Loaded) -> Limits {
-    let mut groups = project.config.limits.groups.clone();
-    groups.extend(loaded.concurrency_limits.clone());
-    Limits { max_workers: project.config.max_workers, groups }
-}
-
-/// Reports what would make every task fail, before anything starts.
-pub(crate) fn preflight(
-    project: &Project,
-    tasks: &[TaskSpec],
-    claude_exe: Option<&Path>,
-) -> Result<(), Refusal> {
-    if let Head::Unborn(branch) = &project.repo.head {
-        return Err(Refusal::new(
-            RefusalKind::Git,
-            format!("the repository is empty: branch {branch} has no commit yet"),
-        )
-        .hinted("make a first commit: git commit --allow-empty -m init"));
-    }
-    project.require_branch(&project.choice()?)?;
-    for spec in tasks {
-        let Some(agent) = project.config.agents.get(&spec.agent) else { continue };
-        if let Some(program) = missing_program(project, spec, claude_exe) {
-            return Err(Refusal::new(
-                RefusalKind::CannotWork,
-                format!("task {} needs the agent {}, but its program {program:?} was not found", spec.id, spec.agent),
-            )
-            .hinted(match (agent.kind, agent.kind.install()) {
-                (AgentKind::Claude, Some(install)) => format!("install it ({install}), or give --claude-exe PATH"),
-                (_, Some(install)) => {
-                    format!("install it ({install}), or name it with `exe` of this agent in regatta.yaml")
-                }
-                (_, None) => {
-                    "put it on PATH, or correct `agents:` in regatta.yaml; `regatta doctor` shows what is found".into()
-                }
-            }));
-        }
-    }
-    Ok(())
-}
-
-async fn execute(project: &Project, loaded: Loaded, args: &Args, ui: &Ui) -> Result<Exit, Refusal> {
-    if let Some(dir) = &args.log_dir {
-        require_writable(&absolute(dir), "--log-dir")?;
-    }
-    require_writable(&project.lanes_root(), "lanes_root")?;
-    let store = project.create_store().await?;
-    if !args.resume && !args.again {
-        let earlier =
-            Earlier::look(store.as_ref(), &loaded.tasks, |info| !is_certainly_dead(&info.node)).await?;
-        if let Some(why) = earlier.refusal() {
-            return Err(done_before(why, args));
-        }
-        if let (1.., false) = (earlier.unfinished, ui.json || ui.quiet) {
-            let plans = plans(args);
-            ui.note(format!(
-                "starting over what had not succeeded; use `regatta run --resume {plans}` to continue instead"
-            ));
-        }
-    }
-    let begun = std::time::Instant::now();
-    let (report, ended) = engage(project, store, &loaded, args, ui).await?;
-    if ended == Ended::Settled {
-        call_hooks(&loaded.hooks, &report, begun.elapsed(), ui).await;
-    }
-    if let Some(path) = &args.report {
-        super::report::write(path, &report)?;
-    }
-    finish(&report, ended, &loaded, args, ui);
-    Ok(match ended {
-        Ended::Interrupted | Ended::Left => Exit::Interrupted,
-        Ended::Settled if report.is_good() => Exit::Ok,
-        Ended::Settled => Exit::TaskFailed,
-    })
-}
-
-/// Calls the webhooks of parallel-orchestra's plans. A failed call is reported and changes nothing else.
-async fn call_hooks(hooks: &[Hook], report: &Report, took: Duration, ui: &Ui) {
-    let certificates = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    for hook in hooks {
-        let Some(payload) = hook.payload(report, took.as_secs_f64()) else { continue };
-        let called = regatta_engine::notify::call(
-            &hook.url,
-            hook.allow_private,
-            payload.to_string(),
-            certificates.clone(),
-        );
-        if let Err(why) = called.await {
-            ui.note(format!("warning: {} could not notify {}: {why}", hook.key(), hook.url));
-        }
-    }
-}
-
-/// The error for a run that would repeat finished work.
-fn done_before(why: String, args: &Args) -> Refusal {
-    let plans = plans(args);
-    Refusal::refused(why).hinted(format!(
-        "`regatta run --resume {plans}` runs what is left; `regatta run --again {plans}` runs everything again"
-    ))
-}
-
-/// The files of this run, as they can be typed again.
-fn plans(args: &Args) -> String {
-    let plans: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
-    plans.join(" ")
 }
 
 /// Runs tasks until they are settled, with a live view.
@@ -305,86 +197,24 @@ pub(crate) async fn engage(
     project: &Project,
     store: Arc<dyn Store>,
     loaded: &Loaded,
-    args: &Args,
+    request: &ForegroundRequest,
+    dashboard: bool,
     ui: &Ui,
 ) -> Result<(Report, Ended), Refusal> {
-    let (notices, watching) = notices();
     if let (Some(note), false) = (project.lands_elsewhere()?, ui.json || ui.quiet) {
         ui.note(note);
     }
-    let target = project.decide_target()?;
-    let exe = crate::project::this_program()
-        .map_err(|error| Refusal::io("finding", Path::new("regatta"), &error))?;
-    let keep_lanes = args.keep_lanes
-        || project.config.lane.keep == regatta_core::config::Keep::Always
-        || std::env::var_os("PO_KEEP_WORKTREE").is_some_and(|value| value == "1");
-    let options = RunOptions {
-        fail_fast: args.fail_fast,
-        resume: args.resume,
-        trust: if args.resume { Purpose::Continue } else { Purpose::Start },
-        again: args.again,
-        keep_lanes,
-        log_dir: args.log_dir.as_ref().map(|dir| absolute(dir)),
-        no_log: args.no_log,
-        claude_exe: args.claude_exe.as_ref().map(|path| program_path(path)),
-        grace: Duration::from_secs(5),
-    };
-    let settings = SettingsInput {
-        config: project.config.clone(),
-        options,
-        inherited: std::env::vars_os().collect(),
-        lanes_root: project.lanes_root(),
-    };
-    let assembly = Assembly {
-        settings,
-        repo: project.repo.clone(),
-        target: target.clone(),
-        store: store.clone(),
-        store_url: project.store_url.clone(),
-        session: SessionId::fresh("run"),
-        regatta_exe: exe,
-        notices,
-    };
-    let ctx = tokio::task::spawn_blocking(move || Context::assemble(assembly))
-        .await
-        .expect("assembling does not panic")?;
-    let ctx = Arc::new(ctx);
-    let names: Vec<String> = args.plans.iter().map(|path| shown(path)).collect();
-    let plan = loaded.plan_name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| names.join(" "));
-    let title = format!("{plan} → {target}");
-    let start = regatta_engine::clock::now();
-    let first_seq = store.last_seq().await?;
-    let live = live_view(args, ui, &title, loaded, start, watching);
-    let request = RunRequest {
-        what: format!("run {}", if names.is_empty() { plan.clone() } else { names.join(" ") }),
-        limits: limits(project, loaded),
-        tasks: loaded.tasks.clone(),
-    };
-    let orders = orders(ui)?;
-    let result = run_engine(ctx.clone(), request, orders).await;
-    // The view ends when the last sender of notices is dropped.
-    drop(ctx);
+    let mut run = request.begin(project, store, loaded).await?;
+    let live = live_view(dashboard, ui, loaded, &mut run);
+    let result = run.run(orders(ui)?).await;
     let _ = live.await;
-    let redactor = crate::render::shown::redactor(&project.config);
-    let ended = result.map_err(|error| match error {
-        EngineError::Repeats(why) => done_before(why, args),
-        error => Refusal::from(error),
-    })?;
-    let report =
-        super::report::build(store.as_ref(), &plan, &target, &loaded.tasks, first_seq, &redactor).await?;
-    Ok((report, ended))
+    result
 }
 
-/// Shows notices until their last sender is dropped.
-fn live_view(
-    args: &Args,
-    ui: &Ui,
-    title: &str,
-    loaded: &Loaded,
-    start: regatta_core::time::Timestamp,
-    mut watching: Watching,
-) -> tokio::task::JoinHandle<()> {
-    let dashboard = !ui.json && !args.no_dashboard && (args.dashboard || ui.terminal && !ui.quiet);
+/// Shows notices until the run ends.
+fn live_view(dashboard: bool, ui: &Ui, loaded: &Loaded, run: &mut Foreground) -> tokio::task::JoinHandle<()> {
+    let (title, start) = (run.title.as_str(), run.started_at);
+    let mut watching = run.watching.take().expect("the view begins once");
     let ui = ui.clone();
     if ui.json {
         return tokio::spawn(async move { while watching.recv().await.is_some() {} });
@@ -469,7 +299,7 @@ fn orders(ui: &Ui) -> Result<mpsc::UnboundedReceiver<Order>, Refusal> {
 }
 
 /// Prints the graph, the totals and what to do next.
-fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) {
+fn finish(report: &Report, ended: Ended, loaded: &Loaded, request: &ForegroundRequest, ui: &Ui) {
     if ui.json {
         ui.document(&regatta_ops::documents::report_document(report));
         return;
@@ -506,24 +336,15 @@ fn finish(report: &Report, ended: Ended, loaded: &Loaded, args: &Args, ui: &Ui) 
     };
     let cost = if report.cost_usd > 0.0 { format!(", ${:.4}", report.cost_usd) } else { String::new() };
     ui.line(format!("{}{took}{cost} on {}", counts.join(", "), report.target));
-    if let Some(path) = &args.report {
+    if let Some(path) = &request.report {
         ui.line(format!("report: {}", path.display()));
     }
     if ended != Ended::Settled || !report.is_good() {
         ui.note(format!(
             "{} `regatta status ID` and `regatta logs ID` show why; `regatta run --resume {}` retries",
             ui.paint(Style::Busy, "hint:"),
-            plans(args)
+            request.names()
         ));
     }
     let _ = std::io::stdout().flush();
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// A path with a slash is relative to the current directory; a bare name is looked up on PATH.
-fn program_path(path: &Path) -> PathBuf {
-    if path.components().count() > 1 { absolute(path) } else { path.to_owned() }
 }

@@ -9,7 +9,6 @@ mod destroy;
 pub(crate) mod fail;
 pub(crate) mod held;
 pub(crate) mod list;
-mod parallel;
 mod pull_request;
 pub(crate) mod push;
 pub(crate) mod retry;

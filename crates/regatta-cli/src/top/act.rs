@@ -5,7 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regatta_core::crew::MemberName;
 use regatta_core::id::TaskId;
 use regatta_core::state::TaskState;
+use regatta_engine::git::DiffStyle;
 use regatta_ops::crew::{Crew, PostRequest, sentence};
+use regatta_ops::diff::DiffRequest;
+use regatta_ops::documents::RetiredDocument;
+use regatta_ops::tasks::retire::retire_lane;
 use regatta_ops::tasks::{
     BoardRequest, CancelRequest, Conversation, FOREVER, ParkRequest, RetryRequest, SendRequest, When, Why,
     line,
@@ -14,7 +18,8 @@ use regatta_store::{BOARD_QUEUE, MessageKind, Recipients, Store};
 
 use super::addressee::unread_for_ever;
 use super::screen::{Change, PageKind};
-use crate::commands::{diff, lane, status};
+use crate::commands::lane::retire::sentence as sentence_of;
+use crate::commands::status;
 use crate::crew::As;
 use crate::project::Project;
 use crate::queue::{Operator, Selection};
@@ -33,9 +38,8 @@ pub(super) async fn change(
     id: &TaskId,
 ) -> Result<String, Refusal> {
     if change == Change::Retire {
-        let salvaged = lane::retire_one(project, &store, id).await?;
-        let saved = salvaged.map(|name| format!("; its content is saved as {name}")).unwrap_or_default();
-        return Ok(format!("removed the lane of {id}{saved}"));
+        let salvaged = retire_lane(project, Some(&store), id, false).await?;
+        return Ok(sentence_of(&RetiredDocument { removed: true, salvaged, task: id.clone() }));
     }
     let operator = Operator::of(project, store).await?;
     let tasks = Selection::one(id);
@@ -138,9 +142,9 @@ pub(super) async fn read(
                 .collect())
         }
         PageKind::Diff => {
-            let attempts = store.attempts(id).await?;
-            let (base, patch) = diff::patch(project, &task, &attempts)?;
-            let text = clean(&String::from_utf8_lossy(&patch));
+            let diff = project.diff(&DiffRequest { task: id.to_string(), against: None }).await?;
+            let base = diff.base().short();
+            let text = clean(&String::from_utf8_lossy(&diff.bytes(DiffStyle::Patch)?));
             let mut lines: Vec<(Style, String)> =
                 text.lines().take(MOST_LINES).map(|line| (diff_style(line), line.to_owned())).collect();
             if lines.is_empty() {

@@ -271,9 +271,7 @@ impl Top<'_> {
                     draw_at.get_or_insert_with(Instant::now);
                 }
                 told = changes.changed() => {
-                    if told.is_err() {
-                        return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-                    }
+                    told?;
                     refresh_at.get_or_insert_with(|| Instant::now() + GATHER);
                 }
                 () = sleep_until(due(&refresh_at)), if refresh_at.is_some() => {

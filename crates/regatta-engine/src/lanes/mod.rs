@@ -108,7 +108,8 @@ pub struct LaneInfo {
 }
 
 /// The purpose of a checkout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LanePurpose {
     /// One task's work.
     Task,
@@ -116,6 +117,17 @@ pub enum LanePurpose {
     Reader,
     /// One run of a gate.
     Gate,
+}
+
+impl LanePurpose {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LanePurpose::Task => "task",
+            LanePurpose::Reader => "reader",
+            LanePurpose::Gate => "gate",
+        }
+    }
 }
 
 impl Lane {

@@ -12,7 +12,7 @@ use regatta_store::{self as store, BOARD_QUEUE, Claim, Member, ReadyKey, Request
 use tokio::time::Instant;
 
 use super::held::not_held;
-use super::{Crew, Speaker, deaf, lane};
+use super::{Crew, Speaker, lane};
 use crate::documents::crew::ClaimDocument;
 use crate::project::find_task;
 use crate::refusal::{Refusal, RefusalKind};
@@ -175,9 +175,7 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
             return Err(Refusal::new(RefusalKind::TimedOut, nothing(member).message));
         }
         tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(deaf());
-            },
+            more = changes.changed() => more?,
             () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
         }
     }

@@ -10,7 +10,7 @@ use regatta_store::{InboxQuery, Mark, Message, Store, StoreError};
 use tokio::time::Instant;
 
 use super::messages::no_message;
-use super::{Crew, Speaker, deaf};
+use super::{Crew, Speaker};
 use crate::project::Project;
 use crate::refusal::Refusal;
 
@@ -158,9 +158,7 @@ impl Crew {
                 self.heard(&request.inbox.reader).await;
             }
             tokio::select! {
-                more = changes.changed() => if more.is_err() {
-                    return Err(deaf());
-                },
+                more = changes.changed() => more?,
                 () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
             }
         }

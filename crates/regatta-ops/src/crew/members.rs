@@ -14,7 +14,7 @@ use regatta_store::{
 };
 
 use super::held::{held, record};
-use super::{Crew, Speaker, deaf, there};
+use super::{Crew, Speaker, there};
 use crate::documents::crew::{LeaderDocument, LeftDocument, MemberDocument};
 use crate::refusal::Refusal;
 
@@ -202,9 +202,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refu
             Err(_) => return register(store, member).await,
         }
         tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(deaf());
-            },
+            more = changes.changed() => more?,
             () = tokio::time::sleep(LOOK) => {}
         }
     }

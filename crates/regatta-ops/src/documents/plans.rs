@@ -1,9 +1,46 @@
 //! Proposals, as `plan`, `plan list`, `approve` and `reject` print them.
 
+use std::fmt;
+
 use regatta_core::diagnostic::Diagnostic;
 use regatta_core::id::TaskId;
 use regatta_core::spec::TaskSpec;
 use serde::Serialize;
+
+/// The state of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProposalState {
+    /// Its planner works on it.
+    Planning,
+    /// It can be approved or rejected.
+    Proposed,
+    /// It was approved.
+    Approved,
+    /// It was rejected.
+    Rejected,
+    /// There is no plan, and no planner works on one.
+    Failed,
+}
+
+impl ProposalState {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ProposalState::Planning => "planning",
+            ProposalState::Proposed => "proposed",
+            ProposalState::Approved => "approved",
+            ProposalState::Rejected => "rejected",
+            ProposalState::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for ProposalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 /// A goal and its proposal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -12,8 +49,8 @@ pub struct PlanDocument {
     pub id: TaskId,
     /// The goal.
     pub goal: String,
-    /// `planning`, `proposed`, `approved`, `rejected` or `failed`.
-    pub state: &'static str,
+    /// Its state.
+    pub state: ProposalState,
     /// Why it failed, or what it waits for.
     pub reason: Option<String>,
     /// The file with the plan, if there is one.

@@ -28,7 +28,7 @@ use crate::documents::{
 use crate::project::Project;
 use crate::refusal::Refusal;
 use crate::secrets::redactor;
-use crate::tasks::next::{heir, next_step};
+use crate::tasks::next::{heir, next};
 use crate::when::ago;
 
 /// The most events to read of one task.
@@ -79,7 +79,7 @@ pub async fn look(project: &Project, store: &dyn Store, task: &TaskRecord) -> Re
         }
         false => match taken_back(project, store, task).await? {
             Some(taken_back) => Some(taken_back),
-            None => next_step(task, &attempts),
+            None => next(task, !attempts.is_empty()).advice,
         },
     };
     let mut sighting = last_sighting(&project.repo.state_dir).filter(|_| !is_over(&task.state));

@@ -145,9 +145,7 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
                 ref state if !state.is_claimed() => return Err(refused(&now)),
                 _ => {}
             }
-            if changes.changed().await.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            }
+            changes.changed().await?;
         }
     };
     match tokio::time::timeout(PATIENCE, settled).await {

@@ -1,8 +1,7 @@
-//! What the user should do next about a task, by its state.
+//! What can be done with a task now, by its state: acts for programs, a sentence for people.
 
 use std::path::Path;
 
-use regatta_core::attempt::Attempt;
 use regatta_core::part::Part;
 use regatta_core::plain::clean_line;
 use regatta_core::state::{BlockReason, TaskState};
@@ -10,6 +9,7 @@ use regatta_store::{BOARD_QUEUE, MAIN_QUEUE, TaskRecord};
 
 use super::park::waits_for_a_word;
 use crate::project::shown;
+use crate::step::Act;
 
 /// The file that the task came from.
 fn plan_file(task: &TaskRecord) -> String {
@@ -37,89 +37,123 @@ fn again(task: &TaskRecord) -> String {
     }
 }
 
-/// What the user should do next, with the commands spelled out.
-pub fn next_step(task: &TaskRecord, attempts: &[Attempt]) -> Option<String> {
+/// What can be done with a task now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The acts that its state allows, the most useful first. Refusals offer them.
+    pub acts: &'static [Act],
+    /// What a person should do, with the commands spelled out. `None` if nothing is left to do.
+    pub advice: Option<String>,
+}
+
+/// What can be done with a task now: the one table behind every refusal and every screen. `ran` says whether it has
+/// attempts.
+pub fn next(task: &TaskRecord, ran: bool) -> Next {
     let id = &task.spec.id;
-    let branch = id.branch();
-    let (file, again) = (plan_file(task), again(task));
-    let ran = !attempts.is_empty();
-    Some(match &task.state {
-        TaskState::Pending { .. } if !task.waiting_on.is_empty() => {
-            let on = task.waiting_on.first().map_or("ID", |on| on.as_str());
-            format!("look at what it waits for: `regatta status {on}`")
-        }
-        TaskState::Pending { .. } => format!("{} runs it, unless one is already running", heir(task)),
-        TaskState::Claimed { .. } | TaskState::Running { .. } => {
-            format!("`regatta logs -f {id}` follows it; `regatta cancel {id}` ends it")
-        }
-        TaskState::Judging { .. } => {
-            format!("`regatta events -f --task {id}` shows the verdict when it comes")
-        }
-        TaskState::Landing { waiting: Some(why), .. } => {
-            format!(
-                "make way for it ({}; `git stash -u` takes untracked files too), then `regatta land {id}` lands it; \
-                 a daemon or a run that is alive does so by itself",
-                clean_line(why)
-            )
-        }
-        TaskState::Landing { .. } => format!("`regatta events -f --task {id}` shows when it lands"),
-        TaskState::Done { head: Some(_), .. }
-            if matches!(task.spec.part, Some(Part::Builder { lands: true, .. })) =>
-        {
-            format!(
-                "its links are checking it (`regatta list`); it lands when they pass, or now with `regatta land {id}`"
-            )
-        }
-        TaskState::Done { head: Some(_), .. } if !task.spec.land => {
-            format!("`regatta diff {id}` shows the work; `regatta land {id}` lands it")
-        }
-        TaskState::Done { .. } | TaskState::Landed { .. } => return None,
-        TaskState::Failed { .. } if ran => format!("`regatta logs {id}` shows why; {again} tries again"),
-        TaskState::Failed { .. } | TaskState::Cancelled { .. } => format!("{again} tries again"),
-        TaskState::Skipped { dependency } => {
-            format!("`regatta status {dependency}` shows why it did not succeed; {again} tries both again")
-        }
-        state if waits_for_a_word(state) => {
-            format!("`regatta unpark {id}` lets it start, `regatta cancel {id}` cancels it")
-        }
-        TaskState::Parked { until, .. } => {
-            let taker = match task.queue.as_str() {
-                MAIN_QUEUE | BOARD_QUEUE => heir(task),
-                _ => format!("its run, or {} once that is over,", heir(task)),
+    let again = again(task);
+    let (acts, advice): (&'static [Act], String) = match &task.state {
+        TaskState::Pending { .. } => {
+            let advice = match task.waiting_on.first() {
+                Some(on) => format!("look at what it waits for: `{}`", Act::Status.command(on)),
+                None => format!("{} runs it, unless one is already running", heir(task)),
             };
-            let until = crate::when::moment(*until);
+            (&[Act::Status, Act::Cancel], advice)
+        }
+        TaskState::Claimed { .. } | TaskState::Running { .. } => (
+            &[Act::Wait, Act::Cancel],
+            format!("`{}` follows it; `{}` ends it", Act::Follow.command(id), Act::Cancel.command(id)),
+        ),
+        TaskState::Judging { .. } => (
+            &[Act::Wait, Act::Cancel],
+            format!("`{}` shows the verdict when it comes", Act::Events.command(id)),
+        ),
+        TaskState::Landing { waiting: Some(why), .. } => (
+            &[Act::Wait],
             format!(
-                "nothing: {taker} takes it up at {until}; `regatta unpark {id}` does so now, \
-                 `regatta cancel {id}` cancels it"
+                "make way for it ({}; `git stash -u` takes untracked files too), then `{}` lands it; \
+                 a daemon or a run that is alive does so by itself",
+                clean_line(why),
+                Act::Land.command(id)
+            ),
+        ),
+        TaskState::Landing { .. } => {
+            (&[Act::Wait], format!("`{}` shows when it lands", Act::Events.command(id)))
+        }
+        TaskState::Done { head, .. } => {
+            let land = Act::Land.command(id);
+            let advice = match (head, &task.spec.part) {
+                (Some(_), Some(Part::Builder { lands: true, .. })) => Some(format!(
+                    "its links are checking it (`regatta list`); it lands when they pass, or now with `{land}`"
+                )),
+                (Some(_), _) if !task.spec.land => {
+                    Some(format!("`{}` shows the work; `{land}` lands it", Act::Diff.command(id)))
+                }
+                _ => None,
+            };
+            return Next { acts: &[Act::Land, Act::Requeue], advice };
+        }
+        TaskState::Landed { .. } => return Next { acts: &[Act::Requeue], advice: None },
+        TaskState::Failed { .. } if ran => (
+            &[Act::Retry, Act::Requeue],
+            format!("`{}` shows why; {again} tries again", Act::Logs.command(id)),
+        ),
+        TaskState::Failed { .. } | TaskState::Cancelled { .. } => {
+            (&[Act::Retry, Act::Requeue], format!("{again} tries again"))
+        }
+        TaskState::Skipped { dependency } => (
+            &[Act::Status],
+            format!(
+                "`{}` shows why it did not succeed; {again} tries both again",
+                Act::Status.command(dependency)
+            ),
+        ),
+        TaskState::Parked { .. } => (&[Act::Unpark, Act::Cancel], parked(task)),
+        TaskState::Blocked { reason, .. } => (&[Act::Retry, Act::Requeue], blocked(task, *reason, &again)),
+    };
+    Next { acts, advice: Some(advice) }
+}
+
+fn parked(task: &TaskRecord) -> String {
+    let id = &task.spec.id;
+    let (unpark, cancel) = (Act::Unpark.command(id), Act::Cancel.command(id));
+    let until = match &task.state {
+        TaskState::Parked { until, .. } if !waits_for_a_word(&task.state) => crate::when::moment(*until),
+        _ => return format!("`{unpark}` lets it start, `{cancel}` cancels it"),
+    };
+    let taker = match task.queue.as_str() {
+        MAIN_QUEUE | BOARD_QUEUE => heir(task),
+        _ => format!("its run, or {} once that is over,", heir(task)),
+    };
+    format!("nothing: {taker} takes it up at {until}; `{unpark}` does so now, `{cancel}` cancels it")
+}
+
+fn blocked(task: &TaskRecord, reason: BlockReason, again: &str) -> String {
+    let id = &task.spec.id;
+    let (diff, logs) = (Act::Diff.command(id), Act::Logs.command(id));
+    match reason {
+        BlockReason::Conflict => {
+            let branch = id.branch();
+            format!(
+                "`{diff}` and `git log {branch}` show its work; merge {branch} by hand, or {again} does it over on what \
+                 has landed since"
             )
         }
-        TaskState::Blocked { reason, .. } => match reason {
-            BlockReason::Conflict => format!(
-                "`regatta diff {id}` and `git log {branch}` show its work; merge {branch} by hand, \
-                 or {again} does it over on what has landed since"
-            ),
-            BlockReason::Tests => {
-                format!(
-                    "`regatta diff {id}` shows the work that failed; fix the tests or the task, then {again}"
-                )
-            }
-            BlockReason::Verdict => {
-                format!(
-                    "`regatta logs {id}` and `regatta diff {id}` show what it did; {again} tries again, \
-                     `regatta land --accept {id}` lands it as it is"
-                )
-            }
-            BlockReason::NeedsInput => {
-                format!(
-                    "`regatta send {id} \"…\"` answers it (`regatta logs {id}` shows the question); or write it into \
-                     {file}, then {again}"
-                )
-            }
-            BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
-            BlockReason::Changes => format!(
-                "nothing: its builder gets the request, and then it checks again; `regatta logs {id}` shows what it asked for"
-            ),
-            BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
-        },
-    })
+        BlockReason::Tests => {
+            format!("`{diff}` shows the work that failed; fix the tests or the task, then {again}")
+        }
+        BlockReason::Verdict => format!(
+            "`{logs}` and `{diff}` show what it did; {again} tries again, `{}` lands it as it is",
+            Act::Accept.command(id)
+        ),
+        BlockReason::NeedsInput => format!(
+            "`{}` answers it (`{logs}` shows the question); or write it into {}, then {again}",
+            Act::Send.command(id),
+            plan_file(task)
+        ),
+        BlockReason::Budget => format!("raise the budget in regatta.yaml, then {again}"),
+        BlockReason::Changes => format!(
+            "nothing: its builder gets the request, and then it checks again; `{logs}` shows what it asked for"
+        ),
+        BlockReason::Policy => format!("fix what it names (`regatta doctor` checks), then {again}"),
+    }
 }

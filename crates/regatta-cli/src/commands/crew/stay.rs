@@ -14,7 +14,7 @@ use crate::commands::msg::show::one;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// Time between two heartbeats, and between two looks at the inbox without a wake-up.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -60,9 +60,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
         };
         while next(crew, &member.name, hands, ui).await? {}
         tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            },
+            more = changes.changed() => more?,
             () = tokio::time::sleep(BEAT) => {}
         }
     }

@@ -10,7 +10,7 @@ use crate::crew::open;
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// Time between two looks without a wake-up; a change wakes it earlier.
 const LOOK: Duration = Duration::from_secs(5);
@@ -56,9 +56,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         }
         first = false;
         tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            },
+            more = changes.changed() => more?,
             () = tokio::time::sleep(LOOK) => {}
         }
     }

@@ -1,12 +1,12 @@
 //! `regatta lane retire ID`: removes one lane, never the work in it.
 
-use regatta_ops::tasks::retire::{retire_lane, whose};
-use serde_json::json;
+use regatta_ops::Refusal;
+use regatta_ops::documents::RetiredDocument;
+use regatta_ops::lanes::RetireRequest;
 
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, RefusalKind};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -19,24 +19,21 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(project: &Project, args: Args, ui: &Ui) -> Result<Exit, Refusal> {
-    let (id, store) = whose(project, &args.task).await?;
-    let salvaged = match retire_lane(project, store.as_ref(), &id, args.force_salvage).await {
-        Ok(salvaged) => salvaged,
-        // Already gone, as requested.
-        Err(error) if error.kind == RefusalKind::NotFound => {
-            match ui.json {
-                true => ui.document(&json!({ "task": id, "removed": false, "salvaged": null })),
-                false => ui.line(format!("{id} has no lane")),
-            }
-            return Ok(Exit::Ok);
-        }
-        Err(error) => return Err(error),
-    };
-    if ui.json {
-        ui.document(&json!({ "task": id, "removed": true, "salvaged": salvaged }));
-        return Ok(Exit::Ok);
+    let request = RetireRequest { task: args.task, force_salvage: args.force_salvage };
+    let document = project.retire(&request).await?;
+    match ui.json {
+        true => ui.document(&document),
+        false => ui.line(sentence(&document)),
     }
-    let saved = salvaged.map(|name| format!("; its content is saved as {name}")).unwrap_or_default();
-    ui.line(format!("removed the lane of {id}{saved}"));
     Ok(Exit::Ok)
+}
+
+/// The result in one line.
+pub(crate) fn sentence(document: &RetiredDocument) -> String {
+    let RetiredDocument { removed, salvaged, task } = document;
+    if !removed {
+        return format!("{task} has no lane");
+    }
+    let saved = salvaged.as_ref().map(|name| format!("; its content is saved as {name}")).unwrap_or_default();
+    format!("removed the lane of {task}{saved}")
 }

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use regatta_engine::plans::Plans;
-
 use super::view;
 use crate::cli::Global;
 use crate::exit::Exit;
@@ -23,23 +21,16 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::open(&global.options())?;
-    let id = view::find(&project, &args.id)?;
-    let store = project.store().await?;
-    let (state, _) = view::state(&project, store.as_ref(), &id).await?;
-    if state != "proposed" {
-        return Err(Refusal::refused(format!("{id} is {state}, so there is nothing to edit"))
-            .hinted(format!("`regatta plan show {id}` shows it")));
-    }
+    let (id, file) = project.editable_proposal(&args.id).await?;
     let editor = ["VISUAL", "EDITOR"]
         .into_iter()
         .find_map(|name| std::env::var(name).ok().filter(|words| !words.trim().is_empty()));
-    let file = Plans::of(&project.repo.state_dir).file(&id);
     let Some(editor) = editor else {
         return Err(Refusal::new(RefusalKind::CannotWork, "neither $VISUAL nor $EDITOR names an editor")
             .hinted(format!("edit {} with any program; `regatta approve {id}` checks it", file.display())));
     };
     open(&editor, &file)?;
-    view::show(&project, store.as_ref(), &id, ui).await
+    view::show(&project.proposal(id.as_str()).await?, ui)
 }
 
 /// Runs the editor on the file. The editor command is split at white space; no shell reads it.

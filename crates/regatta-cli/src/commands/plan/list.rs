@@ -1,9 +1,8 @@
 //! `regatta plan list`.
 
 use regatta_core::time::counted;
-use regatta_engine::plans::Plans;
+use regatta_ops::plans::first_line;
 
-use super::view;
 use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
@@ -16,27 +15,14 @@ pub(crate) struct Args {}
 
 pub(super) async fn run(_args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let plans = Plans::of(&project.repo.state_dir);
-    let ids = plans.ids().map_err(|error| Refusal::io("reading", &project.repo.state_dir, &error))?;
-    let mut documents = Vec::new();
-    if !ids.is_empty() {
-        let store = project.store().await?;
-        for id in &ids {
-            documents.push(view::document(&project, store.as_ref(), id).await?.0);
-        }
-    }
+    let documents = project.proposals().await?;
     if ui.json {
         ui.document(&documents);
         return Ok(Exit::Ok);
     }
     for document in &documents {
         let tasks = counted(document.tasks.len(), "task");
-        ui.line(format!(
-            "{}  {:8}  {tasks:>8}  {}",
-            document.id,
-            document.state,
-            view::first_line(&document.goal)
-        ));
+        ui.line(format!("{}  {:8}  {tasks:>8}  {}", document.id, document.state, first_line(&document.goal)));
     }
     if documents.is_empty() && !ui.quiet {
         ui.note("there are no proposals; `regatta plan \"GOAL\"` makes one");

@@ -17,7 +17,5 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let project = Project::look(&global.options())?;
-    let id = view::find(&project, &args.id)?;
-    let store = project.store().await?;
-    view::show(&project, store.as_ref(), &id, ui).await
+    view::show(&project.proposal(&args.id).await?, ui)
 }

@@ -7,7 +7,6 @@ pub(crate) use regatta_ops::documents::crew::board;
 use regatta_ops::look::tasks::{states, why};
 use regatta_store::TaskRecord;
 
-use super::parallel;
 use crate::cli::Global;
 use crate::crew::open;
 use crate::exit::Exit;
@@ -41,8 +40,10 @@ pub(crate) fn words() -> clap::builder::PossibleValuesParser {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    if let (None, Some(registry)) = (&args.status, parallel::registered(args.include_history, global)?) {
-        return parallel::list(&registry, args.include_history, global, ui).await;
+    let parallel = global.parallel();
+    if args.status.is_none() && (args.include_history || parallel.registered()?.is_some()) {
+        ui.document(&parallel.list(args.include_history).await?);
+        return Ok(Exit::Ok);
     }
     let states = states(args.status.as_deref().unwrap_or("all"))?;
     let board = board(open(global).await?.store.as_ref(), states).await?;

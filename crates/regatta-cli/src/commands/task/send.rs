@@ -1,17 +1,12 @@
 //! `regatta task send` and `broadcast`: follow-up prompts for tasks in registered repositories.
 
-use regatta_core::prompt::PromptState;
-use regatta_store::MAIN_QUEUE;
-use serde_json::{Value, json};
+use regatta_ops::Refusal;
+use regatta_ops::parallel::ParallelSendRequest;
 
-use super::start::{begin, wait_for_process};
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::parallel::registry::Registry;
-use crate::parallel::{ClaudeBin, Found, Repositories};
+use crate::parallel::ClaudeBin;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
-use regatta_ops::tasks::{SendRequest, When};
 
 /// Send a task's agent a message, as `regatta send` does. Prints JSON.
 ///
@@ -42,87 +37,13 @@ pub(crate) struct BroadcastArgs {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    not_empty(&args.prompt)?;
-    let (registry, lock) = Registry::load_locked(global).await?;
-    let repositories = Repositories::open(&registry, global).await?;
-    let mut found = repositories.find(&registry, &args.task_id).await?;
-    let id = found.task.spec.id.clone();
-    if found.status(&registry) == "destroyed" {
-        return Err(Refusal::refused(format!("No active task: {id}"))
-            .hinted("it was destroyed; `regatta task create` creates it again"));
-    }
-    let mut result = tell(&mut found, &args.prompt, &args.claude).await?;
-    drop(lock);
-    if result["dispatched"] == true {
-        wait_for_process(&mut found).await?;
-    }
-    result["task"] = json!(found.document(&registry).await?);
-    ui.document(&result);
+    let request = ParallelSendRequest { prompt: args.prompt, claude: args.claude.program() };
+    ui.document(&global.parallel().send(&args.task_id, &request).await?);
     Ok(Exit::Ok)
-}
-
-/// Sends the prompt to one task; returns the result.
-async fn tell(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, Refusal> {
-    let id = found.task.spec.id.clone();
-    if found.is_unstarted() {
-        let daemon = begin(found, prompt, claude).await?;
-        return Ok(json!({ "task_id": id, "dispatched": true, "queued_count": 0, "daemon": daemon }));
-    }
-    add(found, prompt, claude).await
-}
-
-/// Queues the prompt, and starts a daemon if none runs.
-async fn add(found: &mut Found<'_>, prompt: &str, claude: &ClaudeBin) -> Result<Value, Refusal> {
-    let queue = found.repository.queue().await?;
-    let request =
-        SendRequest { task: found.task.spec.id.to_string(), text: prompt.to_owned(), when: When::Next };
-    let sent = queue.send(&request).await?;
-    found.reload().await?;
-    let served = found.task.queue == MAIN_QUEUE && !found.task.state.is_terminal();
-    let daemon = if served { found.repository.serve(claude).await? } else { None };
-    let dispatched =
-        sent.dispatched || (daemon.is_some() && sent.position == 1 && !found.task.state.is_claimed());
-    // The daemon may have delivered it already.
-    let prompts = found.store.prompts(&sent.task_id).await?;
-    let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued);
-    let waiting = queued.filter(|prompt| !dispatched || prompt.n != sent.prompt).count();
-    Ok(json!({
-        "task_id": sent.task_id,
-        "dispatched": dispatched,
-        "queued_count": waiting,
-        "position": sent.position,
-        "state": found.task.state.name(),
-        "daemon": daemon,
-    }))
 }
 
 pub(crate) async fn broadcast(args: BroadcastArgs, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    not_empty(&args.prompt)?;
-    let (registry, _lock) = Registry::load_locked(global).await?;
-    let repositories = Repositories::open(&registry, global).await?;
-    let (mut results, mut refused) = (Vec::new(), Vec::new());
-    for mut found in repositories.tasks().await? {
-        let status = found.status(&registry);
-        let landed = matches!(found.task.state, regatta_core::state::TaskState::Landed { .. });
-        if !["created", "running", "exited"].contains(&status) || landed {
-            continue;
-        }
-        match add(&mut found, &args.prompt, &args.claude).await {
-            Ok(result) => results.push(result),
-            Err(error) => {
-                refused.push(
-                    json!({ "task_id": found.task.spec.id, "error": error.message, "hint": error.hint() }),
-                );
-            }
-        }
-    }
-    ui.document(&json!({ "total": results.len(), "results": results, "refused": refused }));
+    let request = ParallelSendRequest { prompt: args.prompt, claude: args.claude.program() };
+    ui.document(&global.parallel().broadcast(&request).await?);
     Ok(Exit::Ok)
-}
-
-fn not_empty(prompt: &str) -> Result<(), Refusal> {
-    match prompt.trim().is_empty() {
-        true => Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\"")),
-        false => Ok(()),
-    }
 }

@@ -1,28 +1,12 @@
 //! `regatta task start`: gives a task its prompt and starts it.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use regatta_core::config::AgentKind;
-use regatta_core::state::TaskState;
-use regatta_engine::agents::{AgentProfile, Brief, SessionPlan, invocation};
-use regatta_engine::clock;
-use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
-use serde_json::{Value, json};
+use regatta_ops::Refusal;
+use regatta_ops::parallel::StartRequest;
 
 use crate::cli::Global;
 use crate::exit::Exit;
-use crate::parallel::registry::Registry;
-use crate::parallel::{ClaudeBin, Found, Repositories, session_name, started_pid};
-use crate::project::this_program;
+use crate::parallel::ClaudeBin;
 use crate::ui::Ui;
-use regatta_ops::taskfiles::{missing_hint, missing_program};
-use regatta_ops::tasks::plain_order;
-use regatta_ops::tasks::{SendRequest, When};
-use regatta_ops::{Refusal, RefusalKind};
-
-/// How long to wait for its process; preparing the lane may take longer.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Start a task that `regatta task create` made, with this prompt. Prints JSON.
 ///
@@ -44,166 +28,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    if args.prompt.trim().is_empty() {
-        return Err(Refusal::usage("the prompt is empty").hinted("say what to do: --prompt \"…\""));
+    let request = StartRequest { task_id: args.task_id, prompt: args.prompt, claude: args.claude.program() };
+    match args.dry_run {
+        true => ui.document(&global.parallel().preview(&request).await?),
+        false => ui.document(&global.parallel().start(&request).await?),
     }
-    let (registry, lock) = Registry::load_locked(global).await?;
-    let repositories = Repositories::open(&registry, global).await?;
-    let mut found = repositories.find(&registry, &args.task_id).await?;
-    let id = found.task.spec.id.clone();
-    match found.status(&registry) {
-        "destroyed" => {
-            return Err(Refusal::refused(format!("No active task: {id}"))
-                .hinted("it was destroyed; `regatta task create` creates it again"));
-        }
-        "running" | "awaiting-merge" => return Err(running(&found).await?),
-        _ => {}
-    }
-    if args.dry_run {
-        let document = found.document(&registry).await?;
-        ui.document(&json!({
-            "dry_run": true,
-            "task_id": id,
-            "agent": found.task.spec.agent,
-            "session_id": document.session_id,
-            "session_name": session_name(&found.task),
-            "log_path": document.log_path,
-            "cwd": document.worktree_path,
-            "command": command(&found, document.session_id.as_deref(), &args)?,
-            "stdin": args.prompt,
-            "would_start_daemon": found.repository.queue().await?.takers.daemon().is_none(),
-        }));
-        return Ok(Exit::Ok);
-    }
-    require_program(&found, &args.claude).await?;
-    let daemon = begin(&mut found, &args.prompt, &args.claude).await?;
-    drop(lock);
-    wait_for_process(&mut found).await?;
-    if let TaskState::Blocked { detail, .. } = &found.task.state {
-        return Err(Refusal::new(RefusalKind::CannotWork, format!("Task {id} did not start: {detail}"))
-            .hinted(format!("`regatta status {id}` shows what you can do")));
-    }
-    ui.document(&json!({ "task": found.document(&registry).await?, "daemon": daemon }));
     Ok(Exit::Ok)
-}
-
-/// Fails if the agent's program is missing. A daemon that already runs may find other programs, so it is left to report
-/// that.
-async fn require_program(found: &Found<'_>, claude: &ClaudeBin) -> Result<(), Refusal> {
-    let (spec, project) = (&found.task.spec, &found.repository.project);
-    let exe = claude.program().map(PathBuf::from);
-    let Some(program) = missing_program(project, spec, exe.as_deref()) else { return Ok(()) };
-    if found.repository.queue().await?.takers.daemon().is_some() {
-        return Ok(());
-    }
-    let message = format!("Task {} cannot start: its agent's program {program:?} was not found", spec.id);
-    Err(Refusal::new(RefusalKind::CannotWork, message).hinted(missing_hint(project, &spec.agent)))
-}
-
-/// The program and arguments that would be started now. The prompt goes to standard input.
-fn command(found: &Found<'_>, session: Option<&str>, args: &Args) -> Result<Vec<String>, Refusal> {
-    let (spec, project) = (&found.task.spec, &found.repository.project);
-    let Some(agent) = project.config.agents.get(&spec.agent) else { return Ok(Vec::new()) };
-    let profile = AgentProfile::of(&spec.agent, agent);
-    let exe = args.claude.program().map(PathBuf::from);
-    let regatta = this_program().map_err(|error| Refusal::io("finding", Path::new("regatta"), &error))?;
-    let brief = Brief {
-        task: &spec.id,
-        attempt: found.task.attempts + 1,
-        prompt: &args.prompt,
-        guidance: None,
-        follow_up: None,
-        model: spec.model.as_deref(),
-        max_usd: None,
-        persona: spec.persona.as_deref(),
-        read_only: spec.read_only,
-        bounds: &spec.bounds,
-        run_dir: &project.repo.state_dir.join("runs").join(spec.id.as_str()),
-        session: session.map_or(SessionPlan::New("NEW"), SessionPlan::Resume),
-        reports: true,
-        answers: true,
-        attach: project.config.mcp.attach && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
-        pull_request: !spec.land && spec.id.is_prd(),
-        is_root: rustix::process::geteuid().is_root(),
-        exe: exe.as_deref().filter(|_| profile.kind == AgentKind::Claude),
-        regatta: &regatta,
-    };
-    let invocation = invocation(&profile, &brief, &|name| std::env::var_os(name).is_some());
-    let invocation = invocation.map_err(|why| Refusal::refused(why.to_string()))?;
-    Ok(invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect())
-}
-
-/// Runs the task with this prompt. Returns the daemon that was started for it, if one was.
-pub(crate) async fn begin(
-    found: &mut Found<'_>,
-    prompt: &str,
-    claude: &ClaudeBin,
-) -> Result<Option<Value>, Refusal> {
-    let project = &found.repository.project;
-    if found.is_unstarted() {
-        let spec = plain_order(project, &found.task.spec.id, &found.task.spec.title, prompt)?;
-        let new = [NewTask { spec, queue: MAIN_QUEUE.to_owned(), if_present: IfPresent::Restart }];
-        match found.store.enqueue(&new, &RequestId::fresh(), clock::now()).await {
-            Ok(()) => {}
-            Err(StoreError::Refused(_)) => {
-                found.reload().await?;
-                return Err(running(found).await?);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    } else {
-        let queue = found.repository.queue().await?;
-        let request =
-            SendRequest { task: found.task.spec.id.to_string(), text: prompt.to_owned(), when: When::Next };
-        queue.send(&request).await?;
-    }
-    let daemon = found.repository.serve(claude).await;
-    let daemon = daemon.map_err(|error| {
-        let id = &found.task.spec.id;
-        Refusal {
-            message: format!("{id} is in the queue, but no daemon serves it: {}", error.message),
-            ..error
-        }
-    })?;
-    found.reload().await?;
-    Ok(daemon)
-}
-
-async fn running(found: &Found<'_>) -> Result<Refusal, Refusal> {
-    let (id, state) = (&found.task.spec.id, found.task.state.name());
-    let pid = started_pid(found.store.as_ref(), id, found.task.attempts).await?;
-    let pid = pid.map_or_else(|| state.to_owned(), |pid| format!("pid={pid}"));
-    Ok(Refusal::refused(format!("Task {id} is already running ({pid})"))
-        .hinted(format!("`regatta task send --task-id {id} --prompt \"…\"` sends it a follow-up")))
-}
-
-/// Whether its repository has room for one more agent.
-async fn has_turn(found: &Found<'_>) -> Result<bool, Refusal> {
-    let counts = found.store.counts(None).await?;
-    let busy = counts.iter().filter(|(state, _)| state.is_claimed());
-    Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
-}
-
-/// Waits until its agent runs, it is settled, or it has to wait its turn.
-pub(crate) async fn wait_for_process(found: &mut Found<'_>) -> Result<(), Refusal> {
-    let store = found.store.clone();
-    let mut changes = store.subscribe().await?;
-    let there = async {
-        loop {
-            changes.borrow_and_update();
-            found.reload().await?;
-            match found.task.state {
-                TaskState::Claimed { .. } => {}
-                // Its agent could not be started; the next state will show what follows.
-                TaskState::Running { attempt, .. } | TaskState::Judging { attempt, .. }
-                    if started_pid(store.as_ref(), &found.task.spec.id, attempt).await?.is_none() => {}
-                TaskState::Pending { .. } if has_turn(found).await? => {}
-                _ => return Ok(()),
-            }
-            if changes.changed().await.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, there).await.unwrap_or(Ok(()))
 }

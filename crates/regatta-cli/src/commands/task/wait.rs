@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use regatta_core::config::parse_duration;
 
-use super::start::wait_for_process;
 use crate::cli::Global;
-use crate::commands::wait::{Granularity, Watch, Wording};
+use crate::commands::wait::watching;
 use crate::exit::Exit;
-use crate::parallel::registry::Registry;
-use crate::parallel::{Found, Repositories, started_pid};
 use crate::ui::Ui;
+use regatta_ops::documents::{ParallelStatus, WatchDocument};
+use regatta_ops::look::events::started_pid;
+use regatta_ops::parallel::registry::Registry;
+use regatta_ops::parallel::{Found, Repositories, wait_for_process};
+use regatta_ops::wait::{Granularity, Lines, Watch};
 use regatta_ops::{Refusal, RefusalKind};
 
 /// Wait until a task is settled, and print what happens meanwhile, one line at a time.
@@ -46,18 +48,18 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
     let ui = &Ui { json: false, ..ui.clone() };
     let id = &args.task_id;
     let error = |reason: &str| ui.line(format!("ERROR task={id} reason={reason}"));
-    let granularity = [Granularity::Exit, Granularity::Tool, Granularity::All];
-    let registry = Registry::load(global)?;
+    let options = global.parallel();
+    let registry = Registry::load(&options)?;
     let wanted = args.granularity.unwrap_or_else(|| registry.granularity());
-    let named = granularity.into_iter().find(|one| one.as_str() == wanted);
+    let named = Granularity::ALL.into_iter().find(|one| one.as_str() == wanted);
     let Some(granularity) = named else {
         error(&format!("invalid_granularity={wanted}"));
         return Ok(Exit::Usage);
     };
     let timeout = args.timeout.as_deref().map(patience).transpose()?.flatten();
-    let repositories = Repositories::open(&registry, global).await?;
+    let repositories = Repositories::open(&registry, &options).await?;
     let found = match repositories.find(&registry, id).await {
-        Ok(found) if found.status(&registry) != "destroyed" => found,
+        Ok(found) if found.status(&registry) != ParallelStatus::Destroyed => found,
         Ok(_) => {
             error("not_found");
             return Ok(NOT_FOUND);
@@ -95,13 +97,25 @@ async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Resul
     let seen = found.task.clone();
     wait_for_process(&mut found).await?;
     let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;
-    let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-    ui.line(format!("WATCHING task={id} pid={pid} granularity={}", granularity.as_str()));
+    ui.line(watching(&id, pid, granularity));
     let changes = found.store.subscribe().await?;
     let project = &found.repository.project;
-    let watch = Arc::new(Watch::new(project, found.store.clone(), granularity, Wording::Bare, ui));
+    let screen = ui.clone();
+    let listener = Arc::new(move |document| bare(&document).into_iter().for_each(|line| screen.line(line)));
+    let watch = Arc::new(Watch::new(project, found.store.clone(), granularity, Lines::Raw, listener));
     watch.follow(seen, changes).await?;
     Ok(Exit::Ok)
+}
+
+/// The line in the words of parallel-agents.
+fn bare(document: &WatchDocument) -> Option<String> {
+    Some(match document {
+        WatchDocument::Tool { task, name, .. } => format!("TOOL task={task} tool={name}"),
+        WatchDocument::Log { task, text, .. } => format!("LOG task={task}: {text}"),
+        WatchDocument::Exited { task, .. } => format!("EXITED task={task}"),
+        WatchDocument::Error { task: Some(task), error, .. } => format!("ERROR task={task} reason={error}"),
+        _ => return None,
+    })
 }
 
 fn patience(text: &str) -> Result<Option<Duration>, Refusal> {

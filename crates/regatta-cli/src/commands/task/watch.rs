@@ -13,7 +13,7 @@ use crate::crew::open;
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::Refusal;
 
 /// How often to check for members who have left.
 const LOOK: Duration = Duration::from_secs(1);
@@ -58,9 +58,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         }
         first = false;
         tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            },
+            more = changes.changed() => more?,
             () = tokio::time::sleep(LOOK) => {}
         }
     }

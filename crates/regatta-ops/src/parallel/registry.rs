@@ -9,16 +9,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::documents::PullRequestDocument;
 use regatta_core::id::TaskId;
 use regatta_core::time::Timestamp;
 use regatta_engine::git::Repo;
-use regatta_ops::documents::PullRequestDocument;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::cli::Global;
+use super::ParallelOptions;
 use crate::project::start_dir;
-use regatta_ops::{Refusal, RefusalKind};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Where parallel-agents keeps the files, below its project.
 const OTHERS: &str = ".claude/parallel-agents";
@@ -31,20 +31,20 @@ const CAP: u64 = 4;
 
 /// A registered repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// The path of its checkout.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The branch that lanes start from.
     #[serde(default = "main_branch")]
-    pub(crate) default_branch: String,
+    pub default_branch: String,
     /// Kept for parallel-agents; Regatta's branches are `regatta/<id>`.
     #[serde(default)]
-    pub(crate) branch_prefix_prd: String,
+    pub branch_prefix_prd: String,
     /// The same for generic tasks.
     #[serde(default)]
-    pub(crate) branch_prefix_generic: String,
+    pub branch_prefix_generic: String,
 }
 
 fn main_branch() -> String {
@@ -53,47 +53,51 @@ fn main_branch() -> String {
 
 /// Facts about a task that do not belong in its store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub struct Note {
     /// The name of its repository.
-    pub(crate) repo: String,
+    pub repo: String,
     /// What the task waits for, as a note for people; this is not enforced.
     #[serde(default)]
-    pub(crate) blocked_by: Vec<String>,
+    pub blocked_by: Vec<String>,
     /// Its pull request, as last seen.
     #[serde(default)]
-    pub(crate) pr: Option<PullRequestDocument>,
+    pub pr: Option<PullRequestDocument>,
     /// When it was destroyed.
     #[serde(default)]
-    pub(crate) destroyed_at: Option<Timestamp>,
+    pub destroyed_at: Option<Timestamp>,
 }
 
 /// The contents of the two files.
-pub(crate) struct Registry {
+pub struct Registry {
     /// Where the files are, or would be.
-    pub(crate) dir: PathBuf,
+    pub dir: PathBuf,
     /// Whether `config.json` exists.
-    pub(crate) exists: bool,
+    pub exists: bool,
     /// Whether `state.json` exists.
-    pub(crate) has_state: bool,
-    pub(crate) config: Map<String, Value>,
-    pub(crate) state: Map<String, Value>,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) notes: BTreeMap<String, Note>,
+    pub has_state: bool,
+    /// `config.json`.
+    pub config: Map<String, Value>,
+    /// `state.json`.
+    pub state: Map<String, Value>,
+    /// The registered repositories.
+    pub entries: Vec<Entry>,
+    /// Notes on tasks.
+    pub notes: BTreeMap<String, Note>,
 }
 
 /// Held while the files are changed.
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
 impl Registry {
     /// Loads the registry of `--root` or of the current directory: from the location of parallel-agents if it exists,
     /// else from `.regatta` of the repository, else from `.regatta` of the directory.
-    pub(crate) fn load(global: &Global) -> Result<Self, Refusal> {
-        let dir = match &global.root {
+    pub fn load(options: &ParallelOptions) -> Result<Self, Refusal> {
+        let dir = match &options.root {
             Some(dir) => std::path::absolute(dir).map_err(|error| Refusal::io("finding", dir, &error))?,
             None => {
-                let start = start_dir(&global.options())?;
+                let start = start_dir(&options.project)?;
                 let start =
                     fs::canonicalize(&start).map_err(|error| Refusal::io("finding", &start, &error))?;
                 usual(&start)
@@ -114,14 +118,14 @@ impl Registry {
     }
 
     /// What a watcher prints by default.
-    pub(crate) fn granularity(&self) -> String {
+    pub fn granularity(&self) -> String {
         let said =
             self.config.get("monitoring").and_then(|monitoring| monitoring["event_granularity"].as_str());
         said.unwrap_or("exit").to_owned()
     }
 
     /// A setting in the file that has no effect here, as a sentence.
-    pub(crate) fn ignored(&self) -> Option<&'static str> {
+    pub fn ignored(&self) -> Option<&'static str> {
         let root = self.config.get("worktree_root").and_then(Value::as_str)?;
         (root != ".claude/worktrees").then_some(
             "`worktree_root` is ignored: worktrees are beside each repository; `lanes_root` in its regatta.yaml names another place",
@@ -129,8 +133,8 @@ impl Registry {
     }
 
     /// The same, with the lock that permits changes.
-    pub(crate) async fn load_locked(global: &Global) -> Result<(Self, Lock), Refusal> {
-        let dir = Self::load(global)?.dir;
+    pub async fn load_locked(options: &ParallelOptions) -> Result<(Self, Lock), Refusal> {
+        let dir = Self::load(options)?.dir;
         let at = dir.clone();
         let locked = tokio::task::spawn_blocking(move || lock(&at)).await.expect("locking does not panic")?;
         Ok((Self::load_from(dir)?, locked))
@@ -157,36 +161,36 @@ impl Registry {
     }
 
     /// How many worktrees a repository may have at once.
-    pub(crate) fn cap(&self) -> u64 {
+    pub fn cap(&self) -> u64 {
         self.config.get("max_worktrees_per_repo").and_then(Value::as_u64).unwrap_or(CAP)
     }
 
     /// The last number given to a generic task.
-    pub(crate) fn last_number(&self) -> u64 {
+    pub fn last_number(&self) -> u64 {
         self.state.get("gen_seq").and_then(Value::as_u64).unwrap_or(0)
     }
 
     /// The note on a task. An id destroyed in one repository may still exist in another.
-    pub(crate) fn note(&self, id: &TaskId, repo: &str) -> Option<&Note> {
+    pub fn note(&self, id: &TaskId, repo: &str) -> Option<&Note> {
         self.notes.get(&format!("{repo}/{id}"))
     }
 
     /// The note on a task, for changing it.
-    pub(crate) fn note_mut(&mut self, id: &TaskId, repo: &str) -> &mut Note {
+    pub fn note_mut(&mut self, id: &TaskId, repo: &str) -> &mut Note {
         let note = self.notes.entry(format!("{repo}/{id}")).or_default();
         note.repo = repo.to_owned();
         note
     }
 
     /// Writes `config.json`.
-    pub(crate) fn save_config(&mut self, _lock: &Lock) -> Result<(), Refusal> {
+    pub fn save_config(&mut self, _lock: &Lock) -> Result<(), Refusal> {
         self.config.insert("repositories".to_owned(), json!(self.entries));
         self.exists = true;
         replace(&self.dir.join("config.json"), &self.config)
     }
 
     /// Writes `state.json`.
-    pub(crate) fn save_state(&mut self, _lock: &Lock) -> Result<(), Refusal> {
+    pub fn save_state(&mut self, _lock: &Lock) -> Result<(), Refusal> {
         self.state.insert(NOTES.to_owned(), json!(self.notes));
         self.has_state = true;
         replace(&self.dir.join("state.json"), &self.state)

@@ -1,0 +1,306 @@
+//! A project with tasks in several repositories, as in parallel-agents: each repository has its own store and daemon,
+//! and one operation works on all of them.
+
+mod create;
+mod destroy;
+mod pull_request;
+pub mod registry;
+mod repositories;
+mod send;
+mod start;
+mod status;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use regatta_core::exit::Exit as Ended;
+use regatta_core::id::TaskId;
+use regatta_core::prompt::PromptState;
+use regatta_engine::daemon::{Presence, settled_presence};
+use regatta_store::{MAIN_QUEUE, Store, StoreError, TaskQuery, TaskRecord};
+
+pub use create::CreateRequest;
+pub use destroy::{CleanupRequest, DestroyRequest};
+pub use repositories::{AddRepositoryRequest, siblings};
+pub use send::ParallelSendRequest;
+pub use start::{StartRequest, wait_for_process};
+
+use crate::assemble::CLAUDE_BIN;
+use crate::daemon::StartDaemonRequest;
+use crate::documents::{
+    DaemonStarted, ParallelKind, ParallelStatus, ParallelTaskDocument, ProcessDocument, UNSTARTED_QUEUE,
+};
+use crate::look::events::started_pid;
+use crate::operator::Operator;
+use crate::project::{Project, ProjectOptions};
+use crate::refusal::Refusal;
+use crate::secrets::redactor;
+use registry::Registry;
+
+/// Where the registry of a project is, and the caller's options for its repositories.
+#[derive(Clone, Debug, Default)]
+pub struct ParallelOptions {
+    /// The options of every repository.
+    pub project: ProjectOptions,
+    /// The directory with the registry's files; by default found from the current directory.
+    pub root: Option<PathBuf>,
+}
+
+/// An opened repository of the project.
+pub struct Repository {
+    /// Its registered name.
+    pub name: String,
+    /// The project.
+    pub project: Project,
+    /// `None` if nothing was ever stored.
+    pub store: Option<Arc<dyn Store>>,
+    options: ProjectOptions,
+    /// The branch it was registered with, if its own settings name none.
+    target: Option<String>,
+}
+
+/// All repositories of the project.
+pub struct Repositories {
+    all: Vec<Repository>,
+    /// Those that could not be opened.
+    pub unreadable: Vec<(String, Refusal)>,
+}
+
+/// One task in its repository.
+pub struct Found<'a> {
+    /// Its repository.
+    pub repository: &'a Repository,
+    /// The store of its repository.
+    pub store: Arc<dyn Store>,
+    /// The task.
+    pub task: TaskRecord,
+}
+
+impl Repositories {
+    /// Opens the registered repositories, or the current one if none is registered.
+    pub async fn open(registry: &Registry, options: &ParallelOptions) -> Result<Self, Refusal> {
+        let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+        if registry.entries.is_empty() {
+            let project = Project::open(&options.project).map_err(|error| {
+                error.hinted("go to a repository, or register one: regatta repo add --name NAME --path DIR")
+            })?;
+            let name = project.repo.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.push(Repository::of(name, project, options.project.clone(), None).await?);
+        }
+        for entry in &registry.entries {
+            let options = ProjectOptions { project: Some(entry.path.clone()), ..options.project.clone() };
+            let opened = match Project::open(&options) {
+                Ok(project) => {
+                    let branch = Some(entry.default_branch.clone());
+                    Repository::of(entry.name.clone(), project, options, branch).await
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(repository) => all.push(repository),
+                Err(error) => unreadable.push((entry.name.clone(), error)),
+            }
+        }
+        Ok(Self { all, unreadable })
+    }
+
+    /// The repository with this name.
+    pub fn named(&self, name: &str) -> Result<&Repository, Refusal> {
+        if let Some(found) = self.all.iter().find(|repository| repository.name == name) {
+            return Ok(found);
+        }
+        if let Some((_, error)) = self.unreadable.iter().find(|(unreadable, _)| unreadable == name) {
+            return Err(Refusal { message: format!("{name}: {}", error.message), ..error.clone() });
+        }
+        let names: Vec<&str> = self.all.iter().map(|repository| repository.name.as_str()).collect();
+        Err(Refusal::not_found(format!("Unknown repository: {name}")).hinted(format!(
+            "registered repositories: {}; `regatta repo add` registers another",
+            names.join(", ")
+        )))
+    }
+
+    /// The task with this id, in any repository.
+    pub async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, Refusal> {
+        let id = TaskId::parse(text).map_err(|why| Refusal::usage(format!("the task id {text:?} {why}")))?;
+        match self.look(registry, &id).await? {
+            Some(found) => Ok(found),
+            None => {
+                let missing: Vec<&str> = self.unreadable.iter().map(|(name, _)| name.as_str()).collect();
+                let hint = match missing.is_empty() {
+                    true => "`regatta task list` shows all tasks".to_owned(),
+                    false => format!("could not read: {}", missing.join(", ")),
+                };
+                Err(Refusal::not_found(format!("No task: {id}")).hinted(hint))
+            }
+        }
+    }
+
+    /// The same for a task that may be missing. An id destroyed in one repository may still exist in another.
+    pub async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, Refusal> {
+        let mut gone = None;
+        for repository in &self.all {
+            let Some(store) = repository.store.clone() else { continue };
+            match store.task(id).await {
+                Ok(task) => {
+                    let found = Found { repository, store, task };
+                    match found.status(registry) {
+                        ParallelStatus::Destroyed => gone = gone.or(Some(found)),
+                        _ => return Ok(Some(found)),
+                    }
+                }
+                Err(StoreError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Every task that parallel-agents would have made, in order of arrival.
+    pub async fn tasks(&self) -> Result<Vec<Found<'_>>, Refusal> {
+        let mut all = Vec::new();
+        for repository in &self.all {
+            let Some(store) = &repository.store else { continue };
+            let mut tasks = Vec::new();
+            for prefix in ["PRD-", "GEN-"] {
+                let query = TaskQuery { prefix: Some(prefix.to_owned()), ..TaskQuery::default() };
+                tasks.extend(store.tasks(&query).await?);
+            }
+            tasks.retain(|task| ParallelKind::of(&task.spec.id).is_some());
+            tasks.sort_by_key(|task| task.seq);
+            all.extend(tasks.into_iter().map(|task| Found { repository, store: store.clone(), task }));
+        }
+        Ok(all)
+    }
+}
+
+impl Repository {
+    async fn of(
+        name: String,
+        mut project: Project,
+        options: ProjectOptions,
+        branch: Option<String>,
+    ) -> Result<Self, Refusal> {
+        let target = branch.filter(|_| project.config.target.is_none());
+        if let Some(branch) = &target {
+            project.config.target = Some(branch.clone());
+        }
+        let store = if project.has_store() { Some(project.store().await?) } else { None };
+        Ok(Self { name, project, store, options, target })
+    }
+
+    /// Its store, created if missing.
+    pub async fn create_store(&self) -> Result<Arc<dyn Store>, Refusal> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => self.project.create_store().await,
+        }
+    }
+
+    /// Starts its daemon if none runs, with the branch it was registered with. Returns what was started.
+    pub async fn serve(&self, claude: Option<&str>) -> Result<Option<DaemonStarted>, Refusal> {
+        let dir = &self.project.repo.state_dir;
+        let found =
+            settled_presence(&self.project.repo).map_err(|error| Refusal::io("reading", dir, &error))?;
+        if !matches!(found, Presence::None) {
+            return Ok(None);
+        }
+        let target = self.target.as_ref().map(|branch| ("REGATTA_TARGET", branch.clone()));
+        let claude = claude.map(|program| (CLAUDE_BIN, program.to_owned()));
+        let variables: Vec<_> = [target, claude].into_iter().flatten().collect();
+        let request = StartDaemonRequest { options: self.options.clone(), profiles: None, variables };
+        let started = self.project.start_daemon(&request).await?;
+        Ok(Some(DaemonStarted { repo: Some(self.name.clone()), ..started }))
+    }
+
+    /// Its queue, with the processes that serve it now.
+    pub async fn queue(&self) -> Result<Operator, Refusal> {
+        Operator::of(&self.project, self.create_store().await?).await
+    }
+}
+
+impl Found<'_> {
+    /// Reads the task again.
+    pub async fn reload(&mut self) -> Result<(), Refusal> {
+        self.task = self.store.task(&self.task.spec.id).await?;
+        Ok(())
+    }
+
+    /// Its status in the words of parallel-agents.
+    pub fn status(&self, registry: &Registry) -> ParallelStatus {
+        let id = &self.task.spec.id;
+        let note = registry.note(id, &self.repository.name);
+        let destroyed = note.is_some_and(|note| note.destroyed_at.is_some());
+        ParallelStatus::of(&self.task, destroyed, self.usual_lane().is_dir())
+    }
+
+    /// Starts the daemon again if it is gone while this task is in progress.
+    pub async fn serve_if_moving(&self, registry: &Registry) -> Result<Option<DaemonStarted>, Refusal> {
+        let moving =
+            [ParallelStatus::Running, ParallelStatus::AwaitingMerge].contains(&self.status(registry));
+        match moving && self.task.queue == MAIN_QUEUE {
+            true => self.repository.serve(None).await,
+            false => Ok(None),
+        }
+    }
+
+    /// Whether it was created and never started.
+    pub fn is_unstarted(&self) -> bool {
+        self.task.queue == UNSTARTED_QUEUE && !self.task.state.is_terminal()
+    }
+
+    fn usual_lane(&self) -> std::path::PathBuf {
+        self.repository.project.lanes_root().join(self.task.spec.id.as_str())
+    }
+
+    /// Everything that parallel-agents reports about a task.
+    pub async fn document(&self, registry: &Registry) -> Result<ParallelTaskDocument, Refusal> {
+        let (task, id) = (&self.task, &self.task.spec.id);
+        let redactor = redactor(&self.repository.project.config);
+        let attempts = self.store.attempts(id).await?;
+        let prompts = self.store.prompts(id).await?;
+        let queued = prompts.iter().filter(|prompt| prompt.state == PromptState::Queued);
+        let last = attempts.last();
+        let process = match last {
+            Some(attempt) if attempt.started_at.is_some() => Some(ProcessDocument {
+                pid: started_pid(self.store.as_ref(), id, attempt.n).await?,
+                started_at: attempt.started_at,
+                exited_at: attempt.ended_at,
+                exit_code: match attempt.exit {
+                    Some(Ended::Exited { code }) => Some(code),
+                    _ => None,
+                },
+            }),
+            _ => None,
+        };
+        let session = attempts.iter().rev().find_map(|attempt| attempt.session.clone());
+        let note = registry.note(id, &self.repository.name);
+        let lane = last.and_then(|attempt| attempt.lane.clone()).unwrap_or_else(|| self.usual_lane());
+        Ok(ParallelTaskDocument {
+            id: id.clone(),
+            kind: ParallelKind::of(id).unwrap_or(ParallelKind::Generic),
+            description: redactor.redact(&task.spec.title).into(),
+            repo: self.repository.name.clone(),
+            branch: id.branch(),
+            worktree_path: lane,
+            status: self.status(registry),
+            state: task.state.kind(),
+            reason: task.state.reason(),
+            session_name: session.is_some().then(|| session_name(task)),
+            session_id: session,
+            log_path: last.and_then(|attempt| attempt.log.clone()),
+            initial_prompt: (!self.is_unstarted()).then(|| redactor.redact(&task.spec.prompt).into()),
+            queued_prompts: queued.map(|prompt| redactor.redact(&prompt.text).into()).collect(),
+            blocked_by: note.map(|note| note.blocked_by.clone()).unwrap_or_default(),
+            process,
+            pr: note.and_then(|note| note.pr.clone()),
+            attempts: task.attempts,
+            created_at: task.created_at,
+            updated_at: task.updated_at,
+        })
+    }
+}
+
+/// The name of its conversation, for people.
+pub fn session_name(task: &TaskRecord) -> String {
+    format!("{}: {}", task.spec.id, task.spec.title)
+}
