@@ -46,7 +46,7 @@ impl Project {
         match lane.filter(|lane| lane.path.is_dir()) {
             Some(lane) => Ok(LanePathDocument { base: lane.base, path: lane.path, task }),
             None => Err(Refusal::not_found(format!("{task} has no lane"))
-                .hinted(format!("`regatta status {task}` shows what became of it"))),
+                .hinted(format!("`regatta status {task}` shows what happened to it"))),
         }
     }
 

@@ -134,7 +134,7 @@ fn a_plan_with_one_mistake_changes_nothing() {
         ("  - { id: good, agent: sh, prompt: \"true\" }\n", "duplicate task id"),
         (
             "  - { id: a, agent: sh, deps: [b], prompt: x }\n  - { id: b, agent: sh, deps: [a], prompt: x }\n",
-            "circle",
+            "cycle",
         ),
     ];
     for (line, why) in bad {

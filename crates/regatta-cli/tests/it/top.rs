@@ -133,7 +133,7 @@ fn a_running_agent_is_seen_found_asked_about_and_cancelled() {
     pane.keys(&["Escape"]);
     // No means no.
     pane.keys(&["C"]);
-    pane.until(|text| text.contains("cancel waiter? its agent is ended"));
+    pane.until(|text| text.contains("cancel waiter? its agent and everything it started are stopped"));
     pane.keys(&["n"]);
     pane.until(|text| text.contains("nothing was done"));
     pane.keys(&["C", "y"]);
