@@ -4,6 +4,7 @@ use regatta_core::crew::MemberName;
 use regatta_ops::crew::{Crew, Speaker};
 
 use crate::cli::Global;
+use crate::door::{self, Door};
 use crate::project::Project;
 use regatta_ops::Refusal;
 
@@ -29,5 +30,18 @@ impl As {
     /// The acting member, as operations take it.
     pub(crate) fn speaker(&self) -> Speaker {
         Speaker { name: self.name.clone() }
+    }
+
+    /// The way out of the sandbox, if this process is in one. An agent there speaks for its own task alone.
+    pub(crate) fn door(&self) -> Result<Option<Door>, Refusal> {
+        let Some(door) = door::here() else { return Ok(None) };
+        let own = std::env::var("REGATTA_TASK").unwrap_or_default();
+        match &self.name {
+            Some(name) if name.as_str() != own => {
+                Err(Refusal::refused(format!("the agent of a task cannot act as {name}"))
+                    .hinted("leave out --as and REGATTA_MEMBER: it acts as its own task"))
+            }
+            _ => Ok(Some(door)),
+        }
     }
 }

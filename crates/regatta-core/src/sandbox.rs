@@ -3,6 +3,7 @@
 
 pub mod caches;
 pub mod choice;
+pub mod hosts;
 pub mod level;
 pub mod plan;
 pub mod policy;
@@ -11,6 +12,7 @@ pub mod settings;
 pub mod state;
 #[cfg(test)]
 mod tests;
+pub mod wire;
 
 pub use choice::{Choice, Machine, choose};
 pub use level::Level;

@@ -190,6 +190,7 @@ impl Shell {
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: self.hold.clone(),
             confine: None,
+            door: None,
         };
         let asked = async {
             loop {

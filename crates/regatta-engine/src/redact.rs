@@ -89,7 +89,7 @@ impl Redactor {
     ) -> Self {
         let listed = dirs.into_iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
         let files = listed.map(|entry| entry.path()).filter(|path| env_file::is_env_file(path));
-        let found = files.filter_map(|path| std::fs::read_to_string(path).ok());
+        let found = files.filter_map(|path| env_file::read(&path).ok());
         let found: Vec<_> = found.flat_map(|text| env_file::variables(&text)).collect();
         Self::new(environment.into_iter().chain(found))
     }

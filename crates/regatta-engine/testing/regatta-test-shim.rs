@@ -38,6 +38,7 @@ fn launch_and_hang(mut args: Vec<OsString>) -> ExitCode {
         log_limit: None,
         hold: None,
         confine: None,
+        door: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let shim_exe = std::env::current_exe().expect("our own path");
@@ -76,6 +77,7 @@ fn launch_file(file: Option<&std::ffi::OsStr>) -> ExitCode {
         log_limit: None,
         hold: path("hold"),
         confine: serde_json::from_value(said["confine"].clone()).expect("a confinement"),
+        door: None,
         run_dir,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

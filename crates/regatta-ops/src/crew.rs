@@ -32,6 +32,7 @@ pub use push::{NUMBERED, Naming, PushRequest};
 use crate::operator::user;
 use crate::project::Project;
 use crate::refusal::Refusal;
+use crate::worker::acting_for;
 
 /// The operations of crew members on one project and its store.
 #[derive(Clone)]
@@ -130,6 +131,11 @@ impl Speaker {
 
 /// The agent whose environment this process has, if any.
 fn agent_here() -> Result<Option<Author>, Refusal> {
+    if let Some(worker) = acting_for() {
+        let (attempt, token_hash) = (worker.attempt, worker.token_hash().to_owned());
+        let authority = Authority::Attempt { attempt, token_hash };
+        return Ok(Some(Author { name: MemberName::from(worker.task.clone()), authority }));
+    }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (Some(task), Some(attempt), Some(token)) =
         (variable("REGATTA_TASK"), variable("REGATTA_ATTEMPT"), variable("REGATTA_TOKEN"))

@@ -10,6 +10,7 @@ pub mod crew;
 pub mod daemon;
 pub mod diff;
 pub mod documents;
+pub mod door;
 pub mod foreground;
 pub mod lanes;
 pub mod look;

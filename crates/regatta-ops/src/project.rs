@@ -380,7 +380,8 @@ const ATTEMPT_VARIABLES: [&str; 4] =
 
 /// Whether this process has the environment of an attempt.
 pub fn claims_attempt() -> bool {
-    ATTEMPT_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    crate::worker::acting_for().is_some()
+        || ATTEMPT_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// The task that `text` names: by its id, or by the only id that begins with it.

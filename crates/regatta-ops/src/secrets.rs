@@ -1,9 +1,13 @@
 //! Masks the secrets that this process knows.
 
+use std::path::PathBuf;
+
 use regatta_core::config::Config;
 use regatta_engine::context::config_secrets;
 use regatta_engine::redact::Redactor;
 use serde_json::Value;
+
+use crate::worker::dirs_of_speaker;
 
 /// Masks the secrets of this environment and of the configured agents.
 pub fn redactor(config: &Config) -> Redactor {
@@ -16,8 +20,11 @@ pub fn redactor(config: &Config) -> Redactor {
 pub fn redactor_here(config: &Config) -> Redactor {
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let here = std::env::current_dir().unwrap_or_default();
-    Redactor::for_worker(inherited.chain(config_secrets(config)).collect::<Vec<_>>(), [here.as_path()])
+    let here = dirs_of_speaker();
+    Redactor::for_worker(
+        inherited.chain(config_secrets(config)).collect::<Vec<_>>(),
+        here.iter().map(PathBuf::as_path),
+    )
 }
 
 /// The value with secrets masked: by a variable's name, by the form of a token, and passwords and paths in addresses.

@@ -39,4 +39,9 @@ impl CrewCommand {
     pub(crate) fn is_for_agents(&self) -> bool {
         matches!(self, Self::List(_) | Self::Heartbeat(_))
     }
+
+    /// Whether it lists the members.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::List(_))
+    }
 }

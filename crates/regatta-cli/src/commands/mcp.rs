@@ -1,6 +1,6 @@
 //! `regatta mcp`: Regatta as a Model Context Protocol server.
 
-mod door;
+mod reach;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use super::crew::register::role;
 use crate::cli::Global;
 use crate::crew::{member_name, open};
+use crate::door;
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::{Refusal, RefusalKind};
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ROLE", default_value = "general", value_parser = role, requires = "name")]
     role: Role,
     /// Serve over HTTP: a port on the loopback interface, or an address with a port. Clients need the token.
-    #[arg(long, value_name = "ADDR", value_parser = door::address)]
+    #[arg(long, value_name = "ADDR", value_parser = reach::address)]
     http: Option<SocketAddr>,
     /// With --http: a name by which other machines reach this one; may be repeated. Without it only the loopback
     /// interface is served.
@@ -55,6 +56,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    if let Some(door) = door::here() {
+        if args.name.is_some() || args.http.is_some() {
+            return Err(of_an_attempt());
+        }
+        return door.mcp().map(|()| Exit::Ok);
+    }
     let authority = authority()?;
     if authority == Authority::Operator && crate::authority::descends_from_attempt(global) {
         return Err(Refusal::refused("an agent may not start a person's server").hinted(
@@ -62,14 +69,16 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         ));
     }
     if authority != Authority::Operator && (args.name.is_some() || args.http.is_some()) {
-        return Err(Refusal::usage(
-            "--name and --http are for a person's server, and this server belongs to an attempt",
-        ));
+        return Err(of_an_attempt());
     }
     match args.http {
         Some(address) => over_http(args, address, global, ui).await,
         None => over_streams(args, authority, global).await,
     }
+}
+
+fn of_an_attempt() -> Refusal {
+    Refusal::usage("--name and --http are for a person's server, and this server belongs to an attempt")
 }
 
 async fn over_streams(args: Args, authority: Authority, global: &Global) -> Result<Exit, Refusal> {
@@ -90,11 +99,11 @@ async fn over_streams(args: Args, authority: Authority, global: &Global) -> Resu
 }
 
 async fn over_http(args: Args, address: SocketAddr, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    door::check_reach(address, &args.hosts)?;
+    reach::check_reach(address, &args.hosts)?;
     let crew = open(global).await?;
     let store = crew.store.clone();
     let token_file = args.token_file.unwrap_or_else(|| crew.project.repo.state_dir.join("mcp.token"));
-    let token = door::token(&token_file)?;
+    let token = reach::token(&token_file)?;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Refusal::new(RefusalKind::CannotWork, format!("listening on {address}: {error}"))
             .hinted("choose another port; 0 picks a free one")

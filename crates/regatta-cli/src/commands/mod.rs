@@ -136,6 +136,7 @@ pub(crate) enum Command {
 
 /// Runs one command.
 pub(crate) async fn run(command: Command, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    crate::door::check(&command, global)?;
     crate::authority::check(&command, global)?;
     match command {
         Command::Daemon(args) => daemon::run(args, global, ui).await,

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use regatta_core::id::TaskId;
 use regatta_core::verdict::{Metrics, Statement, Verdict};
-use regatta_ops::worker::Worker;
+use regatta_ops::door::Tool;
+use regatta_ops::worker::{Worker, without_secrets};
 use regatta_store::Word;
 
+use crate::door;
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
@@ -123,12 +126,33 @@ pub(crate) async fn stuck(args: StuckArgs, ui: &Ui) -> Result<Exit, Refusal> {
 }
 
 async fn say(word: Word, ui: &Ui, answer: &str) -> Result<Exit, Refusal> {
-    let worker = Worker::here()?;
-    worker.say(word).await?;
+    let Reporter { task, attempt } = match door::here() {
+        Some(door) => door.ask(request(without_secrets(word, None)))?,
+        None => {
+            let worker = Worker::here()?;
+            worker.say(word).await?;
+            Reporter { task: worker.task, attempt: worker.attempt }
+        }
+    };
     if ui.json {
-        ui.document(&serde_json::json!({ "ok": true, "task": worker.task, "attempt": worker.attempt }));
+        ui.document(&serde_json::json!({ "ok": true, "task": task, "attempt": attempt }));
     } else if !ui.quiet {
-        ui.line(format!("{} attempt {}: {answer}", worker.task, worker.attempt));
+        ui.line(format!("{task} attempt {attempt}: {answer}"));
     }
     Ok(Exit::Ok)
+}
+
+/// The attempt whose report was recorded.
+#[derive(serde::Deserialize)]
+struct Reporter {
+    task: TaskId,
+    attempt: u32,
+}
+
+fn request(word: Word) -> Tool {
+    match word {
+        Word::Done(statement) => Tool::Done(statement),
+        Word::Progress { label, detail, phase } => Tool::Progress { label, detail, phase },
+        Word::Stuck(why) => Tool::Stuck { why },
+    }
 }

@@ -19,6 +19,7 @@ mod daemon_mishaps;
 mod daemon_service;
 mod diff;
 mod doctor;
+mod door;
 mod errors;
 mod events;
 mod help;

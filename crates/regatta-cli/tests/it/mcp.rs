@@ -5,6 +5,7 @@ use regatta_testkit::world::{PLAN, World};
 use crate::REGATTA;
 
 mod client;
+mod door;
 mod http;
 
 use serde_json::{Value, json};

@@ -14,11 +14,12 @@ use super::values::{Config, Origin};
 use super::yaml;
 
 /// Regatta's variables that are not settings: they identify an agent's task, or choose files and output.
-const OTHER_VARIABLES: [&str; 12] = [
+const OTHER_VARIABLES: [&str; 13] = [
     "REGATTA_TASK",
     "REGATTA_ATTEMPT",
     "REGATTA_TOKEN",
     "REGATTA_LANE",
+    "REGATTA_DOOR",
     "REGATTA_PROJECT",
     "REGATTA_CONFIG",
     "REGATTA_LOG",

@@ -31,8 +31,10 @@ pub(super) const FOLLOW_UP_VAR: &str = "REGATTA_FOLLOW_UP";
 /// The name of Regatta's own MCP server for agents.
 pub(super) const OWN_SERVER: &str = "regatta";
 /// The variables that server is started with: the agent's task and the store's location.
-pub(super) const OWN_SERVER_VARS: [&str; 5] =
+const OWN_SERVER_VARS: [&str; 5] =
     ["REGATTA_STORE", "REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN", "REGATTA_LANE"];
+/// The same in a sandbox, where the door leads to the store.
+const OWN_SERVER_VARS_INSIDE: [&str; 4] = ["REGATTA_DOOR", "REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_LANE"];
 
 /// One entry of `agents:` in `regatta.yaml`, with everything resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +124,8 @@ pub struct Brief<'a> {
     pub attach: bool,
     /// Whether a verdict in its last message counts too.
     pub answers: bool,
+    /// Whether it runs in Regatta's sandbox and reports through its door; its own sandbox is then off.
+    pub door: bool,
     /// Whether its work does not land: it may then push its branch and open a pull request.
     pub pull_request: bool,
     /// Whether Regatta, and so the agent, runs as root.
@@ -155,6 +159,11 @@ impl<'a> Brief<'a> {
 }
 
 impl Brief<'_> {
+    /// The variables that Regatta's own server needs.
+    pub(super) fn own_server_vars(&self) -> &'static [&'static str] {
+        if self.door { &OWN_SERVER_VARS_INSIDE } else { &OWN_SERVER_VARS }
+    }
+
     /// Whether Regatta's own server is among its servers. A user's server with that name replaces it.
     pub(super) fn is_attached(&self) -> bool {
         self.attach && self.reports && !self.bounds.mcp.contains_key(OWN_SERVER)

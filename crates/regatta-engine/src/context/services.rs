@@ -9,7 +9,7 @@ use regatta_store::{Claim, SessionId, Store};
 
 use crate::environment::Environment;
 use crate::notice::{Notice, Notices};
-use crate::process::Supervisor;
+use crate::process::{DoorSpec, Supervisor};
 
 /// The services of one engine.
 #[derive(Clone)]
@@ -32,6 +32,43 @@ impl Services {
     /// Sends a notice to observers, if there are any.
     pub fn tell(&self, notice: Notice) {
         self.notices.tell(notice);
+    }
+
+    /// The variables of an agent in a sandbox: they name its task and its door, and nothing that is secret. rookery's
+    /// database is a file that does not exist.
+    pub fn door_variables(&self, environment: &mut Environment, claim: &Claim, lane: &Path, door: &Path) {
+        let (attempt, none) = (claim.attempt.to_string(), door.join("none.db"));
+        for name in ["REGATTA_TOKEN", "REGATTA_STORE"] {
+            environment.remove(name);
+        }
+        let pairs: [(&str, &OsStr); 8] = [
+            ("REGATTA_DOOR", door.as_os_str()),
+            ("REGATTA_TASK", OsStr::new(claim.task.as_str())),
+            ("REGATTA_ATTEMPT", OsStr::new(&attempt)),
+            ("REGATTA_LANE", lane.as_os_str()),
+            ("ROOKERY_DB", none.as_os_str()),
+            ("ROOKERY_PARCEL_ID", OsStr::new(claim.task.as_str())),
+            ("ROOKERY_PARCEL_ATTEMPT", OsStr::new(&attempt)),
+            ("ROOKERY_WORKTREE", lane.as_os_str()),
+        ];
+        for (name, value) in pairs {
+            environment.set(name, value);
+        }
+        guard(environment, claim);
+    }
+
+    /// As whom the visitors of an attempt's door act. `project` is the repository, never the lane.
+    pub fn door(&self, claim: &Claim, lane: &Path, token: &str, dir: &Path, project: &Path) -> DoorSpec {
+        DoorSpec {
+            dir: dir.to_owned(),
+            task: claim.task.to_string(),
+            attempt: claim.attempt,
+            token: token.to_owned(),
+            store: self.store_url.clone(),
+            lane: lane.to_owned(),
+            project: project.to_owned(),
+            config: None,
+        }
     }
 
     /// The variables with which an agent reports back, and those that rookery's tasks expect.
@@ -58,10 +95,14 @@ impl Services {
         for (name, value) in pairs.into_iter().filter(|(name, _)| !(has_password && is_address(name))) {
             environment.set(name, value);
         }
-        // The guard among parallel-orchestra's own hooks needs it.
-        if claim.spec.assets.is_some() && !claim.spec.read_only {
-            environment.set("PO_WORKTREE_GUARD", OsStr::new("1"));
-        }
+        guard(environment, claim);
+    }
+}
+
+/// The guard among parallel-orchestra's own hooks needs it.
+fn guard(environment: &mut Environment, claim: &Claim) {
+    if claim.spec.assets.is_some() && !claim.spec.read_only {
+        environment.set("PO_WORKTREE_GUARD", OsStr::new("1"));
     }
 }
 

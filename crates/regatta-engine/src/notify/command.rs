@@ -94,6 +94,7 @@ fn prepare(
         log_limit: Some(ctx.settings.config.limits.log_bytes()),
         hold: None,
         confine: None,
+        door: None,
     })
 }
 

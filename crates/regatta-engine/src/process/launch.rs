@@ -26,6 +26,7 @@ use tokio::net::unix::pipe;
 use super::record::{self, Ack};
 use super::{MARKER, Shim, StopRequest, handle, sweep};
 use crate::shim::args::Args;
+use crate::shim::door::DoorSpec;
 use crate::shim::handover::Handover;
 
 /// The agent's standard input.
@@ -68,6 +69,8 @@ pub struct Launch {
     pub hold: Option<PathBuf>,
     /// What its processes may reach; without it, everything.
     pub confine: Option<Arc<Confinement>>,
+    /// The agent's way to its store, if it is in a sandbox.
+    pub door: Option<DoorSpec>,
 }
 
 impl fmt::Debug for Launch {

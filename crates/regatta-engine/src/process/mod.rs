@@ -32,6 +32,7 @@ pub mod tail;
 pub(crate) mod tree;
 mod wakeup;
 
+pub use crate::shim::door::DoorSpec;
 pub use find::{FoundRun, find};
 pub use handle::Shim;
 pub(crate) use handle::kill_every_tree;

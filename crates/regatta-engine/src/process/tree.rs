@@ -63,8 +63,14 @@ pub(crate) fn pidfd(pid: u32, starttime: u64) -> io::Result<OwnedFd> {
 
 /// Every live process below `root`, parents before their children.
 pub(crate) fn descendants(root: u32) -> Vec<Member> {
+    descendants_but(root, HashSet::new())
+}
+
+/// The same without the processes in `left_out` and those below them.
+pub(crate) fn descendants_but(root: u32, left_out: HashSet<u32>) -> Vec<Member> {
     let mut found = Vec::new();
-    let mut seen = HashSet::from([root]);
+    let mut seen = left_out;
+    seen.insert(root);
     let mut parents = vec![root];
     let everyone = (!has_children_file()).then(all_parents);
     while let Some(parent) = parents.pop() {

@@ -1,6 +1,27 @@
 //! Variables in `.env` files.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// The most bytes to read of a file.
+const LONGEST: u64 = 1024 * 1024;
+
+/// The text of such a file. An agent may have put anything there, so only a plain file is read, and not all of a huge
+/// one.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    // A FIFO is opened without waiting for a writer.
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let file = File::from(file);
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// True for files that programs read their variables from: `.env`, `.env.local`, `dev.env`, `.envrc`.
 pub(crate) fn is_env_file(path: &Path) -> bool {

@@ -10,6 +10,7 @@ use regatta_core::sandbox::Confinement;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
+use super::door::DoorSpec;
 use crate::process::Launch;
 use crate::redact::Redactor;
 
@@ -23,6 +24,9 @@ pub(crate) struct Handover<'a> {
     /// What the agent's processes may reach; without it, everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) confine: Option<Cow<'a, Confinement>>,
+    /// The agent's way to its store, if it is in a sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) door: Option<Cow<'a, DoorSpec>>,
 }
 
 impl<'a> Handover<'a> {
@@ -30,6 +34,7 @@ impl<'a> Handover<'a> {
         Self {
             secrets: Cow::Borrowed(&launch.secrets),
             confine: launch.confine.as_deref().map(Cow::Borrowed),
+            door: launch.door.as_ref().map(Cow::Borrowed),
         }
     }
 
@@ -84,6 +89,6 @@ mod tests {
     #[test]
     fn a_part_that_is_missing_is_nothing() {
         let read: Handover<'static> = serde_json::from_str("{}").unwrap();
-        assert!(read.secrets.is_empty() && read.confine.is_none());
+        assert!(read.secrets.is_empty() && read.confine.is_none() && read.door.is_none());
     }
 }

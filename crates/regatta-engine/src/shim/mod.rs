@@ -7,11 +7,14 @@
 //! only the marker in the environment is left to find the tree by.
 
 pub(crate) mod args;
+pub mod door;
 pub(crate) mod handover;
 mod recorder;
 mod signals;
 mod supervise;
+mod workers;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,10 +23,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::exit::Exit;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{getpid, getppid, set_child_subreaper, setsid};
 
 use crate::confine::start::{self, Begun, Start, Watch};
@@ -31,10 +36,12 @@ use crate::confine::{Confined, limits};
 use crate::process::record::{self, Ack, ExitRecord, LockRecord, ShimRecord};
 use crate::process::{Identity, MARKER, Stdin, hold, tree};
 use args::Args;
+use door::{Door, Knocks};
 use handover::Handover;
 use recorder::{Pipes, Recorder};
 use signals::Signals;
 use supervise::{Ending, Inside, Tree};
+use workers::Workers;
 
 /// The hidden command. `args` is what follows `regatta shim`; the result is the process's exit status.
 ///
@@ -124,6 +131,14 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     let never = |error| Exit::NeverStarted { error };
     let handover = Handover::receive().map_err(|error| never(format!("read the hand-over: {error}")))?;
     let redactor = handover.redactor();
+    // Before the agent, so that it can knock at once.
+    let door = handover.door.map(Cow::into_owned).map(|spec| {
+        let knocks = Knocks::watch(&spec.dir).map_err(|error| format!("{}: {error}", spec.dir.display()))?;
+        Ok((knocks, spec))
+    });
+    let door = door.transpose().map_err(never)?;
+    let workers = Workers::new().map_err(|error| never(format!("make a pipe: {error}")))?;
+    let workers = Arc::new(workers);
     let mut pipes = Pipes::default();
     let confine = handover.confine.as_deref().map(start::prepare).transpose();
     let confine = confine.map_err(|error| never(format!("prepare the sandbox: {error}")))?;
@@ -138,7 +153,7 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
     // Our own copies of the agent's ends: while they are open no pipe reaches its end.
     drop((command, confine));
     // Not reaped yet, so its pid is its own even if it has already ended.
-    let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id);
+    let mut tree = Tree::new(&ready.signals, child.id(), &args.run_id, workers.clone());
     let (confined, listeners) = match watch.map(|watch| confined(args, ready, &mut tree, watch)).transpose() {
         Ok(confined) => confined.unzip(),
         Err(exit) => {
@@ -146,17 +161,25 @@ fn start<'a>(args: &'a Args, ready: &'a Ready) -> Result<Running<'a>, Exit> {
             return Err(exit);
         }
     };
-    let recorded = Recorder::start(pipes, redactor, args.log_limit).and_then(|recorder| {
-        let agent = Identity::of(child.id())?;
-        let record = ShimRecord {
-            shim: ready.identity.clone(),
-            agent: agent.clone(),
-            run_id: args.run_id.clone(),
-            started_at: record::now(),
-            confined: confined.clone(),
-        };
-        record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder))
+    // The tree has it; a worker of the door must not.
+    let kept = ready.hold.as_ref().map_or(Ok(()), |hold| fcntl_setfd(hold, FdFlags::CLOEXEC));
+    let opened = kept.map_err(io::Error::from).and_then(|()| match door {
+        Some((knocks, spec)) => Door::open(knocks, spec, workers).map(Some),
+        None => Ok(None),
     });
+    let opened = opened.map(|door| tree.door = door);
+    let recorded =
+        opened.and_then(|()| Recorder::start(pipes, redactor, args.log_limit)).and_then(|recorder| {
+            let agent = Identity::of(child.id())?;
+            let record = ShimRecord {
+                shim: ready.identity.clone(),
+                agent: agent.clone(),
+                run_id: args.run_id.clone(),
+                started_at: record::now(),
+                confined: confined.clone(),
+            };
+            record::store(&args.run_dir, record::SHIM, &record).map(|()| (agent, recorder))
+        });
     match recorded {
         Ok((agent, recorder)) => {
             Ok(Running { tree, agent, recorder, confined, listeners: listeners.unwrap_or_default() })

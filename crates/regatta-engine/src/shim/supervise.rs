@@ -7,13 +7,16 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regatta_core::exit::{Exit, Limit};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
 use super::args::Args;
+use super::door::{Door, LAST_REQUESTS};
 use super::signals::Signals;
+use super::workers::Workers;
 use crate::confine::start::Watch;
 use crate::process::StopRequest;
 use crate::process::identity::Stat;
@@ -47,6 +50,10 @@ pub(super) struct Tree<'a> {
     confined: Option<Inside>,
     killed: HashSet<Member>,
     spared: usize,
+    /// The processes that answer its requests: below us, and no part of it.
+    workers: Arc<Workers>,
+    /// Its way to the store.
+    pub(super) door: Option<Door>,
 }
 
 /// A tree inside a pid namespace: the recorded agent is the process that started the namespace.
@@ -67,6 +74,8 @@ pub(super) fn until_ended(args: &Args, tree: &mut Tree<'_>) -> Ending {
     let known = if exit.is_some() { tree.everybody() } else { Vec::new() };
     if gentle {
         tree.interrupt(args.grace);
+    } else if exit.is_none() {
+        tree.hear_out();
     }
     tree.kill_with(known);
     let agent = tree.status.take();
@@ -113,8 +122,9 @@ pub(super) fn requested(run_dir: &Path) -> Exit {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(signals: &'a Signals, agent: u32, run_id: &'a str) -> Self {
-        Self { signals, run_id, agent, status: None, confined: None, killed: HashSet::new(), spared: 0 }
+    pub(super) fn new(signals: &'a Signals, agent: u32, run_id: &'a str, workers: Arc<Workers>) -> Self {
+        let (status, confined, killed, spared) = (None, None, HashSet::new(), 0);
+        Self { signals, run_id, agent, status, confined, killed, spared, workers, door: None }
     }
 
     /// The program runs in a pid namespace of its own.
@@ -135,29 +145,82 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Reaps every process that has ended. False once nothing is left below us, alive or dead.
+    /// Reaps every process that has ended. False once nothing is left below us, alive or dead, or nothing but workers.
     fn reap(&mut self) -> bool {
         self.read_report();
+        let workers = self.workers.clone();
+        let mut workers = workers.hold();
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    if pid.as_raw_nonzero().get().unsigned_abs() == self.agent {
+                    let pid = pid.as_raw_nonzero().get().unsigned_abs();
+                    if pid == self.agent {
                         // What it reported last, if it is confined; its own end otherwise.
                         self.read_report();
                         self.status.get_or_insert_with(|| told(status));
+                    } else {
+                        workers.reaped(pid);
                     }
                 }
-                Ok(None) => return true,
+                // With workers there is no proof yet, only a list; the proof follows when they have ended.
+                Ok(None) if workers.is_empty() => return true,
+                Ok(None) => {
+                    let below = tree::descendants_but(std::process::id(), workers.pids());
+                    return !below.is_empty();
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return false,
             }
         }
     }
 
+    /// Every live process of the tree that is below us.
+    fn below(&self) -> Vec<Member> {
+        tree::descendants_but(std::process::id(), self.workers.hold().pids())
+    }
+
     fn everybody(&self) -> Vec<Member> {
-        let mut everybody = tree::descendants(std::process::id());
+        let mut everybody = self.below();
         everybody.extend(tree::marked(self.run_id));
         everybody
+    }
+
+    /// Before what the agent left is ended: requests that are under way are answered.
+    fn hear_out(&mut self) {
+        let begun = Instant::now();
+        while let Some(door) = &self.door
+            && begun.elapsed() < LAST_REQUESTS
+        {
+            let is_reading = door.is_reading();
+            let (all, long) = self.workers.count();
+            if !is_reading && all == long {
+                return;
+            }
+            // A worker's end wakes us; a client that goes away does not.
+            if self.signals.wait(Some(Duration::from_millis(20))).any() {
+                return;
+            }
+            self.reap();
+        }
+    }
+
+    /// Closes the door when the tree has ended: no request can come any more, and those that came are carried out.
+    fn close_door(&mut self) {
+        let Some(mut door) = self.door.take() else { return };
+        door.close();
+        let begun = Instant::now();
+        loop {
+            self.reap();
+            if self.workers.hold().is_empty() {
+                break;
+            }
+            if begun.elapsed() >= LAST_REQUESTS {
+                self.workers.kill();
+            }
+            let left = LAST_REQUESTS.saturating_sub(begun.elapsed());
+            self.signals.wait(Some(left.clamp(Duration::from_millis(1), Duration::from_millis(100))));
+        }
+        door.end();
     }
 
     /// The gentle step: returns when the tree is empty, the grace is over, or the end is requested again.
@@ -184,6 +247,15 @@ impl<'a> Tree<'a> {
 
     /// The hard step, also for processes seen before the gentle one.
     fn kill_with(&mut self, known: Vec<Member>) {
+        self.end_tree(known);
+        if self.door.is_some() {
+            self.close_door();
+            // Without workers the kernel proves that nothing is left.
+            self.end_tree(Vec::new());
+        }
+    }
+
+    fn end_tree(&mut self, known: Vec<Member>) {
         let mut victims: HashSet<Member> = known.into_iter().collect();
         let mut pause = Duration::from_millis(1);
         let mut only_forbidden_since = None;
@@ -193,7 +265,7 @@ impl<'a> Tree<'a> {
                 // Processes that carry the marker but are not below us: jobs given to `at` or to a service manager.
                 victims.extend(tree::marked(self.run_id));
             }
-            victims.extend(tree::descendants(std::process::id()));
+            victims.extend(self.below());
             let forbidden = self.strike(&mut victims);
             if !some_below && victims.is_empty() {
                 return;
@@ -224,7 +296,7 @@ impl<'a> Tree<'a> {
                 member.signal(Signal::STOP);
             }
             let before = victims.len();
-            victims.extend(tree::descendants(std::process::id()));
+            victims.extend(self.below());
             if victims.len() == before {
                 break;
             }

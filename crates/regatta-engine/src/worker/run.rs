@@ -56,6 +56,7 @@ impl Worker {
             attach: ctx.settings.config.mcp.attach
                 && matches!(profile.kind, AgentKind::Claude | AgentKind::Codex),
             answers: matches!(spec.verdict_adapter, VerdictAdapter::Chain | VerdictAdapter::JsonResult),
+            door: false,
             pull_request: !spec.land && spec.id.is_prd(),
             is_root: rustix::process::geteuid().is_root(),
             exe: (profile.kind == AgentKind::Claude)
@@ -104,6 +105,7 @@ impl Worker {
             log_limit: Some(ctx.settings.config.limits.log_bytes()),
             hold: Some(ctx.repository.hold_of(&self.claim.task)),
             confine: None,
+            door: None,
         };
         self.note_stashes(site).await?;
         let shim = ctx.services.supervisor.launch(&launch).await?;

@@ -57,6 +57,7 @@ impl Scratch {
             log_limit: None,
             hold: None,
             confine: None,
+            door: None,
         }
     }
 

@@ -10,7 +10,7 @@ use regatta_store::{
     BOARD_QUEUE, ContextEntry, LEADER_ROLE, Member, Message, MessageKind, Posted, SessionId, Store,
     StoreError, TaskQuery, TaskRecord,
 };
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::TaskDocument;
 
@@ -39,6 +39,35 @@ pub struct MemberDocument {
     pub leader: bool,
     /// When it joined.
     pub since: Timestamp,
+}
+
+impl<'de> Deserialize<'de> for MemberDocument {
+    /// Reads what was written, with the words that it uses.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            name: MemberName,
+            role: Role,
+            status: String,
+            task: Option<TaskId>,
+            tasks: Vec<TaskId>,
+            by: String,
+            node: Option<String>,
+            pid: Option<u32>,
+            lease_s: Option<u64>,
+            leader: bool,
+            since: Timestamp,
+        }
+        let word = |word: &str| {
+            let known = ["idle", "busy", "gone", "process", "heartbeats", "attempt"];
+            let found = known.into_iter().find(|one| *one == word);
+            found.ok_or_else(|| serde::de::Error::custom(format!("unknown word {word:?}")))
+        };
+        let Written { name, role, status, task, tasks, by, node, pid, lease_s, leader, since } =
+            Written::deserialize(deserializer)?;
+        let (status, by) = (word(&status)?, word(&by)?);
+        Ok(Self { name, role, status, task, tasks, by, node, pid, lease_s, leader, since })
+    }
 }
 
 impl MemberDocument {
@@ -208,7 +237,7 @@ impl From<&Posted> for PostedDocument {
 }
 
 /// A value of the shared context, as in `ctx get --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContextDocument {
     /// Its key.
     pub key: String,

@@ -3,6 +3,7 @@
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{RoleServer, ServiceExt};
+use tokio::io::AsyncReadExt;
 
 use super::Server;
 
@@ -11,7 +12,13 @@ const LONGEST: usize = 4 * 1024 * 1024;
 
 /// Serves until the client closes standard input.
 pub async fn serve(server: Server) -> Result<(), String> {
+    serve_after(server, Vec::new()).await
+}
+
+/// The same for a client of whom these bytes were read already.
+pub async fn serve_after(server: Server, read: Vec<u8>) -> Result<(), String> {
     let (input, output) = stdio_pipes();
+    let input = std::io::Cursor::new(read).chain(input);
     let transport = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LONGEST);
     let running = match server.serve(transport).await {
         Ok(running) => running,

@@ -3,9 +3,11 @@
 use regatta_engine::clock;
 use regatta_ops::documents::crew::MemberDocument;
 pub(crate) use regatta_ops::documents::crew::crew;
+use regatta_ops::door::Tool;
 
 use crate::cli::Global;
 use crate::crew::open;
+use crate::door;
 use crate::exit::Exit;
 use crate::render::shown::ago;
 use crate::render::text::table;
@@ -21,7 +23,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let mut crew = crew(open(global).await?.store.as_ref()).await?;
+    let mut crew: Vec<MemberDocument> = match door::here() {
+        Some(door) => door.ask(Tool::ListInstances)?,
+        None => crew(open(global).await?.store.as_ref()).await?,
+    };
     crew.retain(|member| args.all || member.status != "gone");
     if ui.json {
         ui.document(&crew);

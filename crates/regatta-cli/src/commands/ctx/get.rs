@@ -1,7 +1,11 @@
 //! `regatta ctx get`: reads a value.
 
+use regatta_ops::documents::crew::ContextDocument;
+use regatta_ops::door::Tool;
+
 use crate::cli::Global;
 use crate::crew::open;
+use crate::door;
 use crate::exit::Exit;
 use crate::ui::Ui;
 use regatta_ops::Refusal;
@@ -15,7 +19,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let entry = open(global).await?.context(&args.key).await?;
+    let entry: ContextDocument = match door::here() {
+        Some(door) => door.ask(Tool::GetContext { key: args.key })?,
+        None => open(global).await?.context(&args.key).await?,
+    };
     match ui.json {
         true => ui.document(&entry),
         false => ui.foreign(format!("{}\n", entry.value.unwrap_or_default()).as_bytes()),

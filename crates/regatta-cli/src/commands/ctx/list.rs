@@ -2,10 +2,12 @@
 
 use regatta_engine::clock;
 use regatta_ops::documents::crew::ContextDocument;
-use regatta_store::ContextQuery;
+use regatta_ops::door::{SentContext, Tool};
+use regatta_store::{ContextEntry, ContextQuery};
 
 use crate::cli::Global;
 use crate::crew::open;
+use crate::door;
 use crate::exit::Exit;
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
@@ -21,8 +23,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let crew = open(global).await?;
-    let entries = crew.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
+    let entries: Vec<ContextEntry> = match door::here() {
+        Some(door) => {
+            let found: Vec<SentContext> = door.ask(Tool::ListContext { prefix: args.prefix })?;
+            found.into_iter().map(ContextEntry::from).collect()
+        }
+        None => {
+            let crew = open(global).await?;
+            crew.store.contexts(&ContextQuery { prefix: args.prefix, after: None }).await?
+        }
+    };
     if ui.json {
         ui.document(&entries.iter().map(ContextDocument::from).collect::<Vec<_>>());
         return Ok(Exit::Ok);

@@ -1,9 +1,11 @@
 //! `regatta ctx set`: writes a value.
 
 use regatta_ops::crew::SetContextRequest;
+use regatta_ops::documents::crew::ContextDocument;
+use regatta_ops::door::Tool;
 
 use crate::cli::Global;
-use crate::commands::msg::post::given;
+use crate::commands::msg::post::{given, masked};
 use crate::crew::{As, open};
 use crate::exit::Exit;
 use crate::ui::Ui;
@@ -31,8 +33,18 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let value = given(&args.value)?;
     let Args { key, if_version, epoch, who, .. } = args;
-    let request = SetContextRequest { who: who.speaker(), key, value, if_version, epoch };
-    let entry = open(global).await?.set_context(&request).await?;
+    let entry: ContextDocument = match who.door()? {
+        Some(_) if epoch.is_some() => {
+            return Err(
+                Refusal::refused("the agent of a task does not lead the crew").hinted("leave out --epoch")
+            );
+        }
+        Some(door) => door.ask(Tool::SetContext { key, value: masked(&value), if_version })?,
+        None => {
+            let request = SetContextRequest { who: who.speaker(), key, value, if_version, epoch };
+            open(global).await?.set_context(&request).await?
+        }
+    };
     if ui.json {
         ui.document(&entry);
     } else if !ui.quiet {

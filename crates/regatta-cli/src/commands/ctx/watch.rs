@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use regatta_ops::documents::crew::ContextDocument;
+use regatta_ops::door::{MOST_PATIENCE, SentContext, Tool};
 use regatta_store::{ContextEntry, ContextQuery};
 
 use crate::cli::Global;
 use crate::crew::open;
+use crate::door;
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
@@ -31,34 +33,66 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    let mut shown = Shown { args, after: 0, first: true };
+    if let Some(door) = door::here() {
+        loop {
+            let (after, seconds) = (shown.after(), MOST_PATIENCE.as_secs());
+            let found: Vec<SentContext> = door.ask(Tool::WaitForContext { after, seconds })?;
+            if shown.show(found.into_iter().map(ContextEntry::from), ui) {
+                return Ok(Exit::Ok);
+            }
+        }
+    }
     let store = open(global).await?.store;
     let mut changes = store.subscribe().await?;
-    let mut after = 0;
-    let mut first = true;
     loop {
         changes.borrow_and_update();
-        let query = ContextQuery { prefix: String::new(), after: (!first).then_some(after) };
+        let query = ContextQuery { prefix: String::new(), after: shown.after() };
+        if shown.show(store.contexts(&query).await?.into_iter(), ui) {
+            return Ok(Exit::Ok);
+        }
+        tokio::select! {
+            more = changes.changed() => more?,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+/// What was shown so far.
+struct Shown {
+    args: Args,
+    /// The last change.
+    after: u64,
+    first: bool,
+}
+
+impl Shown {
+    /// The change to continue from.
+    fn after(&self) -> Option<u64> {
+        (!self.first).then_some(self.after)
+    }
+
+    /// Shows values; true if that was all that is wanted.
+    fn show(&mut self, entries: impl Iterator<Item = ContextEntry>, ui: &Ui) -> bool {
+        let Args { keys, new, once } = &self.args;
         let mut told = false;
-        for entry in store.contexts(&query).await? {
-            after = after.max(entry.change);
-            let wanted = args.keys.is_empty() || args.keys.contains(&entry.key);
-            if !wanted || (first && (args.new || args.once)) {
+        for entry in entries {
+            self.after = self.after.max(entry.change);
+            let wanted = keys.is_empty() || keys.contains(&entry.key);
+            if !wanted || (self.first && (*new || *once)) {
                 continue;
             }
             told = true;
             tell(&entry, ui);
         }
-        if told && args.once {
-            return Ok(Exit::Ok);
+        if told && *once {
+            return true;
         }
-        if first && (args.new || args.once) && !ui.quiet {
+        if self.first && (*new || *once) && !ui.quiet {
             ui.note("watching");
         }
-        first = false;
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        self.first = false;
+        false
     }
 }
 

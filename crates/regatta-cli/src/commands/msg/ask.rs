@@ -2,10 +2,11 @@
 
 use regatta_core::crew::Role;
 use regatta_ops::crew::{AskRequest, InboxRequest};
-use regatta_store::Recipients;
+use regatta_ops::door::{SentPost, Tool};
+use regatta_store::{Posted, Recipients};
 
-use super::post::{tell, text};
-use super::wait::{patience, until};
+use super::post::{masked, tell, text};
+use super::wait::{patience, through_door, until};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
@@ -38,6 +39,15 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let question = text(&args.question)?;
     let patience = patience(args.timeout.as_deref())?;
+    if let Some(door) = args.who.door()? {
+        let context = args.context.as_deref().map(masked);
+        let tool = Tool::Ask { question: masked(&question), context, role: args.role };
+        let posted = Posted::from(door.ask::<SentPost>(tool)?);
+        if !args.wait {
+            return Ok(tell(&posted, ui));
+        }
+        return through_door(&door, None, Some(posted.id), patience, false, ui);
+    }
     let (crew, from) = (open(global).await?, args.who.speaker());
     // A sender that waits needs an inbox for the answer.
     let reader = if args.wait { Some(crew.reader(&from).await?) } else { None };

@@ -2,9 +2,10 @@
 
 use regatta_core::crew::Role;
 use regatta_ops::crew::PostRequest;
+use regatta_ops::door::{SentPost, Tool};
 use regatta_store::{MessageKind, Recipients};
 
-use super::post::{tell, text};
+use super::post::{masked, tell, text};
 use crate::cli::Global;
 use crate::commands::crew::register::role;
 use crate::crew::{As, open};
@@ -27,6 +28,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = text(&args.text)?;
+    if let Some(door) = args.who.door()? {
+        let content = masked(&text);
+        let tool = Tool::SendMessage { to: None, role: args.role, content, reply_to: None };
+        return Ok(tell(&door.ask::<SentPost>(tool)?.into(), ui));
+    }
     let (crew, from, kind) = (open(global).await?, args.who.speaker(), MessageKind::Broadcast);
     let to = args.role.map_or(Recipients::Everybody, Recipients::Role);
     let posted = crew.post(PostRequest { from, to, kind, text, reply_to: None }).await?;

@@ -1,6 +1,7 @@
 //! `regatta msg dismiss`: removes messages from the inbox.
 
 use regatta_ops::crew::{MarkRequest, Which};
+use regatta_ops::door::Tool;
 use regatta_store::Mark;
 use serde_json::json;
 
@@ -24,9 +25,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
-    let which = if args.read { Which::Shown } else { Which::Numbers(args.messages) };
-    let request = MarkRequest { who: args.who.speaker(), which, mark: Mark::Dismissed };
-    let ids = open(global).await?.mark(request).await?;
+    let ids: Vec<u64> = match args.who.door()? {
+        Some(door) => {
+            let messages = (!args.read).then_some(args.messages);
+            door.ask(Tool::DismissMessages { messages })?
+        }
+        None => {
+            let which = if args.read { Which::Shown } else { Which::Numbers(args.messages) };
+            let request = MarkRequest { who: args.who.speaker(), which, mark: Mark::Dismissed };
+            open(global).await?.mark(request).await?
+        }
+    };
     match ui.json {
         true => ui.document(&json!({ "dismissed": ids })),
         false if ui.quiet => {}

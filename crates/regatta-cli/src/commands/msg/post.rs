@@ -2,8 +2,10 @@
 
 use std::io::Read as _;
 
+use regatta_core::config::Config;
 use regatta_ops::crew::sentence;
 use regatta_ops::documents::crew::PostedDocument;
+use regatta_ops::secrets::redactor_here;
 use regatta_store::Posted;
 
 use crate::exit::Exit;
@@ -30,6 +32,11 @@ pub(crate) fn text(text: &str) -> Result<String, Refusal> {
         }
         false => Ok(text),
     }
+}
+
+/// A text that leaves the sandbox, without the secrets of this environment.
+pub(crate) fn masked(text: &str) -> String {
+    redactor_here(&Config::default()).redact(text).into_owned()
 }
 
 /// Reports what was sent, and to whom.

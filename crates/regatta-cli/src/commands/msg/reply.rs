@@ -1,8 +1,9 @@
 //! `regatta msg reply`: answers a message.
 
 use regatta_ops::crew::ReplyRequest;
+use regatta_ops::door::{SentPost, Tool};
 
-use super::post::{tell, text};
+use super::post::{masked, tell, text};
 use crate::cli::Global;
 use crate::crew::{As, open};
 use crate::exit::Exit;
@@ -23,6 +24,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
+    if let Some(door) = args.who.door()? {
+        let tool = Tool::Reply { message: args.message, content: masked(&text(&args.text)?) };
+        return Ok(tell(&door.ask::<SentPost>(tool)?.into(), ui));
+    }
     let request = ReplyRequest { text: text(&args.text)?, from: args.who.speaker(), message: args.message };
     let posted = open(global).await?.reply(request).await?;
     Ok(tell(&posted, ui))

@@ -2,9 +2,10 @@
 
 use regatta_core::crew::MemberName;
 use regatta_ops::crew::PostRequest;
+use regatta_ops::door::{SentPost, Tool};
 use regatta_store::{MessageKind, Recipients};
 
-use super::post::{tell, text};
+use super::post::{masked, tell, text};
 use crate::cli::Global;
 use crate::crew::{As, member_name, open};
 use crate::exit::Exit;
@@ -36,6 +37,16 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let text = text(&args.text)?;
+    if let Some(door) = args.who.door()? {
+        if args.wake {
+            return Err(Refusal::refused("the agent of a task cannot start another")
+                .hinted("without --wake the message goes to its inbox"));
+        }
+        let (to, reply_to) = (Some(args.to), args.reply_to);
+        let posted: SentPost =
+            door.ask(Tool::SendMessage { to, role: None, content: masked(&text), reply_to })?;
+        return Ok(tell(&posted.into(), ui));
+    }
     let (crew, from, reply_to) = (open(global).await?, args.who.speaker(), args.reply_to);
     let posted = match args.wake {
         true => crew.post_awake(from, args.to, text, reply_to).await?,

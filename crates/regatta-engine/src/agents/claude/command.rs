@@ -93,7 +93,10 @@ pub(in crate::agents) fn invocation(
         let file = brief.run_dir.join("mcp.json");
         add(&[&format!("--mcp-config={}", file.display())]);
         let own = brief.is_attached().then_some(brief.regatta);
-        files.push((file, servers::as_json(brief.servers(), own)));
+        files.push((
+            file,
+            servers::as_json(brief.servers(), own.map(|regatta| (regatta, brief.own_server_vars()))),
+        ));
     }
     if let Some(persona) = brief.persona {
         add(&["--agent", persona]);

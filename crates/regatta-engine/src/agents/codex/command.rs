@@ -10,7 +10,7 @@ use regatta_core::bounds::{McpServer, Sandbox};
 use serde_json::Value;
 
 use crate::agents::launch::{
-    AgentProfile, Brief, Flags, Invocation, OWN_SERVER, OWN_SERVER_VARS, Refusal, SessionPlan, program,
+    AgentProfile, Brief, Flags, Invocation, OWN_SERVER, Refusal, SessionPlan, program,
 };
 use crate::agents::words::{self, Report};
 
@@ -33,6 +33,8 @@ pub(in crate::agents) fn invocation(
     is_set: &dyn Fn(&str) -> bool,
 ) -> Result<Invocation, Refusal> {
     let sandbox = match brief.bounds.sandbox {
+        // Regatta's sandbox holds; codex's own cannot start inside of it.
+        _ if brief.door => Some(Sandbox::Off),
         _ if brief.read_only => Some(Sandbox::ReadOnly),
         said => said,
     };
@@ -93,7 +95,8 @@ pub(in crate::agents) fn invocation(
 /// file, and no user is there to answer. A call may wait for an answer from another agent or a user.
 fn own_setting(brief: &Brief<'_>) -> String {
     let command = Value::from(brief.regatta.to_string_lossy());
-    let variables = OWN_SERVER_VARS.map(|name| format!("\"{name}\"")).join(",");
+    let variables: Vec<String> = brief.own_server_vars().iter().map(|name| format!("\"{name}\"")).collect();
+    let variables = variables.join(",");
     format!(
         "{{command={command},args=[\"mcp\"],env_vars=[{variables}],tool_timeout_sec=660,default_tools_approval_mode=\"approve\"}}"
     )

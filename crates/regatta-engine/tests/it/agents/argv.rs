@@ -48,6 +48,7 @@ pub(super) fn brief(task: &TaskId) -> Brief<'_> {
         reports: false,
         attach: false,
         answers: false,
+        door: false,
         pull_request: false,
         is_root: false,
         exe: None,

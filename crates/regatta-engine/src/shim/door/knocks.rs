@@ -1,0 +1,253 @@
+//! **Only a pair of FIFOs that lies in the door's directory is ever opened.** The agent may put anything there: names
+//! are checked, links are not followed, and what is not a FIFO is recognised before it is opened. A knock is taken once,
+//! because it is removed before anything else happens.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, unlinkat};
+use rustix::io::Errno;
+
+/// The end of the name of a knock.
+pub const KNOCK: &str = ".knock";
+/// The end of the name of the FIFO that carries the request.
+pub const IN: &str = ".in";
+/// The end of the name of the FIFO that carries the answer.
+pub const OUT: &str = ".out";
+/// The length of the name before these.
+const ID: usize = 16;
+
+/// Knocks that wait; more are refused.
+pub(super) const MOST_WAITING: usize = 64;
+
+/// The directory, and those who knocked.
+pub(in crate::shim) struct Knocks {
+    dir: OwnedFd,
+    events: OwnedFd,
+    waiting: VecDeque<String>,
+    /// Events may have been lost, or the waiting list was full: the directory has to be read.
+    look: bool,
+}
+
+/// The two FIFOs of a client.
+pub(super) struct Client {
+    pub(super) request: OwnedFd,
+    pub(super) answer: OwnedFd,
+}
+
+impl Knocks {
+    /// Watches the directory, which must exist.
+    pub(in crate::shim) fn watch(dir: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = openat(CWD, dir, flags, Mode::empty())?;
+        // By this a client knows that the door is served.
+        flock(&dir, FlockOperation::NonBlockingLockExclusive)?;
+        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        // The directory that is open, whatever happens to its name.
+        inotify::add_watch(&events, by_fd(dir.as_fd()), WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
+        // What lies there already was put there before the watch.
+        Ok(Self { dir, events, waiting: VecDeque::new(), look: true })
+    }
+
+    /// Readable when a client has knocked.
+    pub(super) fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// Whether a client is known to wait.
+    pub(super) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.look
+    }
+
+    /// Whether there is more to read in the directory.
+    pub(super) fn is_behind(&self) -> bool {
+        self.look
+    }
+
+    /// Reads who knocked. Returns those for whom the waiting list has no room.
+    pub(super) fn hear(&mut self) -> Vec<String> {
+        let mut too_many = Vec::new();
+        let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
+        let mut reader = inotify::Reader::new(&self.events, &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => self.look = true,
+                Ok(event) => {
+                    let name = event.file_name().and_then(|name| name.to_str().ok());
+                    if let Some(id) = name.and_then(id_of) {
+                        match self.waiting.len() < MOST_WAITING {
+                            true => self.waiting.push_back(id.to_owned()),
+                            false => too_many.push(id.to_owned()),
+                        }
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+            // So that a flood keeps nobody waiting. What is unread is found in the directory.
+            if too_many.len() >= 4 * MOST_WAITING {
+                self.look = true;
+                return too_many;
+            }
+        }
+        if self.look {
+            self.look = false;
+            self.read_directory(&mut too_many);
+        }
+        too_many
+    }
+
+    fn read_directory(&mut self, too_many: &mut Vec<String>) {
+        let Ok(dir) = Dir::read_from(&self.dir) else { return };
+        for entry in dir.flatten() {
+            let Some(id) = entry.file_name().to_str().ok().and_then(id_of) else { continue };
+            if self.waiting.iter().any(|waiting| waiting == id) {
+                continue;
+            }
+            match self.waiting.len() < MOST_WAITING {
+                true => self.waiting.push_back(id.to_owned()),
+                false => too_many.push(id.to_owned()),
+            }
+            if too_many.len() >= 4 * MOST_WAITING {
+                self.look = true;
+                break;
+            }
+        }
+    }
+
+    /// The next client, if one waits that can be served.
+    pub(super) fn next(&mut self) -> Option<Client> {
+        while let Some(id) = self.waiting.pop_front() {
+            if let Some(client) = self.take(&id) {
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    /// Takes a knock: its names are gone afterwards. `None` if it was taken before, or is not what it should be.
+    pub(super) fn take(&self, id: &str) -> Option<Client> {
+        let name = |end: &str| format!("{id}{end}");
+        // The first step: who removes it has it.
+        unlinkat(&self.dir, name(KNOCK), AtFlags::empty()).ok()?;
+        let request = self.fifo(&name(IN), OFlags::RDONLY);
+        let answer = self.fifo(&name(OUT), OFlags::WRONLY);
+        for end in [IN, OUT] {
+            let _ = unlinkat(&self.dir, name(end), AtFlags::empty());
+        }
+        Some(Client { request: request.ok()?, answer: answer.ok()? })
+    }
+
+    fn fifo(&self, name: &str, mode: OFlags) -> io::Result<OwnedFd> {
+        // Nothing is opened by this, so a device notices nothing.
+        let place =
+            openat(&self.dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&place)?.st_mode) != FileType::Fifo {
+            return Err(Errno::INVAL.into());
+        }
+        // Writing fails at once if nobody reads.
+        let flags = mode | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        Ok(openat(CWD, by_fd(place.as_fd()), flags, Mode::empty())?)
+    }
+}
+
+/// A path to what is open.
+fn by_fd(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// The id in the name of a knock.
+fn id_of(name: &str) -> Option<&str> {
+    let id = name.strip_suffix(KNOCK)?;
+    let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (id.len() == ID && id.bytes().all(hex)).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustix::fs::mknodat;
+
+    use super::*;
+
+    fn fifo(dir: &Path, name: &str) {
+        mknodat(CWD, dir.join(name), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    }
+
+    fn knock(dir: &Path, id: &str) {
+        fs::write(dir.join("tmp"), "").unwrap();
+        fs::rename(dir.join("tmp"), dir.join(format!("{id}{KNOCK}"))).unwrap();
+    }
+
+    #[test]
+    fn only_its_own_names_are_knocks() {
+        let good = "0123456789abcdef";
+        assert_eq!(id_of(&format!("{good}.knock")), Some(good));
+        for name in
+            ["", ".knock", "0123456789abcde.knock", "0123456789ABCDEF.knock", "../3456789abcdef.knock"]
+        {
+            assert_eq!(id_of(name), None, "{name}");
+        }
+        assert_eq!(id_of(&format!("{good}.in")), None);
+        assert_eq!(id_of(&format!("{good}0.knock")), None);
+    }
+
+    #[test]
+    fn a_pair_of_fifos_is_taken_once_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let early = "00000000000000aa";
+        for end in [IN, OUT] {
+            fifo(dir.path(), &format!("{early}{end}"));
+        }
+        knock(dir.path(), early);
+        let mut knocks = Knocks::watch(dir.path()).unwrap();
+        // Held as a client does, or the answer has no reader.
+        let path = dir.path().join(format!("{early}{OUT}"));
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let _reader = openat(CWD, &path, flags, Mode::empty()).unwrap();
+        assert!(knocks.hear().is_empty());
+        assert!(knocks.next().is_some(), "it knocked before the watch");
+        assert!(knocks.take(early).is_none(), "taken already");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "its names are gone");
+
+        let secret = dir.path().join("secret");
+        fs::write(&secret, "s").unwrap();
+        let hostile = ["1111111111111111", "2222222222222222", "3333333333333333", "4444444444444444"];
+        std::os::unix::fs::symlink(&secret, dir.path().join(format!("{}{IN}", hostile[0]))).unwrap();
+        fs::create_dir(dir.path().join(format!("{}{IN}", hostile[1]))).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join(format!("{}{IN}", hostile[2])));
+        std::os::unix::fs::symlink("/dev/null", dir.path().join(format!("{}{IN}", hostile[3]))).unwrap();
+        for id in hostile {
+            fifo(dir.path(), &format!("{id}{OUT}"));
+            knock(dir.path(), id);
+        }
+        fs::create_dir(dir.path().join(format!("5555555555555555{KNOCK}"))).unwrap();
+        assert!(knocks.hear().is_empty());
+        assert!(knocks.next().is_none());
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "s");
+    }
+
+    #[test]
+    fn a_flood_of_knocks_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut knocks = Knocks::watch(dir.path()).unwrap();
+        for n in 0..2000 {
+            knock(dir.path(), &format!("{n:016x}"));
+        }
+        let mut refused = 0;
+        for _ in 0..20 {
+            for id in knocks.hear() {
+                knocks.take(&id);
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, 2000 - MOST_WAITING);
+        assert!(knocks.next().is_none(), "none of them has FIFOs");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
