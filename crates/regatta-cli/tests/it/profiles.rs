@@ -135,7 +135,7 @@ fn a_spent_quota_goes_to_the_next_account_and_the_last_waits_for_the_first_with_
     // Another task is not even claimed while there is no account, and its status says why.
     world.enqueue(&world.plan_with("", &task("b", "agent: claude\nauto_land: true", "do it")));
     until("it is held back", || {
-        world.regatta(["status", "b"]).stdout.contains("one is back at").then_some(())
+        world.regatta(["status", "b"]).stdout.contains("one is ready at").then_some(())
     });
     assert_eq!(world.attempts("b"), (0, 0));
     accounts.says("one", "done");

@@ -204,7 +204,7 @@ fn an_agent_that_takes_the_target_branch_itself_has_failed() {
     world.run(&plan, &[]).exited(1);
     let thief = world.task("thief");
     assert_eq!(text(&thief["state"]), "failed");
-    assert!(text(&thief["reason"]).contains("it checked main out in its lane"), "{thief}");
+    assert!(text(&thief["reason"]).contains("it checked out main in its lane"), "{thief}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_work_failure_is_charged_and_retried_in_the_same_lane_with_guidance() {
     let world = World::new(REGATTA);
     let script = "if [ $REGATTA_ATTEMPT = 1 ]; then echo half >half.txt; echo 'the oven is cold' >&2; exit 4; fi\n\
                   test -f half.txt || exit 5\nprintf '%s' \"$REGATTA_GUIDANCE\" >guidance.txt";
-    world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).exited(0).says("will be tried again");
+    world.run(&world.plan(&task("a", "max_attempts: 2", script)), &[]).exited(0).says("will be retried");
     let guidance = world.landed("guidance.txt").expect("it landed");
     assert!(guidance.contains("Attempt 1 did not succeed") && guidance.contains("exit 4"), "{guidance}");
     let record = world.task("a");
