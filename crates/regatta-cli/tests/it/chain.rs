@@ -210,7 +210,7 @@ fn mistakes_in_chains_are_told_before_anything_runs() {
         "`chain` must be true, false, or a list of verify, review and accept",
     );
     check(&task("a", "chain: true\nread_only: true", "x"), "changes nothing that a chain could judge");
-    check(&task(&"a".repeat(62), "chain: true", "x"), "is too long to name the links");
+    check(&task(&"a".repeat(62), "chain: true", "x"), "is too long: the links of its chain");
     check(
         &(task("a", "chain: [review]", "x") + &task("A.review", "", "y")),
         "the link `a.review` of its chain has the same id as another task",
