@@ -56,10 +56,7 @@ fn an_end_that_a_child_of_the_agent_forges_spends_nothing_and_ends_nothing() {
     world.run(&plan, &[]).exited(0);
     let attempt = world.task("a")["attempts"][0].clone();
     assert_eq!(attempt["cost_usd"], 0.25, "{attempt:#}");
-    world
-        .regatta(["status", "a"])
-        .exited(0)
-        .says("printed an end of its turn while a call of a tool was open");
+    world.regatta(["status", "a"]).exited(0).says("printed an end of its turn while a tool was running");
 }
 
 #[test]

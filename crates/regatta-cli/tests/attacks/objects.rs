@@ -83,7 +83,7 @@ fn trees_that_a_strict_server_refuses_do_not_land() {
         for after in ["", "git read-tree HEAD~1; echo 1 > ok.txt; git add ok.txt; git commit -qm ok"] {
             let plan = world.plan(&task("a", "", &format!("{}{after}", commit_tree(dir, entry))));
             let ran = world.run(&plan, &[]).exited(1);
-            assert!(ran.stdout.contains("git's own rules"), "{entry} in {dir:?}: {}", ran.stdout);
+            assert!(ran.stdout.contains("git's own checks"), "{entry} in {dir:?}: {}", ran.stdout);
             assert!(ran.stdout.contains(named), "{entry} in {dir:?}: {}", ran.stdout);
             world.assert_states(["a blocked"]);
             assert_eq!(world.subjects("main"), ["first"]);
@@ -98,7 +98,7 @@ fn commits_and_submodules_that_a_strict_server_refuses_do_not_land() {
                     > ../raw-commit\ngit update-ref --no-deref HEAD $(git hash-object -t commit -w --literally ../raw-commit)";
     let script = format!("echo 1 > a.txt; git add a.txt; git commit -qm one\n{bad_date}");
     let world = World::new(REGATTA);
-    world.run(&world.plan(&task("a", "", &script)), &[]).exited(1).says("git's own rules");
+    world.run(&world.plan(&task("a", "", &script)), &[]).exited(1).says("git's own checks");
     world.assert_states(["a blocked"]);
 
     let script = "printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = -u./payload\\n' > .gitmodules";

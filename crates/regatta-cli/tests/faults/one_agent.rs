@@ -121,7 +121,7 @@ fn a_dead_run_of_an_older_version_is_taken_over_once_it_was_silent() {
     until("it was adopted", || (scene.world.events_of("a", "adopted") == 1).then_some(()));
     assert_eq!(scene.world.trees_in_lane("a"), [agent]);
     scene.barrier.open();
-    resumed.wait().exited(0).says("cannot be seen from here");
+    resumed.wait().exited(0).says("cannot see from here whether");
     assert_eq!(scene.world.attempts("a"), (1, 0), "{}", scene.world.log());
 }
 
