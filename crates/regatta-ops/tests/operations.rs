@@ -1,6 +1,5 @@
 //! The operations through the library alone: no process is started but git.
 
-#[allow(dead_code)]
 #[path = "../examples/operations.rs"]
 mod operations;
 

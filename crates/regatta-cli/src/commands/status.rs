@@ -199,7 +199,7 @@ fn describe(attempt: &Attempt, redactor: &Redactor, ui: &Ui) -> String {
         text.push_str(&format!("          - last message: {}\n", shown(&attempt.last_words)));
     }
     if let Some(head) = &attempt.head {
-        text.push_str(&format!("          - commit {}\n", head));
+        text.push_str(&format!("          - commit {head}\n"));
     }
     text
 }
