@@ -14,9 +14,7 @@ mod wake;
 use std::sync::Arc;
 
 use regatta_core::crew::MemberName;
-use regatta_core::id::TaskId;
 use regatta_engine::crew::of_this_process;
-use regatta_engine::tokens::token_hash;
 use regatta_store::{Author, Authority, Member, Store, StoreError};
 
 pub use claim::{ClaimRequest, Pick};
@@ -32,7 +30,7 @@ pub use push::{NUMBERED, Naming, PushRequest};
 use crate::operator::user;
 use crate::project::Project;
 use crate::refusal::Refusal;
-use crate::worker::acting_for;
+use crate::worker::AttemptHere;
 
 /// The operations of crew members on one project and its store.
 #[derive(Clone)]
@@ -131,23 +129,10 @@ impl Speaker {
 
 /// The agent whose environment this process has, if any.
 fn agent_here() -> Result<Option<Author>, Refusal> {
-    if let Some(worker) = acting_for() {
-        let (attempt, token_hash) = (worker.attempt, worker.token_hash().to_owned());
-        let authority = Authority::Attempt { attempt, token_hash };
-        return Ok(Some(Author { name: MemberName::from(worker.task.clone()), authority }));
-    }
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (Some(task), Some(attempt), Some(token)) =
-        (variable("REGATTA_TASK"), variable("REGATTA_ATTEMPT"), variable("REGATTA_TOKEN"))
-    else {
-        return Ok(None);
-    };
-    let task = TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
-    let attempt = attempt
-        .parse()
-        .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
-    let authority = Authority::Attempt { attempt, token_hash: token_hash(&token) };
-    Ok(Some(Author { name: MemberName::from(task), authority }))
+    Ok(AttemptHere::load()?.map(|AttemptHere { task, attempt, token_hash }| Author {
+        name: MemberName::from(task),
+        authority: Authority::Attempt { attempt, token_hash },
+    }))
 }
 
 /// The member with that name, if it has not left.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::changes::StoreChanges;
 use crate::crew::{
     AskRequest, Crew, InboxRequest, MarkRequest, PostRequest, ReplyRequest, SetContextRequest, Speaker,
     WaitRequest, Which,
@@ -364,19 +365,14 @@ async fn changed(
     patience: Duration,
 ) -> Result<Vec<ContextEntry>, Refusal> {
     let until = Instant::now() + patience;
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     loop {
-        changes.borrow_and_update();
         let found = store.contexts(&ContextQuery { prefix: String::new(), after }).await?;
         if !found.is_empty() || after.is_none() || Instant::now() >= until {
             return Ok(found);
         }
-        tokio::select! {
-            more = changes.changed() => if more.is_err() {
-                return Err(Refusal::new(RefusalKind::CannotWork, "the store stopped reporting changes"));
-            },
-            () = tokio::time::sleep_until(until.min(Instant::now() + Duration::from_secs(5))) => {}
-        }
+        let left = until.saturating_duration_since(Instant::now());
+        changes.next_within(left.min(Duration::from_secs(5))).await?;
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod assemble;
 pub mod attach;
+pub mod changes;
 pub mod cost;
 pub mod crew;
 pub mod daemon;
@@ -33,6 +34,7 @@ pub mod wait;
 pub mod when;
 pub mod worker;
 
+pub use changes::StoreChanges;
 pub use crew::Crew;
 pub use operator::{Operator, Selection};
 pub use project::{Project, ProjectOptions};

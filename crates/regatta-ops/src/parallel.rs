@@ -67,7 +67,7 @@ pub struct Repositories {
 }
 
 /// One task in its repository.
-pub struct Found<'a> {
+pub struct FoundTask<'a> {
     /// Its repository.
     pub repository: &'a Repository,
     /// The store of its repository.
@@ -120,7 +120,7 @@ impl Repositories {
     }
 
     /// The task with this id, in any repository.
-    pub async fn find(&self, registry: &Registry, text: &str) -> Result<Found<'_>, Refusal> {
+    pub async fn find(&self, registry: &Registry, text: &str) -> Result<FoundTask<'_>, Refusal> {
         let id = TaskId::parse(text).map_err(|why| Refusal::usage(format!("the task id {text:?} {why}")))?;
         match self.look(registry, &id).await? {
             Some(found) => Ok(found),
@@ -136,13 +136,13 @@ impl Repositories {
     }
 
     /// The same for a task that may be missing. An id destroyed in one repository may still exist in another.
-    pub async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<Found<'_>>, Refusal> {
+    pub async fn look(&self, registry: &Registry, id: &TaskId) -> Result<Option<FoundTask<'_>>, Refusal> {
         let mut gone = None;
         for repository in &self.all {
             let Some(store) = repository.store.clone() else { continue };
             match store.task(id).await {
                 Ok(task) => {
-                    let found = Found { repository, store, task };
+                    let found = FoundTask { repository, store, task };
                     match found.status(registry) {
                         ParallelStatus::Destroyed => gone = gone.or(Some(found)),
                         _ => return Ok(Some(found)),
@@ -156,7 +156,7 @@ impl Repositories {
     }
 
     /// Every task that parallel-agents would have made, in order of arrival.
-    pub async fn tasks(&self) -> Result<Vec<Found<'_>>, Refusal> {
+    pub async fn tasks(&self) -> Result<Vec<FoundTask<'_>>, Refusal> {
         let mut all = Vec::new();
         for repository in &self.all {
             let Some(store) = &repository.store else { continue };
@@ -167,7 +167,7 @@ impl Repositories {
             }
             tasks.retain(|task| ParallelKind::of(&task.spec.id).is_some());
             tasks.sort_by_key(|task| task.seq);
-            all.extend(tasks.into_iter().map(|task| Found { repository, store: store.clone(), task }));
+            all.extend(tasks.into_iter().map(|task| FoundTask { repository, store: store.clone(), task }));
         }
         Ok(all)
     }
@@ -218,7 +218,7 @@ impl Repository {
     }
 }
 
-impl Found<'_> {
+impl FoundTask<'_> {
     /// Reads the task again.
     pub async fn reload(&mut self) -> Result<(), Refusal> {
         self.task = self.store.task(&self.task.spec.id).await?;

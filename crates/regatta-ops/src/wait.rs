@@ -13,9 +13,9 @@ use regatta_engine::agents::{self, AgentEvent, Decoder};
 use regatta_engine::process::{Line, Tail};
 use regatta_engine::redact::Redactor;
 use regatta_store::{Store, TaskRecord};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::changes::StoreChanges;
 use crate::documents::WatchDocument;
 use crate::look::events::started_pid;
 use crate::operator::{Operator, Selection};
@@ -98,7 +98,7 @@ impl Operator {
         let source = Lines::Decoded;
         let watch = Watch::new(&self.project, self.store.clone(), request.granularity, source, listener);
         let watch = Arc::new(watch);
-        let changes = self.store.subscribe().await?;
+        let changes = StoreChanges::of(self.store.as_ref()).await?;
         let mut waited = Waited::default();
         let mut watched = JoinSet::new();
         for task in tasks {
@@ -142,14 +142,13 @@ impl Operator {
 
 /// Resolves when a task no longer changes by itself.
 pub async fn settled(store: &dyn Store, id: &TaskId) -> Result<TaskState, Refusal> {
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     loop {
-        changes.borrow_and_update();
         let state = store.task(id).await?.state;
         if state.is_settled() {
             return Ok(state);
         }
-        changes.changed().await?;
+        changes.next().await?;
     }
 }
 
@@ -205,7 +204,7 @@ impl Watch {
     pub async fn follow(
         self: Arc<Self>,
         task: TaskRecord,
-        changes: watch::Receiver<u64>,
+        changes: StoreChanges,
     ) -> Result<(TaskId, TaskState), Refusal> {
         let id = task.spec.id.clone();
         let ended = self.until_ended(task, changes).await;
@@ -220,15 +219,13 @@ impl Watch {
     async fn until_ended(
         &self,
         mut task: TaskRecord,
-        mut changes: watch::Receiver<u64>,
+        mut changes: StoreChanges,
     ) -> Result<TaskState, Refusal> {
         // Attempts that have ended are not reported again, except the last one of a raw log.
         let again = has_agent(&task.state) || self.lines == Lines::Raw;
         let mut told = if again { task.attempts.saturating_sub(1) } else { task.attempts };
         let mut feed: Option<Feed> = None;
         loop {
-            // Marked as seen before reading, so that a change in between wakes us again.
-            changes.borrow_and_update();
             task = self.store.task(&task.spec.id).await?;
             while told < task.attempts && self.granularity > Granularity::Exit {
                 if feed.is_none() {
@@ -251,7 +248,7 @@ impl Watch {
                         let lines = lines.map_err(unreadable)?;
                         feed.iter_mut().for_each(|feed| self.tell(&task.spec.id, feed, &lines));
                     }
-                    more = changes.changed() => {
+                    more = changes.next() => {
                         more?;
                         break;
                     }

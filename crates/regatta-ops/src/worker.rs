@@ -17,7 +17,46 @@ use regatta_store::{RequestId, Store, Word, WorkerReport};
 
 use crate::refusal::Refusal;
 
-/// The attempt whose environment this process has.
+/// Who this process acts for: the attempt it was told to act for, or the one its `REGATTA_*` variables name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptHere {
+    /// Its task.
+    pub task: TaskId,
+    /// Its number.
+    pub attempt: u32,
+    /// The SHA-256 of its token, which the store checks.
+    pub token_hash: String,
+}
+
+impl AttemptHere {
+    /// `None` outside of an attempt. An incomplete environment is refused, so that an agent that lost a variable does
+    /// not act as a person.
+    pub fn load() -> Result<Option<Self>, Refusal> {
+        if let Some(Worker { task, attempt, token_hash, .. }) = acting_for().cloned() {
+            return Ok(Some(Self { task, attempt, token_hash }));
+        }
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Refusal> {
+        let names = ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN"];
+        match names.map(|name| variable(name).filter(|value| !value.is_empty())) {
+            [None, None, None] => Ok(None),
+            [Some(task), Some(attempt), Some(token)] => {
+                let task =
+                    TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
+                let attempt = attempt
+                    .parse()
+                    .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
+                Ok(Some(Self { task, attempt, token_hash: token_hash(&token) }))
+            }
+            _ => Err(Refusal::usage("only some of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN are set")
+                .hinted("Regatta sets all of them for its agents; a person sets none")),
+        }
+    }
+}
+
+/// The attempt whose environment this process has, with the store it reports to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
     /// Its task.
@@ -69,14 +108,12 @@ impl Worker {
         if let Some(worker) = acting_for() {
             return Ok(worker.clone());
         }
-        let task = TaskId::parse(&variable("REGATTA_TASK")?)
-            .map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
-        let attempt = variable("REGATTA_ATTEMPT")?;
-        let attempt: u32 = attempt
-            .parse()
-            .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
-        let token_hash = token_hash(&variable("REGATTA_TOKEN")?);
-        Ok(Self { task, attempt, token_hash, store_url: variable("REGATTA_STORE")? })
+        let Some(AttemptHere { task, attempt, token_hash }) = AttemptHere::load()? else {
+            return Err(not_set("REGATTA_TASK"));
+        };
+        let store_url = std::env::var("REGATTA_STORE").ok().filter(|url| !url.is_empty());
+        let store_url = store_url.ok_or_else(|| not_set("REGATTA_STORE"))?;
+        Ok(Self { task, attempt, token_hash, store_url })
     }
 
     /// Reports on the work. Secrets are masked.
@@ -118,14 +155,38 @@ pub fn without_secrets(word: Word, config: Option<&Config>) -> Word {
     }
 }
 
-fn variable(name: &str) -> Result<String, Refusal> {
-    match std::env::var(name) {
-        Ok(value) if !value.is_empty() => Ok(value),
-        _ => Err(Refusal::usage(format!(
-            "{name} is not set: this command is for agents that Regatta started"
-        ))
-        .hinted(
-            "an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN",
-        )),
+fn not_set(name: &str) -> Refusal {
+    Refusal::usage(format!("{name} is not set: this command is for agents that Regatta started")).hinted(
+        "an agent that Regatta starts has REGATTA_STORE, REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempts_environment_is_there_as_a_whole_or_not_at_all() {
+        let whole = [("REGATTA_TASK", "a"), ("REGATTA_ATTEMPT", "2"), ("REGATTA_TOKEN", "secret")];
+        let load = |pairs: &[(&str, &str)]| {
+            AttemptHere::from_variables(|name| {
+                pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let here = load(&whole).unwrap().unwrap();
+        assert_eq!((here.task.as_str(), here.attempt), ("a", 2));
+        assert_eq!(here.token_hash, token_hash("secret"));
+        assert_eq!(load(&[]).unwrap(), None);
+        assert_eq!(load(&[("REGATTA_TASK", "")]).unwrap(), None);
+        for missing in 0..whole.len() {
+            let mut part = whole.to_vec();
+            part.remove(missing);
+            assert!(load(&part).unwrap_err().message.starts_with("only some of"));
+        }
+        for (n, bad) in [(0, "../x"), (1, "one")] {
+            let mut odd = whole;
+            odd[n].1 = bad;
+            assert!(load(&odd).unwrap_err().message.starts_with(odd[n].0));
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::project::{Project, find_task};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// Show the event log: everything that happened to every task, in order.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,18 +41,17 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         None => None,
     };
     let redactor = redactor(&project.config);
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store.as_ref()).await?;
     let mut after = args.since;
     if let Some(n) = args.lines {
         after = before_last(store.as_ref(), after, task.as_ref(), n).await?;
     }
     loop {
-        changes.borrow_and_update();
         each_after(store.as_ref(), &mut after, task.as_ref(), |event| show(event, &redactor, ui)).await?;
         if !args.follow {
             return Ok(Exit::Ok);
         }
-        changes.changed().await?;
+        changes.next().await?;
     }
 }
 

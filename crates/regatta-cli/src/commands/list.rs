@@ -13,7 +13,7 @@ use crate::cli::Global;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// The most tasks shown on a terminal.
 const ON_A_TERMINAL: usize = 200;
@@ -124,12 +124,10 @@ async fn watch(
     all: bool,
     ui: &Ui,
 ) -> Result<Exit, Refusal> {
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     let mut last: Option<Vec<TaskDocument>> = None;
     let mut drawn = String::new();
     loop {
-        // Marked as seen before reading, so that a change in between wakes us again.
-        changes.borrow_and_update();
         let seen = Listed::load(store, project, query).await?;
         if ui.terminal && !ui.json {
             let others = others(store, query, seen.tasks.len()).await?;
@@ -151,9 +149,10 @@ async fn watch(
                 last = Some(now);
             }
         }
-        tokio::select! {
-            told = changes.changed() => told?,
-            () = tokio::time::sleep(TICK), if ui.terminal && !ui.json => {}
+        if ui.terminal && !ui.json {
+            changes.next_within(TICK).await?;
+        } else {
+            changes.next().await?;
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::queue::Operator;
 use crate::render::reading::{Back, Mode, Reading};
 use crate::render::shown::{clean_line, redactor};
 use crate::ui::{Style, Ui};
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// Show what a task's agent said and did.
 ///
@@ -177,11 +177,10 @@ impl<'a> Show<'a> {
 
     /// Shows attempt after attempt while they grow, until no more output can come without a user's action.
     async fn follow(&mut self, first: u32) -> Result<(), Refusal> {
-        let mut changes = self.store.subscribe().await?;
+        let mut changes = StoreChanges::of(self.store).await?;
         let mut n = first;
         let mut told = None;
         loop {
-            changes.borrow_and_update();
             let task = self.store.task(&self.task).await?;
             if self.log(n).await?.exists() {
                 self.follow_one(n, &mut changes).await?;
@@ -203,7 +202,7 @@ impl<'a> Show<'a> {
                     self.ui.note(self.ui.paint(Style::Dim, &waits));
                 }
                 told = Some(waits);
-                changes.changed().await?;
+                changes.next().await?;
             }
         }
     }
@@ -224,11 +223,7 @@ impl<'a> Show<'a> {
         Ok(text)
     }
 
-    async fn follow_one(
-        &mut self,
-        n: u32,
-        changes: &mut tokio::sync::watch::Receiver<u64>,
-    ) -> Result<(), Refusal> {
+    async fn follow_one(&mut self, n: u32, changes: &mut StoreChanges) -> Result<(), Refusal> {
         let path = self.log(n).await?;
         let failed = |error: std::io::Error| Refusal::io("reading", &path, &error);
         let mut reading = self.begin(n).await?;
@@ -240,7 +235,6 @@ impl<'a> Show<'a> {
         let mut stderr: Option<Tail> = None;
         let mut first = true;
         loop {
-            changes.borrow_and_update();
             let over = is_over(&self.store.task(&self.task).await?, n);
             self.show_events(&mut reading, n, !first).await?;
             if over {
@@ -273,7 +267,7 @@ impl<'a> Show<'a> {
                         Ok(lines) => reading.stderr_lines(&lines),
                         Err(_) => stderr = None,
                     },
-                    told = changes.changed() => {
+                    told = changes.next() => {
                         told?;
                         break;
                     }

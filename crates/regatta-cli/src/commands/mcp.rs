@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use regatta_core::crew::{MemberName, Role};
-use regatta_core::id::TaskId;
 use regatta_engine::crew::MemberWatch;
-use regatta_engine::tokens::token_hash;
 use regatta_server::mcp::{Authority, Desk, Server, http, stdio};
 use regatta_store::Store;
 use serde_json::json;
@@ -22,6 +20,7 @@ use crate::crew::{member_name, open};
 use crate::door;
 use crate::exit::Exit;
 use crate::ui::Ui;
+use regatta_ops::worker::AttemptHere;
 use regatta_ops::{Refusal, RefusalKind};
 
 /// A member that registered over HTTP has left after this long without a call.
@@ -140,21 +139,8 @@ async fn watch(store: Arc<dyn Store>) {
 
 /// Whose server this is: the attempt's whose environment it runs in, or a person's.
 fn authority() -> Result<Authority, Refusal> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let names = ["REGATTA_TASK", "REGATTA_ATTEMPT", "REGATTA_TOKEN"];
-    let [task, attempt, token] = names.map(variable);
-    match (task, attempt, token) {
-        (None, None, None) => Ok(Authority::Operator),
-        (Some(task), Some(attempt), Some(token)) => {
-            let task =
-                TaskId::parse(&task).map_err(|error| Refusal::usage(format!("REGATTA_TASK {error}")))?;
-            let attempt = attempt
-                .parse()
-                .map_err(|_| Refusal::usage(format!("REGATTA_ATTEMPT {attempt:?} is not a number")))?;
-            Ok(Authority::Worker { task, attempt, token_hash: token_hash(&token) })
-        }
-        // An incomplete attempt environment must not turn it into a person's server.
-        _ => Err(Refusal::usage("only some of REGATTA_TASK, REGATTA_ATTEMPT and REGATTA_TOKEN are set")
-            .hinted("Regatta sets all of them for its agents; a person sets none")),
-    }
+    Ok(match AttemptHere::load()? {
+        Some(AttemptHere { task, attempt, token_hash }) => Authority::Worker { task, attempt, token_hash },
+        None => Authority::Operator,
+    })
 }

@@ -18,7 +18,7 @@ use crate::project::{Project, find_task};
 use crate::render::shown::{ago, clean_line};
 use crate::render::text::{fit, table};
 use crate::ui::{Style, Ui};
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// Show which tasks would conflict with each other or with the target.
 ///
@@ -89,12 +89,10 @@ async fn watch(
     only: &BTreeSet<TaskId>,
     ui: &Ui,
 ) -> Result<Exit, Refusal> {
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store.as_ref()).await?;
     let interval = project.config.radar.interval.unwrap_or(Duration::from_secs(30)).max(PAUSE);
     let mut last: Option<Sighting> = None;
     loop {
-        // Marked as seen before scanning, so that a change in between wakes us again.
-        changes.borrow_and_update();
         if let Some(now) = radar(project, store.as_ref(), only).await? {
             let same = |last: &Sighting| {
                 (&last.findings, &last.unread, &last.tasks) == (&now.findings, &now.unread, &now.tasks)
@@ -109,12 +107,7 @@ async fn watch(
             }
         }
         tokio::time::sleep(PAUSE).await;
-        tokio::select! {
-            changed = changes.changed() => {
-                changed?;
-            }
-            () = tokio::time::sleep(interval - PAUSE) => {}
-        }
+        changes.next_within(interval - PAUSE).await?;
     }
 }
 

@@ -69,10 +69,10 @@ pub(crate) fn is_ours(text: &str) -> bool {
 pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, Refusal> {
     let text = marked(text);
     let done = match found(path)? {
-        Found::Nothing => Done::Written,
-        Found::Ours(there) if there == text => return Ok(Step::of(path, Done::Current)),
-        Found::Ours(_) => Done::Replaced,
-        Found::Users => return Ok(Step::kept(path, in_the_way(path))),
+        Existing::Nothing => Done::Written,
+        Existing::Ours(there) if there == text => return Ok(Step::of(path, Done::Current)),
+        Existing::Ours(_) => Done::Replaced,
+        Existing::Users => return Ok(Step::kept(path, in_the_way(path))),
     };
     if !dry {
         write(path, &text)?;
@@ -83,11 +83,11 @@ pub(crate) fn put(path: &Path, text: &str, dry: bool) -> Result<Step, Refusal> {
 /// Removes one of our files, and then empty directories up to `root`.
 pub(crate) fn take_away(path: &Path, root: &Path, dry: bool) -> Result<Step, Refusal> {
     match found(path)? {
-        Found::Nothing => Ok(Step::of(path, Done::Absent)),
-        Found::Users => {
+        Existing::Nothing => Ok(Step::of(path, Done::Absent)),
+        Existing::Users => {
             Ok(Step::kept(path, "it was edited, or is your own file: remove it yourself if you want to"))
         }
-        Found::Ours(_) => {
+        Existing::Ours(_) => {
             if !dry {
                 fs::remove_file(path).map_err(|error| Refusal::io("removing", path, &error))?;
                 let above = path.ancestors().skip(1).take_while(|dir| dir.starts_with(root) && *dir != root);
@@ -107,24 +107,24 @@ fn in_the_way(path: &Path) -> String {
     format!("it was edited, or is your own file; `mv {0} {0}.mine` makes room for Regatta's", path.display())
 }
 
-enum Found {
+enum Existing {
     Nothing,
     Ours(String),
     Users,
 }
 
-fn found(path: &Path) -> Result<Found, Refusal> {
+fn found(path: &Path) -> Result<Existing, Refusal> {
     // A symbolic link leads to a file that is not ours.
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Nothing),
         Err(error) => return Err(Refusal::io("looking at", path, &error)),
-        Ok(meta) if !meta.is_file() => return Ok(Found::Users),
+        Ok(meta) if !meta.is_file() => return Ok(Existing::Users),
         Ok(_) => {}
     }
     let bytes = fs::read(path).map_err(|error| Refusal::io("reading", path, &error))?;
     Ok(match String::from_utf8(bytes) {
-        Ok(text) if is_ours(&text) => Found::Ours(text),
-        _ => Found::Users,
+        Ok(text) if is_ours(&text) => Existing::Ours(text),
+        _ => Existing::Users,
     })
 }
 

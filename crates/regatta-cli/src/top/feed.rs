@@ -129,7 +129,7 @@ impl Feed {
 
     /// Applies new events, and reads waiting tasks in `visible` again. Returns whether anything changed.
     pub(super) async fn keep_up(&mut self, visible: &[TaskId]) -> Result<bool, Refusal> {
-        let Told { mut changed, suspected, enqueued, met } = self.read_events().await?;
+        let EventNews { mut changed, suspected, enqueued, met } = self.read_events().await?;
         let any = !changed.is_empty() | self.read_letters().await?;
         if met {
             // A task whose dependency was met has no event of its own.
@@ -253,8 +253,8 @@ impl Feed {
     }
 
     /// Applies the events after the last one that was read.
-    async fn read_events(&mut self) -> Result<Told, Refusal> {
-        let (mut told, mut around) = (Told::default(), false);
+    async fn read_events(&mut self) -> Result<EventNews, Refusal> {
+        let (mut told, mut around) = (EventNews::default(), false);
         loop {
             let events = self.store.events(self.seen, None, PAGE).await?;
             for event in &events {
@@ -314,7 +314,7 @@ impl Feed {
 
 /// What a batch of events was about.
 #[derive(Default)]
-struct Told {
+struct EventNews {
     changed: BTreeSet<TaskId>,
     suspected: BTreeSet<TaskId>,
     enqueued: Vec<TaskId>,

@@ -30,7 +30,7 @@ pub(crate) struct Model {
     /// Number of tasks by state, including those that are not in `rows`.
     pub(super) counts: BTreeMap<StateName, u64>,
     /// Oldest first.
-    pub(super) events: VecDeque<Told>,
+    pub(super) events: VecDeque<ShownEvent>,
     pub(super) cars: Vec<Car>,
     /// Why nothing lands until a person decides.
     pub(super) stopped: Option<Stopped>,
@@ -89,7 +89,7 @@ pub(super) struct Spent {
 
 /// An event as it is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ShownEvent {
     pub(super) seq: u64,
     /// The local time of day.
     pub(super) clock: String,
@@ -293,7 +293,7 @@ impl Model {
         {
             row.doing.clone_from(&text);
         }
-        self.events.push_back(Told {
+        self.events.push_back(ShownEvent {
             seq: event.seq,
             clock,
             task: event.task.clone(),

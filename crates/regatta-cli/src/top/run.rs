@@ -26,7 +26,7 @@ use crate::crew::As;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::{Style, Ui};
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::{Refusal, RefusalKind, StoreChanges};
 
 /// Minimum time between two frames, unless a key was pressed.
 const FRAME: Duration = Duration::from_millis(100);
@@ -191,8 +191,7 @@ impl Top<'_> {
         redactor: &regatta_engine::redact::Redactor,
     ) -> Result<Exit, Refusal> {
         let store = Arc::clone(&self.feed.store);
-        let mut changes = store.subscribe().await?;
-        changes.borrow_and_update();
+        let mut changes = StoreChanges::of(store.as_ref()).await?;
         // Reads what happened between the first reading and the subscription.
         self.feed.keep_up(&[]).await?;
         self.screen.settle(&self.feed.model);
@@ -270,13 +269,13 @@ impl Top<'_> {
                     followed = next;
                     draw_at.get_or_insert_with(Instant::now);
                 }
-                told = changes.changed() => {
+                told = changes.next() => {
                     told?;
                     refresh_at.get_or_insert_with(|| Instant::now() + GATHER);
                 }
                 () = sleep_until(due(&refresh_at)), if refresh_at.is_some() => {
                     refresh_at = None;
-                    changes.borrow_and_update();
+                    changes.skip();
                     let visible = self.visible();
                     if self.keep_up(&visible).await {
                         unread = self.feed.unread_attempts();

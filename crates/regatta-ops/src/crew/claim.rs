@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::held::not_held;
 use super::{Crew, Speaker, lane};
+use crate::changes::StoreChanges;
 use crate::documents::crew::ClaimDocument;
 use crate::project::find_task;
 use crate::refusal::{Refusal, RefusalKind};
@@ -157,10 +158,9 @@ async fn suiting(store: &dyn Store, member: &Member) -> Result<Vec<TaskId>, Refu
 
 async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) -> Result<Taken, Refusal> {
     let deadline = patience.map(|patience| Instant::now() + patience);
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     let mut watch = MemberWatch::default();
     loop {
-        changes.borrow_and_update();
         watch.look(store).await?;
         // A member who has left stops waiting, even if there is nothing to claim.
         let is_there = |other: &Member| other.is_there && other.session == member.session;
@@ -174,9 +174,6 @@ async fn wait(store: &dyn Store, member: &Member, patience: Option<Duration>) ->
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Refusal::new(RefusalKind::TimedOut, nothing(member).message));
         }
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
-        }
+        changes.next_within(left.unwrap_or(LOOK).min(LOOK)).await?;
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::messages::no_message;
 use super::{Crew, Speaker};
+use crate::changes::StoreChanges;
 use crate::project::Project;
 use crate::refusal::Refusal;
 
@@ -144,9 +145,8 @@ impl Crew {
 
     /// Waits for messages; `None` if the time is over.
     pub async fn wait_for_letters(&self, request: &WaitRequest) -> Result<Option<Letters>, Refusal> {
-        let mut changes = self.store.subscribe().await?;
+        let mut changes = StoreChanges::of(self.store.as_ref()).await?;
         loop {
-            changes.borrow_and_update();
             if let Some(letters) = self.new_letters(&request.inbox).await? {
                 return Ok(Some(letters));
             }
@@ -157,10 +157,7 @@ impl Crew {
             if request.keeps_there {
                 self.heard(&request.inbox.reader).await;
             }
-            tokio::select! {
-                more = changes.changed() => more?,
-                () = tokio::time::sleep(left.unwrap_or(LOOK).min(LOOK)) => {}
-            }
+            changes.next_within(left.unwrap_or(LOOK).min(LOOK)).await?;
         }
     }
 

@@ -15,6 +15,7 @@ use regatta_store::{
 
 use super::held::{held, record};
 use super::{Crew, Speaker, there};
+use crate::changes::StoreChanges;
 use crate::documents::crew::{LeaderDocument, LeftDocument, MemberDocument};
 use crate::refusal::Refusal;
 
@@ -190,10 +191,9 @@ pub fn leader() -> Role {
 
 /// Registers a leader as soon as there is none.
 async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refusal> {
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     let mut watch = MemberWatch::default();
     loop {
-        changes.borrow_and_update();
         watch.look(store).await?;
         match store.register(member, clock::now()).await {
             // Another member leads, unless the name was refused because a task has it.
@@ -201,10 +201,7 @@ async fn take_the_lead(store: &dyn Store, member: &NewMember) -> Result<(), Refu
             Ok(()) => return Ok(()),
             Err(_) => return register(store, member).await,
         }
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        changes.next_within(LOOK).await?;
     }
 }
 

@@ -8,7 +8,7 @@ use regatta_store::{IfPresent, NewTask, Operation, RequestId, Store, StoreError}
 use serde_json::json;
 
 use super::registry::Registry;
-use super::{Found, ParallelOptions, Repositories, Repository};
+use super::{FoundTask, ParallelOptions, Repositories, Repository};
 use crate::documents::{ParallelCreated, ParallelKind, ParallelStatus, UNSTARTED_QUEUE};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::tasks::{FOREVER, generic, plain_order};
@@ -79,7 +79,7 @@ impl ParallelOptions {
         (note.pr, note.destroyed_at) = (None, None);
         registry.save_state(&lock)?;
         let task = store.task(&id).await?;
-        let found = Found { repository, store, task };
+        let found = FoundTask { repository, store, task };
         Ok(ParallelCreated { task: found.document(&registry).await? })
     }
 }
@@ -109,8 +109,8 @@ fn number(id: &TaskId) -> Option<u64> {
     id.as_str().strip_prefix("GEN-")?.parse().ok()
 }
 
-fn below_cap(registry: &Registry, tasks: &[Found<'_>], repo: &str) -> Result<(), Refusal> {
-    let counts = |found: &&Found<'_>| {
+fn below_cap(registry: &Registry, tasks: &[FoundTask<'_>], repo: &str) -> Result<(), Refusal> {
+    let counts = |found: &&FoundTask<'_>| {
         found.repository.name == repo
             && found.status(registry) != ParallelStatus::Destroyed
             && !matches!(found.task.state, TaskState::Landed { .. })

@@ -9,7 +9,7 @@ use regatta_store::RequestId;
 
 use super::pull_request::{check, remember};
 use super::registry::Registry;
-use super::{Found, ParallelOptions, Repositories};
+use super::{FoundTask, ParallelOptions, Repositories};
 use crate::documents::{CleanupResult, ParallelCleanup, ParallelDestroyed, ParallelKind, ParallelStatus};
 use crate::refusal::Refusal;
 use crate::tasks::retire::{alone, in_the_way, mode, retire};
@@ -87,7 +87,7 @@ impl ParallelOptions {
 }
 
 async fn destroy(
-    found: &mut Found<'_>,
+    found: &mut FoundTask<'_>,
     delete_branch: bool,
     force: bool,
     options: &ParallelOptions,
@@ -131,7 +131,7 @@ async fn destroy(
 }
 
 /// Removes the lane. Returns whether there was one, and where work that existed only there was saved.
-async fn remove_lane(found: &Found<'_>, force: bool) -> Result<(bool, Vec<String>), Refusal> {
+async fn remove_lane(found: &FoundTask<'_>, force: bool) -> Result<(bool, Vec<String>), Refusal> {
     let id = &found.task.spec.id;
     let Some(lanes) = found.repository.project.lanes()? else { return Ok((false, Vec::new())) };
     let alone = alone(&lanes, id).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use regatta_core::plain::clean_line;
 
 use super::registry::Registry;
-use super::{Found, ParallelOptions, Repositories};
+use super::{FoundTask, ParallelOptions, Repositories};
 use crate::documents::{PullRequestCheck, PullRequestDocument};
 use crate::refusal::Refusal;
 
@@ -43,7 +43,7 @@ impl ParallelOptions {
 /// Records the result. A pull request that is not found now keeps its earlier record.
 pub(super) async fn remember(
     registry: &mut Registry,
-    found: &Found<'_>,
+    found: &FoundTask<'_>,
     checked: &Checked,
     options: &ParallelOptions,
 ) -> Result<(), Refusal> {
@@ -57,7 +57,7 @@ pub(super) async fn remember(
 }
 
 /// Asks for each branch in turn.
-pub(super) async fn check(found: &Found<'_>, gh: &str) -> Result<Checked, Refusal> {
+pub(super) async fn check(found: &FoundTask<'_>, gh: &str) -> Result<Checked, Refusal> {
     let id = &found.task.spec.id;
     let mut branches = vec![id.branch()];
     if let Some(lanes) = found.repository.project.lanes()?
@@ -80,7 +80,7 @@ pub(super) async fn check(found: &Found<'_>, gh: &str) -> Result<Checked, Refusa
     Ok(Checked { branch: id.branch(), pr: None, error })
 }
 
-async fn ask(found: &Found<'_>, gh: &str, branch: &str) -> Result<Option<PullRequestDocument>, String> {
+async fn ask(found: &FoundTask<'_>, gh: &str, branch: &str) -> Result<Option<PullRequestDocument>, String> {
     let name = gh;
     let mut command = tokio::process::Command::new(name);
     command.args(["pr", "list", "--head", branch, "--state", "all"]);

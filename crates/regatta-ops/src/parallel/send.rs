@@ -6,7 +6,7 @@ use regatta_store::MAIN_QUEUE;
 
 use super::registry::Registry;
 use super::start::{begin, destroyed, require_prompt, wait_for_process};
-use super::{Found, ParallelOptions, Repositories};
+use super::{FoundTask, ParallelOptions, Repositories};
 use crate::documents::{ParallelBroadcast, ParallelRefused, ParallelSent, ParallelStatus};
 use crate::refusal::Refusal;
 use crate::tasks::{SendRequest, When};
@@ -67,7 +67,7 @@ impl ParallelOptions {
 }
 
 /// Sends the prompt to one task; returns the result.
-async fn tell(found: &mut Found<'_>, request: &ParallelSendRequest) -> Result<ParallelSent, Refusal> {
+async fn tell(found: &mut FoundTask<'_>, request: &ParallelSendRequest) -> Result<ParallelSent, Refusal> {
     if !found.is_unstarted() {
         return add(found, request).await;
     }
@@ -78,7 +78,7 @@ async fn tell(found: &mut Found<'_>, request: &ParallelSendRequest) -> Result<Pa
 }
 
 /// Queues the prompt, and starts a daemon if none runs.
-async fn add(found: &mut Found<'_>, request: &ParallelSendRequest) -> Result<ParallelSent, Refusal> {
+async fn add(found: &mut FoundTask<'_>, request: &ParallelSendRequest) -> Result<ParallelSent, Refusal> {
     let queue = found.repository.queue().await?;
     let (task, text) = (found.task.spec.id.to_string(), request.prompt.clone());
     let sent = queue.send(&SendRequest { task, text, when: When::Next }).await?;

@@ -10,7 +10,8 @@ use regatta_engine::clock;
 use regatta_store::{IfPresent, MAIN_QUEUE, NewTask, RequestId, StoreError};
 
 use super::registry::Registry;
-use super::{Found, ParallelOptions, Repositories, session_name};
+use super::{FoundTask, ParallelOptions, Repositories, session_name};
+use crate::changes::StoreChanges;
 use crate::documents::{DaemonStarted, ParallelPreview, ParallelStarted, ParallelStatus};
 use crate::look::events::started_pid;
 use crate::project::this_program;
@@ -86,7 +87,7 @@ async fn startable<'a>(
     repositories: &'a Repositories,
     registry: &Registry,
     request: &StartRequest,
-) -> Result<Found<'a>, Refusal> {
+) -> Result<FoundTask<'a>, Refusal> {
     let found = repositories.find(registry, &request.task_id).await?;
     match found.status(registry) {
         ParallelStatus::Destroyed => Err(destroyed(&found)),
@@ -96,14 +97,14 @@ async fn startable<'a>(
 }
 
 /// The refusal of an operation on a task that was destroyed.
-pub(super) fn destroyed(found: &Found<'_>) -> Refusal {
+pub(super) fn destroyed(found: &FoundTask<'_>) -> Refusal {
     Refusal::refused(format!("No active task: {}", found.task.spec.id))
         .hinted("it was destroyed; `regatta task create` creates it again")
 }
 
 /// Fails if the agent's program is missing. A daemon that already runs may find other programs, so it is left to report
 /// that.
-async fn require_program(found: &Found<'_>, claude: Option<&str>) -> Result<(), Refusal> {
+async fn require_program(found: &FoundTask<'_>, claude: Option<&str>) -> Result<(), Refusal> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let exe = claude.map(PathBuf::from);
     let Some(program) = missing_program(project, spec, exe.as_deref()) else { return Ok(()) };
@@ -115,7 +116,11 @@ async fn require_program(found: &Found<'_>, claude: Option<&str>) -> Result<(), 
 }
 
 /// The program and arguments that would be started now. The prompt goes to standard input.
-fn command(found: &Found<'_>, session: Option<&str>, request: &StartRequest) -> Result<Vec<String>, Refusal> {
+fn command(
+    found: &FoundTask<'_>,
+    session: Option<&str>,
+    request: &StartRequest,
+) -> Result<Vec<String>, Refusal> {
     let (spec, project) = (&found.task.spec, &found.repository.project);
     let Some(agent) = project.config.agents.get(&spec.agent) else { return Ok(Vec::new()) };
     let profile = AgentProfile::of(&spec.agent, agent);
@@ -150,7 +155,7 @@ fn command(found: &Found<'_>, session: Option<&str>, request: &StartRequest) -> 
 
 /// Runs the task with this prompt. Returns the daemon that was started for it, if one was.
 pub(super) async fn begin(
-    found: &mut Found<'_>,
+    found: &mut FoundTask<'_>,
     prompt: &str,
     claude: Option<&str>,
 ) -> Result<Option<DaemonStarted>, Refusal> {
@@ -184,7 +189,7 @@ pub(super) async fn begin(
     Ok(daemon)
 }
 
-async fn running(found: &Found<'_>) -> Result<Refusal, Refusal> {
+async fn running(found: &FoundTask<'_>) -> Result<Refusal, Refusal> {
     let (id, state) = (&found.task.spec.id, found.task.state.name());
     let pid = started_pid(found.store.as_ref(), id, found.task.attempts).await?;
     let pid = pid.map_or_else(|| state.to_owned(), |pid| format!("pid={pid}"));
@@ -193,19 +198,18 @@ async fn running(found: &Found<'_>) -> Result<Refusal, Refusal> {
 }
 
 /// Whether its repository has room for one more agent.
-async fn has_turn(found: &Found<'_>) -> Result<bool, Refusal> {
+async fn has_turn(found: &FoundTask<'_>) -> Result<bool, Refusal> {
     let counts = found.store.counts(None).await?;
     let busy = counts.iter().filter(|(state, _)| state.is_claimed());
     Ok(busy.map(|(_, n)| n).sum::<u64>() < found.repository.project.config.max_workers.into())
 }
 
 /// Waits until its agent runs, it is settled, or it has to wait its turn.
-pub async fn wait_for_process(found: &mut Found<'_>) -> Result<(), Refusal> {
+pub async fn wait_for_process(found: &mut FoundTask<'_>) -> Result<(), Refusal> {
     let store = found.store.clone();
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store.as_ref()).await?;
     let there = async {
         loop {
-            changes.borrow_and_update();
             found.reload().await?;
             match found.task.state {
                 TaskState::Claimed { .. } => {}
@@ -215,7 +219,7 @@ pub async fn wait_for_process(found: &mut Found<'_>) -> Result<(), Refusal> {
                 TaskState::Pending { .. } if has_turn(found).await? => {}
                 _ => return Ok(()),
             }
-            changes.changed().await?;
+            changes.next().await?;
         }
     };
     tokio::time::timeout(PATIENCE, there).await.unwrap_or(Ok(()))

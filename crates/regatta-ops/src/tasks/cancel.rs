@@ -12,6 +12,7 @@ use regatta_store::{
 };
 
 use super::{Changed, Changes, Did};
+use crate::changes::StoreChanges;
 use crate::crew::{PostRequest, Speaker, post};
 use crate::operator::{Operator, Selection, user};
 use crate::refusal::{Refusal, RefusalKind};
@@ -134,10 +135,9 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
     if let Some(info) = holder.filter(|info| info.node.is_member()) {
         return Err(tell_member(store, task, info).await?);
     }
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     let settled = async {
         loop {
-            changes.borrow_and_update();
             let now = store.task(id).await?;
             match now.state {
                 TaskState::Cancelled { .. } => return Ok(()),
@@ -145,7 +145,7 @@ async fn wait(store: &dyn Store, task: &TaskRecord) -> Result<(), Refusal> {
                 ref state if !state.is_claimed() => return Err(refused(&now)),
                 _ => {}
             }
-            changes.changed().await?;
+            changes.next().await?;
         }
     };
     match tokio::time::timeout(PATIENCE, settled).await {

@@ -11,7 +11,7 @@ use serde_json::Value;
 const MOST_DIAGNOSTICS: usize = 20;
 
 /// The result of a call.
-pub(super) type Told = Result<Answer, Refused>;
+pub(super) type ToolResult = Result<Answer, Refused>;
 
 /// A sentence for the reader, and the same as a document.
 #[derive(Clone, Debug)]

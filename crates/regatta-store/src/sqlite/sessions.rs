@@ -16,20 +16,20 @@ use super::writer::Tx;
 use super::{claims, events, members, prompts};
 use crate::{Beat, LOST_LEASES, NodeInfo, Result, SessionId, SessionInfo, StoreError};
 
-struct Found {
+struct StoredSession {
     node: NodeInfo,
     beat: Beat,
     /// The tasks it held at its end; `None` while it is open.
     ended: Option<Vec<TaskId>>,
 }
 
-fn find(db: &Connection, session: &SessionId) -> Result<Option<Found>> {
+fn find(db: &Connection, session: &SessionId) -> Result<Option<StoredSession>> {
     let mut query = db.prepare_cached("select node, beat, ended from session where id = ?1")?;
     let found = query.query_row([&session.0], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?))
     });
     let Some((node, beat, ended)) = found.optional()? else { return Ok(None) };
-    Ok(Some(Found {
+    Ok(Some(StoredSession {
         node: from_json("a session's node", &node)?,
         beat: beat.cast_unsigned(),
         ended: ended.map(|tasks| from_json("a session's tasks", &tasks)).transpose()?,
@@ -39,14 +39,14 @@ fn find(db: &Connection, session: &SessionId) -> Result<Option<Found>> {
 /// The node behind an open session; [`StoreError::SessionExpired`] if it is not open.
 pub(super) fn require_open(db: &Connection, session: &SessionId) -> Result<NodeInfo> {
     match find(db, session)? {
-        Some(Found { node, ended: None, .. }) => Ok(node),
+        Some(StoredSession { node, ended: None, .. }) => Ok(node),
         _ => Err(StoreError::SessionExpired),
     }
 }
 
 pub(super) fn open(tx: &Tx, session: &SessionId, node: &NodeInfo) -> Result<()> {
     match find(tx, session)? {
-        Some(Found { ended: Some(_), .. }) => Err(StoreError::SessionExpired),
+        Some(StoredSession { ended: Some(_), .. }) => Err(StoreError::SessionExpired),
         Some(_) => Ok(()),
         None => {
             tx.prepare_cached("insert into session(id, node, beat) values(?1, ?2, 0)")?
@@ -81,7 +81,7 @@ pub(super) fn list(db: &Connection) -> Result<Vec<SessionInfo>> {
 
 pub(super) fn close(tx: &Tx, session: &SessionId, at: Timestamp) -> Result<()> {
     match find(tx, session)? {
-        Some(Found { ended: None, node, .. }) => {
+        Some(StoredSession { ended: None, node, .. }) => {
             let why = format!("{} on {} closed its session", node.what, node.node);
             end(tx, session, None, End::Closed, &why, at).map(drop)
         }

@@ -14,7 +14,7 @@ use crate::commands::msg::show::one;
 use crate::exit::Exit;
 use crate::project::Project;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// Time between two heartbeats, and between two looks at the inbox without a wake-up.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -48,9 +48,8 @@ pub(crate) async fn stay(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &U
 }
 
 async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Result<(), Refusal> {
-    let mut changes = crew.store.subscribe().await?;
+    let mut changes = StoreChanges::of(crew.store.as_ref()).await?;
     loop {
-        changes.borrow_and_update();
         match crew.store.renew(&member.session).await {
             Err(StoreError::SessionExpired) => {
                 return Err(Refusal::refused(format!("{} was removed from the crew", member.name))
@@ -59,10 +58,7 @@ async fn work(crew: &Crew, member: &Member, hands: &Hands<'_>, ui: &Ui) -> Resul
             renewed => renewed?,
         };
         while next(crew, &member.name, hands, ui).await? {}
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(BEAT) => {}
-        }
+        changes.next_within(BEAT).await?;
     }
 }
 

@@ -12,7 +12,7 @@ use crate::door;
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// Time between two looks without a wake-up; a change wakes it earlier.
 const LOOK: Duration = Duration::from_secs(5);
@@ -44,17 +44,13 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
         }
     }
     let store = open(global).await?.store;
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store.as_ref()).await?;
     loop {
-        changes.borrow_and_update();
         let query = ContextQuery { prefix: String::new(), after: shown.after() };
         if shown.show(store.contexts(&query).await?.into_iter(), ui) {
             return Ok(Exit::Ok);
         }
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        changes.next_within(LOOK).await?;
     }
 }
 

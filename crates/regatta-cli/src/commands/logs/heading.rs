@@ -16,11 +16,11 @@ const MOST_LINES: usize = 12;
 /// The prompts of one attempt.
 pub(super) struct Heading<'a> {
     attempt: &'a Attempt,
-    told: Vec<Told>,
+    told: Vec<ShownPrompt>,
 }
 
 /// One prompt and its kind.
-struct Told {
+struct ShownPrompt {
     kind: &'static str,
     label: String,
     text: String,
@@ -55,7 +55,7 @@ impl<'a> Heading<'a> {
         }
         let told = told.into_iter().map(|(kind, label, text)| {
             let text = clean(&redactor.redact(text.trim()));
-            Told { kind, label, text }
+            ShownPrompt { kind, label, text }
         });
         Self { attempt, told: told.collect() }
     }

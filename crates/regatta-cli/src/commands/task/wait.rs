@@ -12,9 +12,9 @@ use crate::ui::Ui;
 use regatta_ops::documents::{ParallelStatus, WatchDocument};
 use regatta_ops::look::events::started_pid;
 use regatta_ops::parallel::registry::Registry;
-use regatta_ops::parallel::{Found, Repositories, wait_for_process};
+use regatta_ops::parallel::{FoundTask, Repositories, wait_for_process};
 use regatta_ops::wait::{Granularity, Lines, Watch};
-use regatta_ops::{Refusal, RefusalKind};
+use regatta_ops::{Refusal, RefusalKind, StoreChanges};
 
 /// Wait until a task is settled, and print what happens meanwhile, one line at a time.
 ///
@@ -87,7 +87,7 @@ const NOT_FOUND: Exit = Exit::CannotWork;
 /// The exit code of parallel-agents for a task without a process.
 const NO_PROCESS: Exit = Exit::NotFound;
 
-async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, Refusal> {
+async fn watch(mut found: FoundTask<'_>, granularity: Granularity, ui: &Ui) -> Result<Exit, Refusal> {
     let id = found.task.spec.id.clone();
     if found.is_unstarted() {
         ui.line(format!("ERROR task={id} reason=no_process"));
@@ -98,7 +98,7 @@ async fn watch(mut found: Found<'_>, granularity: Granularity, ui: &Ui) -> Resul
     wait_for_process(&mut found).await?;
     let pid = started_pid(found.store.as_ref(), &id, found.task.attempts).await?;
     ui.line(watching(&id, pid, granularity));
-    let changes = found.store.subscribe().await?;
+    let changes = StoreChanges::of(found.store.as_ref()).await?;
     let project = &found.repository.project;
     let screen = ui.clone();
     let listener = Arc::new(move |document| bare(&document).into_iter().for_each(|line| screen.line(line)));

@@ -13,7 +13,7 @@ use crate::crew::open;
 use crate::exit::Exit;
 use crate::render::shown::clean_line;
 use crate::ui::Ui;
-use regatta_ops::Refusal;
+use regatta_ops::{Refusal, StoreChanges};
 
 /// How often to check for members who have left.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,12 +32,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Refusal> {
     let store = open(global).await?.store;
     let store = store.as_ref();
-    let mut changes = store.subscribe().await?;
+    let mut changes = StoreChanges::of(store).await?;
     let mut watch = MemberWatch::default();
     let mut seen: HashMap<TaskId, BoardTaskDocument> = HashMap::new();
     let mut first = true;
     loop {
-        changes.borrow_and_update();
         watch.look(store).await?;
         let mut told = false;
         for (_, task) in board(store, Vec::new()).await? {
@@ -57,10 +56,7 @@ pub(crate) async fn run(args: Args, global: &Global, ui: &Ui) -> Result<Exit, Re
             ui.note("watching the board");
         }
         first = false;
-        tokio::select! {
-            more = changes.changed() => more?,
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        changes.next_within(LOOK).await?;
     }
 }
 

@@ -4,14 +4,14 @@ use ratatui::layout::Rect;
 
 use super::{Pen, row, scrolled};
 use crate::render::text::pad;
-use crate::top::model::{Model, Told, Weight};
+use crate::top::model::{Model, ShownEvent, Weight};
 use crate::top::screen::Screen;
 use crate::ui::Style;
 
 /// The events that pass the filter, oldest first.
-pub(in crate::top) fn shown<'a>(screen: &Screen, model: &'a Model) -> Vec<&'a Told> {
+pub(in crate::top) fn shown<'a>(screen: &Screen, model: &'a Model) -> Vec<&'a ShownEvent> {
     let folded = screen.filter.to_lowercase();
-    let wanted = |told: &&Told| {
+    let wanted = |told: &&ShownEvent| {
         folded.is_empty()
             || told
                 .task
@@ -24,7 +24,7 @@ pub(in crate::top) fn shown<'a>(screen: &Screen, model: &'a Model) -> Vec<&'a To
 }
 
 /// The selected event: the newest, unless the user went back.
-pub(in crate::top) fn marked<'a>(screen: &Screen, model: &'a Model) -> Option<&'a Told> {
+pub(in crate::top) fn marked<'a>(screen: &Screen, model: &'a Model) -> Option<&'a ShownEvent> {
     let events = shown(screen, model);
     let back = screen.event.and_then(|seq| events.iter().find(|told| told.seq >= seq));
     back.or(events.last()).copied()
@@ -46,7 +46,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, area: Rect, model: &Model, screen: &mut Sc
         false => scrolled(place.saturating_sub(height / 2), place, events.len(), height),
     };
     let seen = &events[top..(top + height).min(events.len())];
-    let name = |told: &Told| told.task.as_ref().map_or(1, |task| task.as_str().len()) + 3;
+    let name = |told: &ShownEvent| told.task.as_ref().map_or(1, |task| task.as_str().len()) + 3;
     let name = seen.iter().map(|told| name(told)).max().unwrap_or(8).clamp(8, usize::from(area.width) / 3);
     for (n, told) in seen.iter().enumerate() {
         let task = told.task.as_ref().map_or("-", |task| task.as_str());

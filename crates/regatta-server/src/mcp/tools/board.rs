@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::answer::{Answer, ToolResult, refusal};
 use crate::mcp::{Server, input};
 use regatta_ops::Refusal;
 use regatta_ops::crew::{ClaimRequest, CompleteRequest, Held, Pick, PushRequest};
@@ -91,7 +91,7 @@ struct ListTasks {
 impl Server {
     /// Add a task to the board, for any member, for a role, or for one member. To start an agent, use `enqueue`.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn push_task(&self, Parameters(args): Parameters<Push>) -> Told {
+    async fn push_task(&self, Parameters(args): Parameters<Push>) -> ToolResult {
         let request = PushRequest {
             title: input::text("title", args.title, 1000)?,
             description: args.description,
@@ -108,7 +108,7 @@ impl Server {
 
     /// Take a task from the board: the next one for you, or the one you name. Only you hold it then.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn claim_task(&self, Parameters(args): Parameters<Claim>) -> Told {
+    async fn claim_task(&self, Parameters(args): Parameters<Claim>) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let pick = args.task.map_or(Pick::Next, Pick::Named);
         let claim = self.desk.crew.claim(&ClaimRequest { who, pick, lane: args.lane }).await?;
@@ -118,7 +118,7 @@ impl Server {
 
     /// Hand in a task that you hold, with its result.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn complete_task(&self, Parameters(args): Parameters<Complete>) -> Told {
+    async fn complete_task(&self, Parameters(args): Parameters<Complete>) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let request = CompleteRequest {
             held: Held { task: args.task, who, token: args.token },
@@ -132,7 +132,7 @@ impl Server {
 
     /// List tasks by state: those of agents, and those of the board.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn list_tasks(&self, Parameters(args): Parameters<ListTasks>) -> Told {
+    async fn list_tasks(&self, Parameters(args): Parameters<ListTasks>) -> ToolResult {
         let limit = args.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
         let status = args.status.as_deref().unwrap_or("all");
         if args.board {

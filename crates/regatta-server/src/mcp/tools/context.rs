@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::answer::{Answer, ToolResult, refusal};
 use crate::mcp::{Server, input};
 use regatta_ops::crew::{DeleteContextRequest, SetContextRequest};
 use regatta_ops::documents::crew::ContextDocument;
@@ -66,7 +66,7 @@ impl Server {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn set_context(&self, Parameters(args): Parameters<Set>) -> Told {
+    async fn set_context(&self, Parameters(args): Parameters<Set>) -> ToolResult {
         let request = SetContextRequest {
             who: input::speaker(args.who.as_deref(), self.registered())?,
             key: input::text("key", args.key, MAX_CONTEXT_KEY)?,
@@ -80,7 +80,7 @@ impl Server {
 
     /// Read a value of the shared context.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn get_context(&self, Parameters(args): Parameters<Get>) -> Told {
+    async fn get_context(&self, Parameters(args): Parameters<Get>) -> ToolResult {
         match self.store().context(&args.key).await? {
             Some(entry) => {
                 let text = format!("{} in version {}", entry.key, entry.version);
@@ -100,7 +100,7 @@ impl Server {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn delete_context(&self, Parameters(args): Parameters<Delete>) -> Told {
+    async fn delete_context(&self, Parameters(args): Parameters<Delete>) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let (key, if_version) = (args.key, args.if_version);
         let request = DeleteContextRequest { who, key, if_version, epoch: None };
@@ -110,7 +110,7 @@ impl Server {
 
     /// List the keys of the shared context, with their versions.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn list_context_keys(&self, Parameters(args): Parameters<ListKeys>) -> Told {
+    async fn list_context_keys(&self, Parameters(args): Parameters<ListKeys>) -> ToolResult {
         let found = self.store().contexts(&ContextQuery { prefix: args.prefix, after: None }).await?;
         let keys: Vec<_> = found
             .iter()

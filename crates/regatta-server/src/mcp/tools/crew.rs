@@ -7,7 +7,7 @@ use rmcp::{tool, tool_router};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::answer::{Answer, ToolResult, refusal};
 use crate::mcp::{Authority, Server, input};
 use regatta_ops::crew::HeartbeatRequest;
 use regatta_ops::documents::crew::crew;
@@ -46,7 +46,7 @@ struct ListInstances {
 impl Server {
     /// Join the crew under a name, with a role. You are a member as long as this server runs.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn register_instance(&self, Parameters(args): Parameters<Register>) -> Told {
+    async fn register_instance(&self, Parameters(args): Parameters<Register>) -> ToolResult {
         let name = input::name("name", &args.name)?;
         let role = input::role(args.role.as_deref().unwrap_or("general"))?;
         if let Some(before) = self.registered()
@@ -71,7 +71,7 @@ impl Server {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn heartbeat(&self, Parameters(args): Parameters<Heartbeat>) -> Told {
+    async fn heartbeat(&self, Parameters(args): Parameters<Heartbeat>) -> ToolResult {
         if let Authority::Worker { task, attempt, .. } = &self.authority {
             return self.worker_heartbeat(task, *attempt, args.status).await;
         }
@@ -82,7 +82,7 @@ impl Server {
 
     /// List crew members and running agents: their roles, and what each is doing.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn list_instances(&self, Parameters(args): Parameters<ListInstances>) -> Told {
+    async fn list_instances(&self, Parameters(args): Parameters<ListInstances>) -> ToolResult {
         let mut found = crew(self.store()).await?;
         found.retain(|member| args.all || member.status != "gone");
         Ok(Answer::found(count(found.len(), "instance"), &json!({ "instances": found })))
@@ -90,7 +90,7 @@ impl Server {
 
     /// Show Regatta's health: its store, task counts by state, the crew, and whether a daemon is running.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn server_status(&self) -> Told {
+    async fn server_status(&self) -> ToolResult {
         let counts = self.store().counts(None).await?;
         let tasks: serde_json::Map<_, _> =
             counts.into_iter().map(|(state, n)| (state.to_string(), n.into())).collect();

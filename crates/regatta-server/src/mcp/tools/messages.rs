@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told};
+use crate::mcp::answer::{Answer, ToolResult};
 use crate::mcp::{Server, input};
 use regatta_ops::crew::{AskRequest, InboxRequest, MarkRequest, PostRequest, WaitRequest, Which, sentence};
 use regatta_ops::documents::crew::{MessageDocument, PostedDocument};
@@ -112,7 +112,7 @@ struct Ask {
 impl Server {
     /// Send a message to a member or to the agent of a task; without `to`, to the whole crew.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn send_message(&self, Parameters(args): Parameters<SendMessage>) -> Told {
+    async fn send_message(&self, Parameters(args): Parameters<SendMessage>) -> ToolResult {
         let to = input::maybe_name("to", args.to.as_deref())?;
         let request = PostRequest {
             from: input::speaker(args.who.as_deref(), self.registered())?,
@@ -126,7 +126,7 @@ impl Server {
 
     /// Read the new messages in your inbox, each once.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn poll_messages(&self, Parameters(args): Parameters<Poll>) -> Told {
+    async fn poll_messages(&self, Parameters(args): Parameters<Poll>) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let crew = &self.desk.crew;
         let reader = crew.reader(&who).await?;
@@ -137,7 +137,7 @@ impl Server {
 
     /// Wait for a new message, and read it. Tells you if none came in time; then wait again, or continue.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn wait_for_message(&self, Parameters(args): Parameters<Wait>) -> Told {
+    async fn wait_for_message(&self, Parameters(args): Parameters<Wait>) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let reader = self.desk.crew.reader(&who).await?;
         let from = input::maybe_name("from", args.from.as_deref())?;
@@ -152,7 +152,7 @@ impl Server {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn dismiss_message(&self, Parameters(args): Parameters<One>) -> Told {
+    async fn dismiss_message(&self, Parameters(args): Parameters<One>) -> ToolResult {
         self.mark(args, Mark::Dismissed, "dismissed").await
     }
 
@@ -163,13 +163,13 @@ impl Server {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn mark_read(&self, Parameters(args): Parameters<One>) -> Told {
+    async fn mark_read(&self, Parameters(args): Parameters<One>) -> ToolResult {
         self.mark(args, Mark::Read, "read").await
     }
 
     /// Ask the whole crew for help, and continue; the answers come into your inbox.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn request_help(&self, Parameters(args): Parameters<Help>) -> Told {
+    async fn request_help(&self, Parameters(args): Parameters<Help>) -> ToolResult {
         let role = args.role.as_deref().map(input::role).transpose()?;
         let request = AskRequest {
             from: input::speaker(args.who.as_deref(), self.registered())?,
@@ -182,7 +182,7 @@ impl Server {
 
     /// Ask the crew or one member, and wait for the answer. If none comes in time, decide yourself or call `stuck`.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn ask(&self, Parameters(args): Parameters<Ask>) -> Told {
+    async fn ask(&self, Parameters(args): Parameters<Ask>) -> ToolResult {
         let from = input::speaker(args.who.as_deref(), self.registered())?;
         let to = input::maybe_name("to", args.to.as_deref())?;
         // A sender that waits needs an inbox for the answer.
@@ -213,7 +213,7 @@ impl Server {
 }
 
 impl Server {
-    async fn mark(&self, args: One, mark: Mark, word: &str) -> Told {
+    async fn mark(&self, args: One, mark: Mark, word: &str) -> ToolResult {
         let who = input::speaker(args.who.as_deref(), self.registered())?;
         let which = Which::Numbers(vec![args.message_id]);
         let marked = self.desk.crew.mark(MarkRequest { who, which, mark }).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::board::priority;
 use super::crew::count;
-use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::answer::{Answer, ToolResult, refusal};
 use crate::mcp::{Authority, Server, input};
 use regatta_ops::tasks::{AddRequest, EnqueueRequest, Source};
 use regatta_ops::{Refusal, look};
@@ -62,7 +62,7 @@ struct Radar {
 impl Server {
     /// Queue a task for an agent in its own git worktree, beside others. Returns at once; `regatta daemon` starts it.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> Told {
+    async fn enqueue(&self, Parameters(args): Parameters<Enqueue>) -> ToolResult {
         let project = &self.desk.crew.project;
         let enqueued = match order(args)? {
             Order::Add(request) => project.add(&request).await?,
@@ -79,7 +79,7 @@ impl Server {
 
     /// Show one task: state, attempts, verdicts, evidence, cost, where its work is, and what to do next.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn status(&self, Parameters(args): Parameters<Status>) -> Told {
+    async fn status(&self, Parameters(args): Parameters<Status>) -> ToolResult {
         let task = match (args.task, &self.authority) {
             (Some(task), _) => task,
             (None, Authority::Worker { task, .. }) => task.to_string(),
@@ -94,7 +94,7 @@ impl Server {
 
     /// Show whose work would conflict before it lands: running agents, waiting work, and the target branch.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn radar(&self, Parameters(args): Parameters<Radar>) -> Told {
+    async fn radar(&self, Parameters(args): Parameters<Radar>) -> ToolResult {
         match self.desk.radar(args.task.as_deref()).await? {
             None => Ok(Answer::said("nothing is under way", &json!({ "findings": [] }))),
             Some(seen) => {
@@ -106,7 +106,7 @@ impl Server {
 
     /// Show the train: what waits to land on the target, in order, what is under test, and what landed last.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
-    async fn land_status(&self) -> Told {
+    async fn land_status(&self) -> ToolResult {
         let train = look::train::train(&self.desk.crew.project).await?;
         Ok(Answer::found(format!("{} in the train", count(train.cars.len(), "car")), &train))
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::board::verdict;
-use crate::mcp::answer::{Answer, Told, refusal};
+use crate::mcp::answer::{Answer, ToolResult, refusal};
 use crate::mcp::{Authority, Server, input};
 
 /// The maximum length of a progress label, in bytes.
@@ -57,7 +57,7 @@ struct Stuck {
 impl Server {
     /// Report your progress to people now and then. It costs nothing.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn progress(&self, Parameters(args): Parameters<Progress>) -> Told {
+    async fn progress(&self, Parameters(args): Parameters<Progress>) -> ToolResult {
         let label = input::text("label", args.label, LONGEST_LABEL)?;
         let detail = args.detail.map(|text| input::bounded("detail", text, LONGEST_TEXT)).transpose()?;
         let phase = args.phase.map(|text| input::bounded("phase", text, LONGEST_LABEL)).transpose()?;
@@ -67,7 +67,7 @@ impl Server {
     /// Your last action: report your verdict on your own work, once, after checking it. Regatta then runs its own
     /// checks.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn done(&self, Parameters(args): Parameters<Done>) -> Told {
+    async fn done(&self, Parameters(args): Parameters<Done>) -> ToolResult {
         let verdict = verdict(&args.verdict)?;
         let summary = input::bounded("summary", args.summary, LONGEST_TEXT)?;
         let metrics = Metrics {
@@ -82,14 +82,14 @@ impl Server {
 
     /// Report that only a person can help (access, a decision, missing facts), and stop.
     #[tool(annotations(read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn stuck(&self, Parameters(args): Parameters<Stuck>) -> Told {
+    async fn stuck(&self, Parameters(args): Parameters<Stuck>) -> ToolResult {
         let why = input::text("why", args.why, LONGEST_TEXT)?;
         self.say(Word::Stuck(why), "recorded: a person is needed; end your turn now").await
     }
 }
 
 impl Server {
-    async fn say(&self, word: Word, answer: &str) -> Told {
+    async fn say(&self, word: Word, answer: &str) -> ToolResult {
         let Authority::Worker { task, attempt, token_hash } = &self.authority else {
             return Err(refusal("this server is a person's", "tools/list shows the tools").into());
         };
@@ -101,7 +101,12 @@ impl Server {
     }
 
     /// An agent is a member as long as its attempt runs; its status is reported as progress.
-    pub(super) async fn worker_heartbeat(&self, task: &TaskId, attempt: u32, status: Option<String>) -> Told {
+    pub(super) async fn worker_heartbeat(
+        &self,
+        task: &TaskId,
+        attempt: u32,
+        status: Option<String>,
+    ) -> ToolResult {
         if let Some(status) = status {
             let label = input::text("status", status, LONGEST_LABEL)?;
             return self.say(Word::Progress { label, detail: None, phase: None }, "heard").await;
